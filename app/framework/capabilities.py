@@ -199,9 +199,8 @@ class Adjusts(Plugin, Protocol):
     ) -> Sequence[model.Pod] | str:
         """The victims to add, or why the node must be dropped.
 
-        Called for every preemption, even if the preemptor does not concern the plugin. Victims to add must
-        run on the node, and be less important than the pod of the cycle unless an argument of the plugin
-        allows others: kube-scheduler evicts them unchecked.
+        Called for every preemption, also by pods that do not concern the plugin. Victims to add must run on
+        the node, and be less important than the pod unless an argument allows others: nothing checks it.
         """
         ...
 
@@ -245,9 +244,8 @@ class Groups(Plugin, Protocol):
 class Transforms(Plugin, Protocol):
     """Changes a cycle before it is filtered: for plugins that hold capacity or narrow candidates.
 
-    Called for filter, prioritize, bind and preempt, in plugin order; each call gets the cycle that the one
-    before returned. The cycle may have another pod (other requests, labels or annotations, but the same
-    identity), fewer candidates, or a supposing view of the snapshot at the same position.
+    Called for filter, prioritize, bind and preempt, in plugin order, with the cycle of the one before. It may
+    have another pod (of the same identity), fewer candidates, or a supposing view at the same position.
     """
 
     def transform(self, cycle: cycles.Cycle) -> cycles.Cycle | verdicts.Refusal:
@@ -349,6 +347,13 @@ class Reconciles(Plugin, Protocol):
 
 
 @runtime_checkable
+class Evicts(Plugin, Protocol):
+    """Has pods evicted (effects.EvictPods), if an argument requests it and an operator grants the right."""
+
+    evicts: ClassVar[bool]
+
+
+@runtime_checkable
 class Diagnoses(Plugin, Protocol):
     """Finds mistakes in its objects and in the pods that they concern, for ``topolog doctor policies``."""
 
@@ -392,6 +397,7 @@ KNOWN: tuple[type, ...] = (
     Wakes,
     Supposes,
     Reconciles,
+    Evicts,
     Diagnoses,
 )
 """Every capability beyond Plugin."""

@@ -92,7 +92,35 @@ class ReleasePlacements:
     """A sentence for the log line."""
 
 
-Effect = WakePods | PatchStatus | PostEvent | ReleasePlacements
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """Pods to evict for one purpose, one after the other."""
+
+    subject: str
+    """What they are evicted for, unique in its plugin: ``elastic quota team-a``."""
+    pods: tuple[model.Pod, ...]
+    """In the order in which they are evicted."""
+    message: str
+    """A sentence for the Event of an evicted pod."""
+    after: float = 0.0
+    """Seconds for which the subject must have been wanted without interruption."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvictPods:
+    """Evict pods through the Eviction API, which refuses while a PodDisruptionBudget does not allow it.
+
+    An effect has all evictions that its plugin wants, and replaces the former one: what it no longer has is
+    not carried out. At most one pod of a plugin is evicted at a time, and the next one once the log shows
+    that it terminates. A plugin with this effect declares it (capabilities.Evicts).
+    """
+
+    plugin: str
+    wanted: tuple[Eviction, ...] = ()
+    """The most urgent first."""
+
+
+Effect = WakePods | PatchStatus | PostEvent | ReleasePlacements | EvictPods
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,10 +111,7 @@ LINES_DROPPED = _counter(
     "topolog_log_lines_dropped_total", "Log lines dropped because standard error was blocked.", *ALL
 )
 LOOP_FAILURES = _counter(
-    "topolog_loop_failures_total",
-    "Failures of a background loop that was then retried.",
-    *ALL,
-    loop=(),
+    "topolog_loop_failures_total", "Failures of a background loop that was then retried.", *ALL, loop=()
 )
 APISERVER_SECONDS = declared(
     metrics.Histogram(
@@ -243,9 +240,7 @@ REWINDS = _counter(
     "topolog_rewinds_total", "Incarnations started because the store had lost events.", RECORDER
 )
 RESTARTS = _counter(
-    "topolog_store_restarts_total",
-    "Restarts of the store's server, each followed by a new list.",
-    RECORDER,
+    "topolog_store_restarts_total", "Restarts of the store's server, each followed by a new list.", RECORDER
 )
 RELISTS = _counter(
     "topolog_relists_total", "Lists that replaced a broken watch.", RECORDER, kind=(), reason=()
@@ -297,6 +292,12 @@ STATUS_PATCHES = _counter(
     CONTROLLER,
     kind=(),
     outcome=(),
+)
+EVICTIONS = _counter(
+    "topolog_evictions_total",
+    "Evictions for plugins, by outcome; `budget`: a PodDisruptionBudget does not allow it.",
+    CONTROLLER,
+    outcome=("evicted", "budget", "vetoed", "gone", "failed"),
 )
 PLUGIN_FAILURES = _counter(
     "topolog_plugin_failures_total",
@@ -363,9 +364,7 @@ TRIMMED = _counter("topolog_trimmed_events_total", "Events removed from the log.
 LOG_BYTES = _reading("topolog_log_bytes", "Store memory used by the log.", COMPACTOR)
 DECISIONS_BYTES = _reading("topolog_decisions_bytes", "Store memory used by decision records.", COMPACTOR)
 DECISIONS_TRIMMED = _counter(
-    "topolog_trimmed_decisions_total",
-    "Decision records removed to stay within the memory limits.",
-    COMPACTOR,
+    "topolog_trimmed_decisions_total", "Decision records removed to stay within the memory limits.", COMPACTOR
 )
 MEMORY_USED = _reading(
     "topolog_store_memory_used_bytes",

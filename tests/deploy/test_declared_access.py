@@ -57,6 +57,16 @@ def test_permissions_are_those_that_the_declared_kinds_need() -> None:
     assert rbac_problems(IN_TREE) == []
 
 
+def test_the_right_to_evict_is_a_component_as_a_plugin_declares_it() -> None:
+    (role,) = manifests.objects("ClusterRole", "components/evictions")
+    assert declared_access.granted(role) == declared_access.on_request(IN_TREE)
+    without = [one for one in IN_TREE if not isinstance(one, capabilities.Evicts)]
+    assert declared_access.on_request(without) == set()
+    (binding,) = manifests.objects("ClusterRoleBinding", "components/evictions")
+    (subject,) = binding["subjects"]
+    assert (subject["name"], subject["namespace"]) == ("topolog-controller", "topolog-system")
+
+
 def test_the_doctor_may_read_every_declared_kind() -> None:
     roles = [
         each for each in manifests.objects("ClusterRole", "roles") if "doctor" in each["metadata"]["name"]

@@ -78,6 +78,9 @@ ALLOWED = {
     ("ClusterRole", "topolog-quota-annotations"): [
         (["scheduling.sigs.k8s.io"], ["elasticquotas"], ["patch"]),
     ],
+    ("ClusterRole", "topolog-evictions"): [
+        ([""], ["pods/eviction"], ["create"]),
+    ],
     ("ClusterRole", "topolog-auditor"): [
         ([""], ["nodes", "pods"], ["get", "list"]),
         (["kosmos.io"], ["workloadpolicies"], ["get", "list"]),
@@ -103,7 +106,10 @@ ALLOWED = {
     ],
 }
 # Roles of components, beside the one with the name of the process.
-FURTHER = {("ClusterRole", "topolog-quota-annotations"): "topolog-controller"}
+FURTHER = {
+    ("ClusterRole", "topolog-quota-annotations"): "topolog-controller",
+    ("ClusterRole", "topolog-evictions"): "topolog-controller",
+}
 # Roles of deploy/roles, which no process has.
 FOR_PEOPLE = {"topolog-view", "topolog-edit", "topolog-admin", "topolog-quota-admin", "topolog-doctor"}
 # Roles of Kubernetes that are bound to the sidecar's scheduler.

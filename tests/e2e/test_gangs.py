@@ -253,9 +253,11 @@ def test_a_quota_for_ten_gangs_lets_ten_run(
         within=30,
     )
     names = [f"q{number:02}" for number in range(GANGS)]
-    create_gangs(cluster, names, random.Random(7), namespace="limited")
-    await_gangs(cluster, 10, "limited")
-    polling.throughout(lambda: sizes(cluster, "limited") == {SIZE: 10}, "no other one starts", during=3.0)
+    with witness(cluster, "limited") as seen:
+        create_gangs(cluster, names, random.Random(7), namespace="limited")
+        await_gangs(cluster, 10, "limited")
+        polling.throughout(lambda: sizes(cluster, "limited") == {SIZE: 10}, "no other one starts", during=3.0)
+    assert_never_long_in_part(seen, 10)
     waiting = sorted(set(names) - set(bound(cluster, "limited")))
     reason = topolog.ask(f"/apis/v1/pods/limited/{waiting[0]}-0/explain")
     assert "elastic quota limited: no capacity in example.com/gpu" in json.dumps(reason)

@@ -36,6 +36,7 @@ BY_CAPABILITY: dict[type, capabilities.Plugin] = {
     capabilities.Measures: fake_plugins.Measuring(),
     capabilities.Wakes: fake_plugins.Waking(),
     capabilities.Reconciles: fake_plugins.Reconciling(),
+    capabilities.Evicts: fake_plugins.Evicting(),
     capabilities.Diagnoses: fake_plugins.Diagnosing(),
 }
 
@@ -83,6 +84,7 @@ def test_a_plugin_is_registered_under_its_capabilities(kind: type) -> None:
         # By class, whether or not the plugin is enabled: configuring.schema_of.
         capabilities.Owns: set(),
         capabilities.Counts: set(),
+        capabilities.Evicts: set(),
         capabilities.BreaksTies: {"ranks"},
         capabilities.TransformsNodes: {"transforms_nodes"},
         capabilities.TransformsScores: {"transforms_scores"},

@@ -36,6 +36,15 @@ def plugins_page(note: str) -> str:
             "What processes need for declared kinds, beside their permissions for pods, nodes and Events"
             " (`deploy/rbac`).\n",
             *_table(("process", "API group", "resource", "verbs"), _permissions(made)),
+            "An argument of a plugin may request more; a component of `deploy/components` grants it to the"
+            " controller.\n",
+            *_table(
+                ("API group", "resource", "verb"),
+                (
+                    (_code([group or "(core)"]), f"`{resource}`", f"`{verb}`")
+                    for group, resource, verb in sorted(declared_access.on_request(made))
+                ),
+            ),
             "## Counts\n",
             "Families of counts. The store keeps them whether or not the plugin is enabled.\n",
             *_table(

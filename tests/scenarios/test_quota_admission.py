@@ -7,7 +7,7 @@ from app.domain import events, model
 from app.framework import cycles
 from app.plugins.elastic_quota import counting, kinds, waking
 from app.plugins.elastic_quota.plugin import ElasticQuota
-from app.plugins.elastic_quota.trees import membership, overuse, usage
+from app.plugins.elastic_quota.trees import membership, overuse, runtimes, usage
 from app.verbs import preempting
 from tests.support.decisions import scheduling_driver
 from tests.support.decisions.small_quotas import CORE, GIB, check, cluster, node, pod, quota, runtime
@@ -36,9 +36,21 @@ def test_mins_are_scaled_when_a_node_is_gone() -> None:
         pod("b", 100, "b"),
         pod("other", 12, node="n1"),
     ]
-    small = cluster(node("n1", 80), quota("a", 50, 100), quota("b", 30, 100), *asking)
-    # In cores the scenario rounds to 43 and 25; cpu is divided in thousandths.
-    assert (runtime(small, "a"), runtime(small, "b")) == (42.5, 25.5)
+    nodes: list[scheduling_driver.Thing] = [node("n1", 80), node("n2", 20)]
+    small = cluster(*nodes, quota("a", 50, 100), quota("b", 30, 100), *asking)
+    assert (runtime(small, "a"), runtime(small, "b")) == (54, 34)
+    small.take(events.NodeGone(name="n2", uid="uid-n2"))
+
+    def shares(**scaling: bool) -> dict[str, tuple[float, float]]:
+        """Quota -> its scaled min, and its runtime."""
+        found = usage.of_tree(small.snapshot, "", runtimes.Rules(**scaling)).runtimes
+        places = {name: found.division(name, "cpu") or (None, 0) for name in "ab"}
+        scaled = {name: division.shares.scaled[at] for name, (division, at) in places.items() if division}
+        return {name: (scaled[name] / CORE, found.runtime(name)["cpu"] / CORE) for name in "ab"}
+
+    # In whole cores the scaled mins are 42 and 25, and a gets the rest; cpu is divided in thousandths.
+    assert shares() == {"a": (42.5, 42.5), "b": (25.5, 25.5)}
+    assert shares(scale=False) == {"a": (50, 50), "b": (30, 30)}
 
 
 @pytest.mark.scenario("EQ-12")

@@ -36,6 +36,11 @@ def needed(plugins: Sequence[capabilities.Plugin]) -> dict[str, set[Right]]:
     return {**found, "extender": set(), "compactor": set()}
 
 
+def on_request(plugins: Sequence[capabilities.Plugin]) -> set[Right]:
+    """Rights of the controller that an operator grants by a component, because an argument requests them."""
+    return {("", "pods/eviction", "create") for one in plugins if isinstance(one, capabilities.Evicts)}
+
+
 def granted(role: Object) -> set[Right]:
     """The rights of a ClusterRole; those to single objects are left out."""
     return {

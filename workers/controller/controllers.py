@@ -1,9 +1,10 @@
 """The controller: acts on the cluster where the log calls for it.
 
 It wakes pending pods when capacity becomes available or their refusal is outdated, fences Bindings without an
-outcome and releases their placements, and posts Events about refusals. It follows the log like any other
-reader and keeps no state that matters: it may be killed at any time. One replica leads, the others are on
-standby; two that work at once, during a takeover, repeat a few writes and break nothing.
+outcome and releases their placements, evicts pods for plugins, and posts Events about refusals. It follows
+the log like any other reader and keeps no state that matters: it may be killed at any time. One replica
+leads, the others are on standby; two that work at once, during a takeover, repeat a few writes and break
+nothing.
 """
 
 import datetime
@@ -22,6 +23,7 @@ from app.store.log import readers
 from app.verbs import releasing
 from workers import election
 from workers.controller import (
+    evictions,
     executors,
     orphaned_placements,
     pod_events,
@@ -78,8 +80,11 @@ class Controller:
         )
         recorder = event_recorders.EventRecorder(client, self._clock, now=_second, limit=limit)
         self.poster = pod_events.PodEventPoster(recorder)
+        self.evictor = evictions.Evictor(
+            client, lambda: follower.snapshot, plugins, self.poster.submit, limit, self._clock
+        )
         self.executor = executors.Executor(
-            self.waker, self.poster, self.statuses, self.orphans.look_up, self._term
+            self.waker, self.poster, self.statuses, self.evictor, self.orphans.look_up, self._term
         )
         self.reconciliation = reconciliation.Reconciliation(
             plugins, lambda: follower.snapshot, self.executor, self._clock
@@ -130,6 +135,7 @@ class Controller:
             self._start("orphaned placements", self.orphans.run_once, pause=ORPHANS_EVERY),
             self._start("reconciling", self._reconcile, pause=RECONCILED_EVERY),
             self._start("statuses", self.statuses.run_once, pause=STATUSES_EVERY),
+            self._start("evictions", self._evict, pause=RECONCILED_EVERY),
             self._start("refused pods", self.pod_events.run_once, pause=EVENTS_EVERY),
             self._start("pod events", self.poster.run_once, pause=EVENTS_EVERY),
             self._start("stale refusals", self.refusals.run_once, pause=REFUSALS_EVERY),
@@ -170,6 +176,11 @@ class Controller:
         """Reconcile what has changed, on a complete state only."""
         if self._complete(self._store.follower.snapshot):
             self.reconciliation.run_once()
+
+    def _evict(self) -> None:
+        """Evict what plugins want, on a complete state only."""
+        if self._complete(self._store.follower.snapshot):
+            self.evictor.run_once()
 
     def _complete(self, snapshot: snapshots.Snapshot) -> bool:
         return self._store.follower.caught_up and not snapshot.unlisted

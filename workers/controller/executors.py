@@ -40,6 +40,14 @@ class StatusWriter(Protocol):
         ...
 
 
+class Evictor(Protocol):
+    """Evicts pods (evictions.Evictor)."""
+
+    def submit(self, found: effects.EvictPods, term: str) -> None:
+        """Evict the pods, in place of those that the plugin wanted before."""
+        ...
+
+
 class Executor:
     """The one way from an effect to the API server. Thread-safe."""
 
@@ -48,6 +56,7 @@ class Executor:
         waker: Waker,
         poster: Poster,
         statuses: StatusWriter,
+        evictor: Evictor,
         look_up: Callable[[model.Uid, model.Position], None],
         term: Callable[[], str | None],
     ) -> None:
@@ -57,6 +66,7 @@ class Executor:
         self._waker = waker
         self._poster = poster
         self._statuses = statuses
+        self._evictor = evictor
         self._look_up = look_up
         self._term = term
 
@@ -77,6 +87,8 @@ class Executor:
                 self._poster.submit(found, term)
             case effects.PatchStatus():
                 self._statuses.submit(found, snapshot, term)
+            case effects.EvictPods():
+                self._evictor.submit(found, term)
             case effects.ReleasePlacements():
                 self._release(found, snapshot)
 

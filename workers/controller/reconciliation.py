@@ -129,6 +129,10 @@ class Reconciliation:
             reconcile = functools.partial(_all, plugin, snapshot, about)
             found = self._calls.call(plugin.name, "reconcile", reconcile)
             (self._failed.add if found is None else self._failed.discard)(plugin.name)
+            if found is None and isinstance(plugin, capabilities.Evicts):
+                found = [
+                    effects.EvictPods(plugin.name)
+                ]  # What it wanted before is not known to be wanted now.
             for one in found or ():
                 self._executor.submit(one, snapshot)
 

@@ -3,15 +3,17 @@
 Neither family reads the objects of the other, so each has the meaning that it has alone (ADR 0037).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from app.domain import model, schema, snapshots, verdicts
 from app.framework import cycles
 from app.plugins.elastic_quota import admission, counting, kinds
 from app.plugins.elastic_quota.sigs import admission as of_namespaces
 from app.plugins.elastic_quota.sigs import counting as sums
-from app.plugins.elastic_quota.sigs import namespace_quota
-from app.plugins.elastic_quota.trees import membership, usage
+from app.plugins.elastic_quota.sigs import namespace_quota, reclaiming
+from app.plugins.elastic_quota.trees import membership, quota_preemption, usage
+
+Pods = Sequence[model.Pod]
 
 _EXACT = 2**53
 """No count reaches this, so no ceiling at or above it has an effect."""
@@ -20,6 +22,11 @@ _EXACT = 2**53
 def counters() -> tuple[schema.Counter, ...]:
     """All counters of the plugin."""
     return counting.COUNTER, sums.COUNTER
+
+
+pod_class = membership.pod_class
+veto = quota_preemption.veto
+beside = reclaiming.beside
 
 
 def limited(snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.Rules) -> bool:

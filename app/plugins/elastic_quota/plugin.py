@@ -6,9 +6,7 @@ from typing import ClassVar
 
 from app.domain import events, model, snapshots, verdicts
 from app.framework import capabilities, cycles, effects, views
-from app.plugins.elastic_quota import admission, families, kinds, serving, status, waking
-from app.plugins.elastic_quota.sigs import reclaiming
-from app.plugins.elastic_quota.trees import membership, quota_preemption
+from app.plugins.elastic_quota import admission, evictions, families, kinds, serving, status, waking
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +16,7 @@ class ElasticQuota:
     name: ClassVar[str] = "ElasticQuota"
     tables: ClassVar[tuple[views.Table, ...]] = serving.TABLES
     statuses: ClassVar[tuple[str, ...]] = status.KINDS
+    evicts: ClassVar[bool] = True
     runtime: bool = True
     """Whether the limit of a quota is its runtime, which includes what others lend, or its max."""
     scale_min: bool = True
@@ -36,6 +35,10 @@ class ElasticQuota:
     """Whether a pod of a quota evicts only preemptible pods of that quota, as in Koordinator."""
     reclaim: bool = False
     """Whether a preemption also evicts pods of its node with which other namespaces exceed their min."""
+    quota_preemption: evictions.Action = "report"
+    """``evict``: the controller evicts pods for a more important pod that their quota refuses."""
+    overuse: evictions.Action = "report"
+    """``evict``: the controller evicts pods with which a quota has exceeded its runtime for two minutes."""
     koordinator_annotations: bool = False
     """Whether the controller also writes the annotations that Koordinator's controller keeps on quotas."""
 
@@ -47,7 +50,7 @@ class ElasticQuota:
 
     kinds = staticmethod(kinds.declared)
     counters = staticmethod(families.counters)
-    pod_class = staticmethod(membership.pod_class)
+    pod_class = staticmethod(families.pod_class)
 
     def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
         return families.refusal(cycle, self)
@@ -59,14 +62,10 @@ class ElasticQuota:
         return capabilities.Plan(ceilings=families.ceilings(cycle, self))
 
     def veto(self, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]) -> str | None:
-        return (
-            quota_preemption.veto(cycle.snapshot, cycle.pod, victims, self) if self.same_quota_only else None
-        )
+        return families.veto(cycle, victims, self) if self.same_quota_only else None
 
-    def adjust(
-        self, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]
-    ) -> Sequence[model.Pod]:
-        return reclaiming.beside(cycle, node, victims, self) if self.reclaim else ()
+    def adjust(self, cycle: cycles.Cycle, node: model.NodeName, victims: families.Pods) -> families.Pods:
+        return families.beside(cycle, node, victims, self) if self.reclaim else ()
 
     def wake(
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
@@ -74,7 +73,8 @@ class ElasticQuota:
         return waking.freed_capacity(before, after, event, self)
 
     def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterable[effects.Effect]:
-        return status.reconcile(snapshot, changes, self)
+        yield from status.reconcile(snapshot, changes, self)
+        yield from evictions.reconcile(snapshot, changes, self, self.name)
 
     def shown(self) -> views.Shown:
         return serving.shown(self)

@@ -50,6 +50,13 @@ QUOTA = {
     **SUMMARY,
     "children": [],
     "overuse": [],
+    "preemption": {
+        "action": "report",
+        "pod": "team-a/train-1",
+        "node": "n7",
+        "violations": 0,
+        "victims": [{"namespace": "team-a", "name": "batch-3", "priority": 0}],
+    },
     "derivation": {
         "cpu": {
             "divided": "90",

@@ -7,7 +7,7 @@ from typing import Any
 from app.domain import model, snapshots
 from app.domain.fitting import quantities
 from app.framework import cycles, views
-from app.plugins.elastic_quota import admission, counting, families, kinds, quota_model, samples
+from app.plugins.elastic_quota import admission, counting, evictions, families, kinds, quota_model, samples
 from app.plugins.elastic_quota.quota_model import Amounts, Quota
 from app.plugins.elastic_quota.sigs import namespace_quota, reclaiming
 from app.plugins.elastic_quota.sigs import serving as of_namespaces
@@ -41,14 +41,14 @@ TABLES = (
 )
 
 
-def shown(rules: admission.Rules) -> views.Shown:
+def shown(rules: evictions.Rules) -> views.Shown:
     """All views."""
     return views.Shown(
         endpoints=_endpoints(rules), remarks=partial(_remarks, rules), summary=partial(_lines, rules)
     )
 
 
-def _lines(rules: admission.Rules, snapshot: snapshots.Snapshot) -> Iterator[views.Line]:
+def _lines(rules: evictions.Rules, snapshot: snapshots.Snapshot) -> Iterator[views.Line]:
     """How many quotas there are, and which are invalid or use more than their runtime."""
     grown = usage.forest(snapshot)
     names = sorted({*grown.quotas, *grown.unused} - quota_model.BUILT_IN)
@@ -67,7 +67,7 @@ def _lines(rules: admission.Rules, snapshot: snapshots.Snapshot) -> Iterator[vie
     yield views.Line("quotas", str(len(names) + len(spaces)), "; ".join(wrong))
 
 
-def _remarks(rules: admission.Rules, cycle: cycles.Cycle) -> Iterator[str]:
+def _remarks(rules: evictions.Rules, cycle: cycles.Cycle) -> Iterator[str]:
     """The quota of the pod, what is unusual about it, and what it has left for the pod."""
     snapshot, pod = cycle.snapshot, cycle.pod
     grown = usage.forest(snapshot)
@@ -81,9 +81,11 @@ def _remarks(rules: admission.Rules, cycle: cycles.Cycle) -> Iterator[str]:
     for found in families.admissions(snapshot, pod, rules):
         for test in found.tests:
             yield f"elastic quota {admission.described(test)}"
+        if found.reason:
+            yield from evictions.remarks(snapshot, pod, rules)
 
 
-def _endpoints(rules: admission.Rules) -> tuple[views.Endpoint, ...]:
+def _endpoints(rules: evictions.Rules) -> tuple[views.Endpoint, ...]:
     """The views under /apis/v1/plugins/ElasticQuota/."""
 
     def bound(handle: Callable[..., object]) -> Callable[..., Any]:
@@ -110,7 +112,7 @@ def _endpoints(rules: admission.Rules) -> tuple[views.Endpoint, ...]:
 # -- quotas ----------------------------------------------------------------------------------
 
 
-def _listed(rules: admission.Rules, snapshot: snapshots.Snapshot, _: Mapping[str, str]) -> views.Listed:
+def _listed(rules: evictions.Rules, snapshot: snapshots.Snapshot, _: Mapping[str, str]) -> views.Listed:
     grown = usage.forest(snapshot)
     names = {*grown.quotas, *grown.unused}
     if grown.quotas:
@@ -118,7 +120,7 @@ def _listed(rules: admission.Rules, snapshot: snapshots.Snapshot, _: Mapping[str
     return views.Listed(names, lambda name: _summary(rules, snapshot, grown, name))
 
 
-def _one(rules: admission.Rules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> Json | None:
+def _one(rules: evictions.Rules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> Json | None:
     name, grown = parameters["name"], usage.forest(snapshot)
     if name not in grown.quotas and not (name in quota_model.BUILT_IN and grown.quotas):
         return None
@@ -127,11 +129,12 @@ def _one(rules: admission.Rules, snapshot: snapshots.Snapshot, parameters: Mappi
         **_summary(rules, snapshot, grown, name),
         "children": [child.name for child in grown.children(name)],
         "overuse": [_member(snapshot, one.pod, one.amounts) for one in going],
+        "preemption": evictions.shown(snapshot, name, rules),
         "derivation": dict(_derivation(rules, snapshot, grown, name)),
     }
 
 
-def _summary(rules: admission.Rules, snapshot: snapshots.Snapshot, grown: forests.Forest, name: str) -> Json:
+def _summary(rules: evictions.Rules, snapshot: snapshots.Snapshot, grown: forests.Forest, name: str) -> Json:
     if name == quota_model.ROOT:
         return _root(rules, snapshot, grown)
     quota = grown.quotas.get(name)
@@ -180,7 +183,7 @@ def _specified(
 
 
 def _derived(
-    rules: admission.Rules, snapshot: snapshots.Snapshot, grown: forests.Forest, quota: Quota
+    rules: evictions.Rules, snapshot: snapshots.Snapshot, grown: forests.Forest, quota: Quota
 ) -> Json:
     found = usage.of_tree(snapshot, quota.tree, admission.sharing(rules))
     at, lines = found.tree.index[quota.name], found.runtimes.lines
@@ -207,7 +210,7 @@ def _derived(
     }
 
 
-def _root(rules: admission.Rules, snapshot: snapshots.Snapshot, grown: forests.Forest) -> Json:
+def _root(rules: evictions.Rules, snapshot: snapshots.Snapshot, grown: forests.Forest) -> Json:
     """The root of the default tree: what it divides."""
     shown = _specified(snapshot, Quota(uid="", namespace="", name=quota_model.ROOT, is_parent=True), (), ())
     if "" not in grown.trees:
@@ -232,7 +235,7 @@ def _root(rules: admission.Rules, snapshot: snapshots.Snapshot, grown: forests.F
 
 
 def _derivation(
-    rules: admission.Rules, snapshot: snapshots.Snapshot, grown: forests.Forest, name: str
+    rules: evictions.Rules, snapshot: snapshots.Snapshot, grown: forests.Forest, name: str
 ) -> Iterator[tuple[str, Json]]:
     """Resource -> how the runtime came about, round by round."""
     quota = grown.quotas.get(name)
@@ -318,7 +321,7 @@ def _written(counts: Amounts) -> dict[str, str]:
 
 
 def _pods(
-    _: admission.Rules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]
+    _: evictions.Rules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]
 ) -> views.Listed | None:
     name, grown = parameters["name"], usage.forest(snapshot)
     if name not in grown.quotas and not (name in quota_model.BUILT_IN and grown.quotas):
@@ -351,7 +354,7 @@ def _member(snapshot: snapshots.Snapshot, pod: model.Pod, amounts: Mapping[str, 
     }
 
 
-def _pod(rules: admission.Rules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> Json | None:
+def _pod(rules: evictions.Rules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> Json | None:
     pod = snapshot.pod_named(parameters["namespace"], parameters["name"])
     if pod is None:
         return None

@@ -113,10 +113,7 @@ def delete(store: objects.Objects, resource: objects.Resource, key: objects.Key,
     options = parsed(body) if body else {}
     with store.changed:
         current = store.get(resource.name, key)
-        wanted = options.get("preconditions") or {}
-        if wanted.get("uid") not in (None, current["metadata"]["uid"]):
-            why = f"the UID in the precondition ({wanted['uid']}) does not match the UID in record"
-            raise status_replies.conflict(resource.kind, key[1], why)
+        refuse_unmet(resource, current, options)
         if resource.name != "pods":
             return store.remove(resource.name, key)
         forced = options.get("gracePeriodSeconds") == 0
@@ -133,6 +130,14 @@ def delete(store: objects.Objects, resource: objects.Resource, key: objects.Key,
             if grace:
                 return marked
         return store.remove(resource.name, key)
+
+
+def refuse_unmet(resource: objects.Resource, current: Json, options: Json) -> None:
+    """Raise StatusError (409) unless the object has the uid in the preconditions of a deletion."""
+    metadata, wanted = current["metadata"], (options.get("preconditions") or {}).get("uid")
+    if wanted not in (None, metadata["uid"]):
+        why = f"the UID in the precondition ({wanted}) does not match the UID in record"
+        raise status_replies.conflict(resource.kind, metadata["name"], why)
 
 
 def bind(store: objects.Objects, key: objects.Key, body: bytes) -> bytes:

@@ -7,7 +7,15 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from app.simulation.apiserver import discovery, objects, operations, requests, reviews, status_replies
+from app.simulation.apiserver import (
+    discovery,
+    evictions,
+    objects,
+    operations,
+    requests,
+    reviews,
+    status_replies,
+)
 
 Answer = tuple[int, bytes]
 
@@ -78,6 +86,8 @@ class Router:
                 return 201, operations.create(store, resource, namespace, request.body)
             case "POST", True, "binding":
                 return 201, operations.bind(store, key, request.body)
+            case "POST", True, "eviction":
+                return 201, evictions.evict(store, resource, key, request.body)
             case "PUT", True, "" | "status":
                 return 200, operations.replace(store, resource, key, request.body, status=status)
             case "PATCH", True, "" | "status":

@@ -84,6 +84,7 @@ def parts() -> Mapping[str, Part]:
             "components/cert-manager", 'eq .Values.certificates.source "certManager"', _named(CERTIFICATES)
         ),
         "admission": Part("admission", ".Values.admission.enabled", _named("admission")),
+        "evictions": Part(EVICTIONS, ".Values.evictions.enabled", _named(EVICTIONS)),
         "quota-annotations": Part(ANNOTATIONS, ".Values.quotaAnnotations.enabled", _named(ANNOTATIONS)),
     }
 
@@ -93,6 +94,7 @@ ARCHIVING: Final = frozenset({"compactor", "extender", "view"})
 """Processes that write or read the archive."""
 CERTIFICATES: Final = "components/cert-manager"
 ANNOTATIONS: Final = "components/quota-annotations"
+EVICTIONS: Final = "components/evictions"
 OTHERWISE: Final = frozenset({"Namespace"})
 """Kinds that Helm creates itself."""
 GENERATED: Final = ("topolog", "topolog-kube-scheduler", "topolog-valkey")
@@ -105,7 +107,7 @@ def known() -> dict[tuple[str, str], Object]:
     for overlay in ("ha", "existing-scheduler", "dev"):
         for one in manifests.overlay(overlay):
             found.setdefault((one["kind"], one["metadata"]["name"]), one)
-    for folder in (CERTIFICATES, ANNOTATIONS):
+    for folder in (CERTIFICATES, ANNOTATIONS, EVICTIONS):
         for path in sorted((manifests.DEPLOY / folder).glob("*.yaml")):
             for one in manifests.documents(path):
                 if one["kind"] not in manifests.NO_OBJECTS:
@@ -147,7 +149,7 @@ def _unchanged(one: Object, marks: templating.Marks) -> str:
 
 
 def _own_account(one: Object, marks: templating.Marks) -> str:
-    own = ("topolog-bootstrap", "topolog-view", "topolog-quota-annotations")
+    own = ("topolog-bootstrap", "topolog-view", "topolog-quota-annotations", "topolog-evictions")
     return ".Values.rbac.create" if one["metadata"]["name"] in own else ""
 
 

@@ -48,6 +48,8 @@ COMMENTS: Final[Mapping[str, str]] = {
     "admission": "Warns of pods that name a quota and escape it; Deny refuses them.",
     "quotaAnnotations": "The controller may write Koordinator's annotations on quotas, and no more of them."
     ' It does so with config.plugins.args: \'{"ElasticQuota": {"koordinator_annotations": true}}\'.',
+    "evictions": "The controller may evict pods, as PodDisruptionBudgets allow. It does so with"
+    ' config.plugins.args: \'{"ElasticQuota": {"quota_preemption": "evict", "overuse": "evict"}}\'.',
     "networkPolicy": "Denies all traffic except what the processes need. With an existing kube-scheduler,"
     " schedulerCIDRs are the addresses it calls from. Empty apiServerCIDRs and storeCIDRs are"
     " any address.",
@@ -104,6 +106,7 @@ def of_overlay(name: str) -> Values:
             "action": "Warn",
         },
         "quotaAnnotations": {"enabled": False},
+        "evictions": {"enabled": False},
         "networkPolicy": {
             "enabled": True,
             "schedulerCIDRs": blocks,

@@ -280,6 +280,12 @@ class Reconciling(Idle):
 
 
 @dataclass(frozen=True, slots=True)
+class Evicting(Idle):
+    name: str = "Evicting"
+    evicts: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosing(Idle):
     name: str = "Diagnosing"
 

@@ -15,6 +15,7 @@ SILENT = {
     "topolog_archived_offset",  # without an archive
     "topolog_checkpoint_offset",  # before the first one
     "topolog_log_oldest_offset",
+    "topolog_evictions_total",
     "topolog_fences_total",
     "topolog_loop_failures_total",
     "topolog_plugin_failures_total",

@@ -61,11 +61,15 @@ class Executor:
     """Records effects instead of carrying them out."""
 
     found: list[tuple[str, model.Position | None]] = field(default_factory=list)
+    evicting: list[effects.EvictPods] = field(default_factory=list)
     verified: int = 0
 
     def submit(
         self, found: effects.Effect, snapshot: snapshots.Snapshot, *, position: model.Position | None = None
     ) -> None:
+        if isinstance(found, effects.EvictPods):
+            self.evicting.append(found)
+            return
         assert isinstance(found, effects.WakePods)
         self.found.append((found.message, position))
 
@@ -251,6 +255,18 @@ def test_a_plugin_that_raised_is_asked_about_everything_next_time() -> None:
         following.run()
     assert [changes.missed for changes in plugin.asked] == [False, True, False]
     assert [changes.before is None for changes in plugin.asked] == [False, True, False]
+
+
+def test_what_a_plugin_wanted_evicted_is_withdrawn_if_it_raises() -> None:
+    @dataclass(frozen=True)
+    class Evicts(Raising):
+        evicts: ClassVar[bool] = True
+
+    for plugin, expected in ((Evicts(), [effects.EvictPods("Raising")]), (Raising(), [])):
+        following = Following(plugin)
+        following.reconciliation.resume()
+        following.run()
+        assert following.executor.evicting == expected
 
 
 def test_a_plugin_that_raises_again_after_a_success_is_reported_again() -> None:

@@ -1,4 +1,4 @@
-"""Quotas that use more than their runtime, and the pods that would have to go. A report: nothing is evicted.
+"""Quotas that use more than their runtime, and the pods that would have to go (evicted only by evictions).
 
 The choice is Koordinator's (quota_overuse_revoke.go): pods are set aside from the least important on until
 the rest fits; then, from the most important on, those that fit again are kept. Non-preemptible pods stay.

@@ -1,22 +1,23 @@
 """The pods of its own quota that would have to go for a pod which the quota refuses.
 
 Koordinator evicts them (plugins/elasticquota/preempt.go). kube-scheduler does not ask an extender about nodes
-that the extender refused, so this is only shown. The steps are those of kube-scheduler's own dry run
-(app.domain.fitting.victims): a pod is put back if the other still fits on the node and in the quota.
+that the extender refused, so this is shown, and carried out by the controller on request (evictions). The
+steps are those of kube-scheduler's own dry run (app.domain.fitting.victims): a pod is put back if the other
+still fits on the node and in the quota.
 """
 
 from collections.abc import Mapping, Sequence
 
 from app.domain import model, snapshots
 from app.domain.fitting import budgets, node_fit, victims
+from app.framework import cycles
 from app.plugins.elastic_quota import admission, quota_model
 from app.plugins.elastic_quota.trees import forests, membership, overuse, usage
 
 
-def veto(
-    snapshot: snapshots.Snapshot, pod: model.Pod, offered: Sequence[model.Pod], rules: admission.Rules
-) -> str | None:
+def veto(cycle: cycles.Cycle, offered: Sequence[model.Pod], rules: admission.Rules) -> str | None:
     """Why the pod of a quota must not evict these: they are of other quotas, or not preemptible."""
+    snapshot, pod = cycle.snapshot, cycle.pod
     if not admission.limited(snapshot, pod, rules):
         return None
     grown = usage.forest(snapshot)

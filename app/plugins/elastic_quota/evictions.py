@@ -1,0 +1,172 @@
+"""What the controller evicts for quotas, if arguments request it: for pods that wait, and above a runtime.
+
+Koordinator does the first in its scheduler (plugins/elasticquota/preempt.go), and the second in a controller
+(quota_overuse_revoke.go). Pods that terminate count as gone, so nothing is evicted for capacity that is about
+to be free. Everything is computed from one state: what a view of that moment shows is what was evicted.
+"""
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, Protocol
+
+import msgspec
+
+from app.domain import events, model, projecting, snapshots
+from app.domain.fitting import victims
+from app.framework import cycles, effects
+from app.plugins.elastic_quota import admission, families, kinds
+from app.plugins.elastic_quota.trees import membership, overuse, quota_preemption, usage
+
+Action = Literal["report", "evict"]
+WAITED = 15.0
+"""Seconds for which a pod must have been without capacity: kube-scheduler's longest backoff (10 s), and a
+cycle. So a pod that can take what was freed for it takes it first."""
+TRIED = 20
+"""Pods that differ in what matters, for which evictions are looked for in one state, over all nodes each."""
+OVERUSED = 120.0
+"""Seconds for which a quota must have used more than its runtime (Koordinator's delayEvictTime)."""
+
+
+class Rules(admission.Rules, Protocol):
+    """The arguments of the plugin (plugin.ElasticQuota)."""
+
+    @property
+    def quota_preemption(self) -> Action:
+        """Whether pods are evicted for a more important pod that their quota refuses."""
+        ...
+
+    @property
+    def overuse(self) -> Action:
+        """Whether pods with which a quota exceeds its runtime are evicted."""
+        ...
+
+
+class Preemption(NamedTuple):
+    """The eviction for the pod that has waited longest for capacity of its quota."""
+
+    quota: str
+    pod: model.Pod
+    node: model.NodeName
+    eviction: victims.Eviction
+
+
+def reconcile(
+    snapshot: snapshots.Snapshot, changes: effects.Changes, rules: Rules, plugin: str
+) -> Iterator[effects.EvictPods]:
+    """All evictions of the state, if the arguments request any."""
+    operational = all(isinstance(event, events.OPERATIONAL) for event in changes.events)
+    if (changes.before is not None and operational) or "evict" not in (rules.quota_preemption, rules.overuse):
+        return
+    later = without_terminating(snapshot)
+    wanted = list(_for_pods(later, rules)) if rules.quota_preemption == "evict" else []
+    wanted += _above_runtime(later, rules) if rules.overuse == "evict" else ()
+    yield effects.EvictPods(plugin, tuple(wanted))
+
+
+def without_terminating(snapshot: snapshots.Snapshot) -> snapshots.Snapshot:
+    """The state once the pods that terminate are gone."""
+    going = [pod for pod in snapshot.pods.values() if pod.terminating] if snapshot.all(kinds.QUOTAS) else []
+    gone = (events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name) for pod in going)
+    return projecting.project_all(snapshot, gone) if going else snapshot
+
+
+def preemptions(
+    later: snapshots.Snapshot, rules: admission.Rules, *, quota: str = ""
+) -> Iterator[Preemption]:
+    """For each quota, or that one: the eviction for its pod that has waited longest, in the order of waiting.
+
+    ``later``: the state without the pods that terminate.
+    """
+    if not later.all(kinds.QUOTAS):
+        return
+    grown, least, helped, tried = usage.forest(later), _least_important(later), set[str](), set[object]()
+    for pod in sorted(_waiting(later), key=lambda one: (one.created, one.uid)):
+        name = membership.of(pod, grown).name
+        alike = (name, pod.priority, families.pod_class(pod, later), msgspec.json.encode(pod.constraints))
+        if quota not in ("", name) or name in helped or alike in tried or len(tried) == TRIED:
+            continue
+        if least.get(name, pod.priority) >= pod.priority:
+            continue
+        tried.add(alike)
+        found = _preemption(later, pod, rules)
+        if found is not None:
+            helped.add(name)
+            yield found
+
+
+def _preemption(later: snapshots.Snapshot, pod: model.Pod, rules: admission.Rules) -> Preemption | None:
+    """The eviction after which the quotas of the pod admit it; None if there is none, or none is needed."""
+    base = cycles.cycle(pod, frozenset(), later)
+    assumed = cycles.assuming(base, cycles.nominated(base))
+    possible = quota_preemption.evictions(assumed.snapshot, pod, rules)
+    chosen = victims.choose(possible)
+    if chosen is None:
+        return None
+    eviction = possible[chosen.node]
+    after = cycles.without(assumed, eviction.victims).snapshot
+    if families.reason(families.admissions(after, pod, rules)):
+        return None
+    return Preemption(membership.of(pod, usage.forest(later)).name, pod, chosen.node, eviction)
+
+
+def _least_important(snapshot: snapshots.Snapshot) -> dict[str, int]:
+    """Quota -> the lowest priority of its preemptible pods that are bound to a node."""
+    grown, found = usage.forest(snapshot), dict[str, int]()
+    for node in snapshot.residents:
+        for pod in snapshot.on(node):
+            if pod.node and not pod.finished and membership.preemptible(pod):
+                name = membership.of(pod, grown).name
+                found[name] = min(pod.priority, found.get(name, pod.priority))
+    return found
+
+
+def shown(snapshot: snapshots.Snapshot, quota: str, rules: Rules) -> dict[str, object] | None:
+    """The eviction for the pod of the quota that has waited longest, for its view; None without one."""
+    found = next(preemptions(without_terminating(snapshot), rules, quota=quota), None)
+    if found is None:
+        return None
+    least = quota_preemption.least_harm({found.node: found.eviction}) or {}
+    kept = {name: value for name, value in least.items() if name != "decidedBy"}
+    return {"action": rules.quota_preemption, "pod": found.pod.key, **kept}
+
+
+def remarks(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> Iterator[str]:
+    """The eviction that would let in a pod that its quota refuses."""
+    found = _preemption(without_terminating(snapshot), pod, rules)
+    if found is not None:
+        going = ", ".join(one.key for one in found.eviction.victims)
+        without = f"would admit the pod without {going} on node {found.node}"
+        yield f"elastic quota {found.quota}: {without}; quota_preemption is {rules.quota_preemption}"
+
+
+def _for_pods(later: snapshots.Snapshot, rules: Rules) -> Iterator[effects.Eviction]:
+    """Evictions without a violated budget; of equal ones the least important pod goes first."""
+    for found in preemptions(later, rules):
+        if not found.eviction.violations:
+            waiting = f"pod {found.pod.key}"
+            yield effects.Eviction(
+                f"elastic quota {found.quota}: {waiting}",
+                tuple(reversed(found.eviction.victims)),
+                f"evicted from node {found.node}: {waiting} of elastic quota {found.quota} is more important",
+                WAITED,
+            )
+
+
+def _above_runtime(later: snapshots.Snapshot, rules: Rules) -> Iterator[effects.Eviction]:
+    for name in sorted(usage.forest(later).quotas) if later.all(kinds.QUOTAS) else ():
+        excess = overuse.over(later, name, rules)
+        going = overuse.excess_pods(excess, overuse.members(later, name)) if excess else ()
+        if going:
+            yield effects.Eviction(
+                f"elastic quota {name}: overuse",
+                tuple(one.pod for one in reversed(going) if one.pod.node),
+                f"evicted: elastic quota {name} uses more than its runtime in {', '.join(excess)}",
+                OVERUSED,
+            )
+
+
+def _waiting(snapshot: snapshots.Snapshot) -> Iterator[model.Pod]:
+    """The pods that kube-scheduler has tried in vain, and for which it evicts none itself."""
+    for uid in snapshot.waiting:
+        pod = snapshot.pod(uid)
+        if pod is not None and pod.unscheduled and not pod.nominated:
+            yield pod

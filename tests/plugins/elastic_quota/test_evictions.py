@@ -1,0 +1,264 @@
+"""What the controller evicts for quotas: for the pod that has waited longest, and above a runtime."""
+
+import itertools
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+import msgspec
+import pytest
+
+from app.domain import events, model
+from app.domain.fitting import budgets
+from app.framework import configuring, cycles, effects, registry
+from app.plugins import IN_TREE
+from app.plugins.elastic_quota import evictions
+from app.plugins.elastic_quota.plugin import ElasticQuota
+from app.plugins.elastic_quota.sigs import namespace_quota
+from app.plugins.elastic_quota.trees import membership
+from tests.support.decisions import scheduling_driver, small_gangs, small_quotas
+from tests.support.decisions.small_gangs import CORE
+
+EVICTING = ElasticQuota(runtime=False, quota_preemption="evict")
+EVERYTHING = effects.Changes()
+
+
+def pod(name: str, cpu: int, quota: str, node: str = "", priority: int = 0, **changed: object) -> model.Pod:
+    made = small_gangs.pod(name, cpu, node=node, priority=priority, labels={membership.LABEL: quota})
+    started = {"started": "2026-01-01T00:00:00Z"} if node else {"unscheduled": "0/1 nodes are available"}
+    return msgspec.structs.replace(made, **{**started, **changed})
+
+
+def cluster(*things: scheduling_driver.Thing, rules: ElasticQuota = EVICTING) -> scheduling_driver.Cluster:
+    return scheduling_driver.Cluster(*things, configured=[rules])
+
+
+def wanted(
+    small: scheduling_driver.Cluster, rules: ElasticQuota = EVICTING, changes: effects.Changes = EVERYTHING
+) -> Sequence[effects.Eviction] | None:
+    """What is to be evicted; None if the plugin wants nothing changed."""
+    found = [one for one in rules.reconcile(small.snapshot, changes) if isinstance(one, effects.EvictPods)]
+    assert len(found) <= 1
+    return found[0].wanted if found else None
+
+
+def names(found: Iterable[effects.Eviction] | None) -> list[tuple[str, list[str]]]:
+    return [(one.subject, [pod.name for pod in one.pods]) for one in found or ()]
+
+
+def view(small: scheduling_driver.Cluster, name: str, rules: ElasticQuota = EVICTING) -> dict[str, object]:
+    endpoint = next(one for one in rules.shown().endpoints if one.path == "quotas/<name>")
+    found = endpoint.handle(small.snapshot, {"name": name})
+    assert isinstance(found, dict)
+    return found
+
+
+def full(
+    rules: ElasticQuota = EVICTING, changed: Mapping[str, object] = MappingProxyType({})
+) -> scheduling_driver.Cluster:
+    """A quota of 12 that two pods fill, and a more important one that waits."""
+    return cluster(
+        *(small_gangs.node(name, 8) for name in ("n1", "n2")),
+        small_quotas.quota("q", 0, 12),
+        small_quotas.quota("r", 0, 100),
+        pod("low", 4, "q", "n1"),
+        pod("middle", 8, "q", "n2", priority=5),
+        pod("other", 4, "r", "n1"),
+        msgspec.structs.replace(pod("asks", 4, "q", priority=9), **changed),
+        rules=rules,
+    )
+
+
+@pytest.mark.scenario("EQ-26", "TR-17")
+def test_by_default_the_eviction_is_shown_and_not_wanted() -> None:
+    rules = ElasticQuota(runtime=False)
+    small = full(rules)
+    assert wanted(small, rules) is None
+    assert view(small, "q", rules)["preemption"] == {
+        "action": "report",
+        "pod": "x/asks",
+        "node": "n1",
+        "violations": 0,
+        "victims": [{"namespace": "x", "name": "low", "priority": 0}],
+    }
+    assert view(small, "r", rules)["preemption"] is None
+    asks = small.snapshot.pod_named("x", "asks")
+    assert asks is not None
+    shown = rules.shown().remarks
+    assert shown is not None
+    assert list(shown(cycles.cycle(asks, frozenset(small.snapshot.nodes), small.snapshot)))[-1] == (
+        "elastic quota q: would admit the pod without x/low on node n1; quota_preemption is report"
+    )
+
+
+@pytest.mark.scenario("EQ-26")
+def test_what_the_view_shows_is_evicted_if_the_argument_requests_it() -> None:
+    small = full()
+    (found,) = wanted(small) or ()
+    assert names([found]) == [("elastic quota q: pod x/asks", ["low"])]
+    assert found.message == "evicted from node n1: pod x/asks of elastic quota q is more important"
+    assert found.after == evictions.WAITED
+    shown = view(small, "q")["preemption"]
+    assert isinstance(shown, dict)
+    assert shown["action"] == "evict"
+    assert [one["name"] for one in shown["victims"]] == ["low"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"unscheduled": ""},
+        {"nominated": "n1"},
+        {"preemption_policy": "Never"},
+        {"gated": True},
+        {"priority": 0},
+        {"labels": {membership.LABEL: "r"}},
+    ],
+    ids=["not tried", "nominated", "never", "gated", "not more important", "admitted"],
+)
+def test_nothing_is_evicted_for_other_pods(changed: dict[str, object]) -> None:
+    assert wanted(full(changed=changed)) == ()
+
+
+def test_a_pod_that_terminates_counts_as_gone() -> None:
+    small = full()
+    small.see(pod("low", 4, "q", "n1", terminating=True))
+    assert wanted(small) == ()
+    assert view(small, "q")["preemption"] is None
+
+
+@pytest.mark.parametrize("protects", ["preemptible", "priority", "another quota"])
+def test_a_pod_that_the_quota_must_not_evict_stays(protects: str) -> None:
+    changes: dict[str, dict[str, object]] = {
+        "preemptible": {"labels": {membership.LABEL: "q", membership.PREEMPTIBLE: "false"}},
+        "priority": {"priority": 9},
+        "another quota": {"labels": {membership.LABEL: "r"}},
+    }
+    small = full()
+    small.see(msgspec.structs.replace(pod("low", 4, "q", "n1"), **changes[protects]))
+    found = [one.name for each in wanted(small) or () for one in each.pods]
+    assert "low" not in found
+
+
+def test_a_violated_budget_is_shown_and_its_pod_is_not_evicted() -> None:
+    limit = budgets.DisruptionBudget(
+        uid="u", namespace="x", name="kept", selector=model.Selector({membership.LABEL: "q"}), allowed=0
+    )
+    small = full()
+    small.see(limit)
+    assert wanted(small) == ()
+    shown = view(small, "q")["preemption"]
+    assert isinstance(shown, dict)
+    assert shown["violations"] == 1
+    small.see(msgspec.structs.replace(limit, allowed=1))
+    assert names(wanted(small)) == [("elastic quota q: pod x/asks", ["low"])]
+
+
+def test_of_each_quota_the_pod_that_has_waited_longest_and_the_least_important_victim_come_first() -> None:
+    small = cluster(
+        small_gangs.node("n1", 16),
+        small_quotas.quota("q", 0, 8),
+        small_quotas.quota("r", 0, 4),
+        pod("q1", 4, "q", "n1", priority=2),
+        pod("q0", 4, "q", "n1", priority=1),
+        pod("r0", 4, "r", "n1"),
+        pod("late", 4, "q", priority=9, created="2026-01-03T00:00:00Z"),
+        pod("early", 8, "q", priority=5, created="2026-01-02T00:00:00Z"),
+        pod("first", 4, "r", priority=5, created="2026-01-01T00:00:00Z"),
+    )
+    assert names(wanted(small)) == [
+        ("elastic quota r: pod x/first", ["r0"]),
+        ("elastic quota q: pod x/early", ["q0", "q1"]),
+    ]
+
+
+def test_nothing_is_evicted_for_a_pod_that_another_quota_refuses() -> None:
+    small = full()
+    amounts = {"cpu": 15 * CORE}
+    small.see(namespace_quota.NamespaceQuota(uid="u", namespace="x", name="own", min=amounts, max=amounts))
+    assert names(wanted(small)) == []
+
+
+@pytest.mark.scenario("EQ-19", "TR-17")
+def test_pods_above_a_runtime_are_evicted_after_two_minutes_the_least_important_first() -> None:
+    rules = ElasticQuota(overuse="evict")
+    small = cluster(
+        *(small_gangs.node(name, 20) for name in ("n1", "n2")),
+        small_quotas.quota("q", 20, 40),
+        small_quotas.quota("r", 20, 40),
+        pod("q-high", 20, "q", "n1", priority=9),
+        pod("q-low", 5, "q", "n2", priority=1),
+        pod("q-lower", 5, "q", "n2"),
+        pod("r0", 15, "r"),
+        rules=rules,
+    )
+    assert names(wanted(small, rules)) == [("elastic quota q: overuse", ["q-lower"])]
+    (found,) = wanted(small, rules) or ()
+    assert found.after == evictions.OVERUSED == 120
+    assert found.message == "evicted: elastic quota q uses more than its runtime in cpu"
+    overuse = view(small, "q", rules)["overuse"]
+    assert isinstance(overuse, list)
+    assert [one["name"] for one in overuse] == ["q-lower"]
+    small.see(pod("q-lower", 5, "q", "n2", terminating=True))
+    assert wanted(small, rules) == ()
+    assert wanted(small, ElasticQuota()) is None
+
+
+def test_operational_events_alone_change_nothing() -> None:
+    small = full()
+    happened = (events.ShadowGone(name="s"),)
+    assert wanted(small, changes=effects.Changes(small.snapshot, happened)) is None
+
+
+def test_only_two_actions_are_accepted() -> None:
+    for argument in ("quota_preemption", "overuse"):
+        args = {"ElasticQuota": {argument: "kill"}}
+        with pytest.raises(
+            registry.ConfigurationRefused, match=f"{argument} is 'kill'; allowed: report, evict"
+        ):
+            configuring.build(IN_TREE, enabled=("ElasticQuota",), weights={}, score_max=10, args=args)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_an_eviction_is_found_if_any_set_of_pods_would_do_and_it_is_enough(seed: int) -> None:
+    """Compared with all sets of pods that may go, on all nodes."""
+    dice = random.Random(seed)
+    running = [
+        pod(f"p{number}", dice.randint(1, 4), dice.choice("qqr"), f"n{dice.randrange(3)}", dice.randrange(4))
+        for number in range(dice.randint(2, 8))
+    ]
+    used = sum(one.requests["cpu"] for one in running if one.labels[membership.LABEL] == "q")
+    most = used // CORE + dice.randrange(4)
+    asks = pod("asks", dice.randint(3, 7), "q", priority=3)
+    quotas = (small_quotas.quota("q", 0, most), small_quotas.quota("r", 0, 100))
+    small = cluster(*(small_gangs.node(f"n{number}", 8) for number in range(3)), *quotas, *running, asks)
+    refused = bool(small.filter(asks).refused)
+    mine = [one for one in running if one.labels[membership.LABEL] == "q" and one.priority < asks.priority]
+
+    def enough(going: Iterable[model.Pod], node: str) -> bool:
+        gone = {one.uid for one in going}
+        free = 8 * CORE - sum(
+            one.requests["cpu"] for one in running if one.node == node and one.uid not in gone
+        )
+        left = most * CORE - used + sum(one.requests["cpu"] for one in going)
+        return asks.requests["cpu"] <= min(free, left)
+
+    sets = {
+        node: [
+            going
+            for size in range(1, len(mine) + 1)
+            for going in itertools.combinations([one for one in mine if one.node == node], size)
+            if enough(going, node)
+        ]
+        for node in small.snapshot.nodes
+    }
+    found = wanted(small) or ()
+    assert bool(found) == (refused and any(sets.values()))
+    for one in found:
+        (node,) = {pod.node for pod in one.pods}
+        assert {pod.uid for pod in one.pods} <= {pod.uid for pod in mine}
+        assert enough(one.pods, node)
+        for staying in one.pods:
+            assert not enough([pod for pod in one.pods if pod is not staying], node)
+        fewest = min(max(pod.priority for pod in going) for all_of in sets.values() for going in all_of)
+        assert max(pod.priority for pod in one.pods) == fewest

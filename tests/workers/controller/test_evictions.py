@@ -1,0 +1,304 @@
+"""EvictPods: which pods are evicted, one after the other, and what follows if the API server refuses."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import structlog
+
+from app import telemetry
+from app.domain import events, model, projecting, snapshots
+from app.framework import cycles, effects, registry
+from app.kube import call_limits
+from app.kube.objects import decoding
+from app.simulation.apiserver import faults
+from tests.support import declared
+from tests.support.decisions import fake_plugins
+from tests.support.kube import fake_clock
+from tests.support.workers import clusters
+from workers.controller import evictions
+
+Json = dict[str, Any]
+EVICT = faults.calls("POST", "/eviction")
+TERM = "term"
+BUDGETS = "poddisruptionbudgets"
+
+
+@dataclass(frozen=True, slots=True)
+class Protects(fake_plugins.Idle):
+    """Objects to the eviction of some pods, unless all of them go."""
+
+    name: str = "Protects"
+    together: frozenset[str] = frozenset()
+
+    def veto(self, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]) -> str | None:
+        going = self.together & {pod.name for pod in victims}
+        return "they belong together" if going and going != self.together else None
+
+
+class Evicting:
+    """An evictor on a virtual clock, and the snapshot that it is given."""
+
+    def __init__(self, cluster: clusters.Cluster, *plugins: fake_plugins.Idle) -> None:
+        self.cluster = cluster
+        self.clock = fake_clock.VirtualClock()
+        self.term: Callable[[], str | None] = lambda: TERM
+        self.snapshot = snapshots.empty(schema=declared.SCHEMA)
+        self.posted: list[effects.PostEvent] = []
+        self.evictor = evictions.Evictor(
+            cluster.client,
+            lambda: self.snapshot,
+            registry.Registry(plugins),
+            lambda found, term: self.posted.append(found),
+            call_limits.CallLimit(self.clock, term=lambda: self.term(), burst=1000.0, rate=1000.0),
+            self.clock,
+        )
+        for name in ("a", "b", "c"):
+            cluster.pod(name, node="n", app=name)
+            cluster.phase(name, "Running")
+        self.observe()
+        cluster.server.seen.clear()
+
+    def observe(self) -> None:
+        """The recorder observes the pods."""
+        found = {one["metadata"]["uid"]: one for one in self.cluster.server.objects.all("pods")}
+        for uid, pod in self.snapshot.pods.items():
+            if uid not in found:
+                gone = events.PodGone(uid=uid, namespace=pod.namespace, name=pod.name)
+                self.snapshot = projecting.project(self.snapshot, gone)
+        for one in found.values():
+            seen = events.PodSeen(pod=decoding.pod(json.dumps(one).encode()))
+            self.snapshot = projecting.project(self.snapshot, seen)
+
+    def pod(self, name: str) -> model.Pod:
+        found = self.snapshot.pod_named("ns", name)
+        assert found is not None
+        return found
+
+    def want(self, *each: str, after: float = 0.0, term: str = TERM, plugin: str = "P") -> None:
+        """Want the pods of each text evicted: ``a b`` are two for one subject."""
+        wanted = tuple(
+            effects.Eviction(text, tuple(self.pod(name) for name in text.split()), f"for {text}", after)
+            for text in each
+        )
+        self.evictor.submit(effects.EvictPods(plugin, wanted), term)
+
+    def asked(self, *, after: float = 0.0) -> list[str]:
+        """The pods whose eviction is requested when that many seconds have passed."""
+        self.clock.now += after
+        self.cluster.server.seen.clear()
+        self.evictor.run_once()
+        found = [one for one in self.cluster.server.seen if one.method != "GET"]
+        assert all(one.path.endswith("/eviction") for one in found)
+        return [one.path.split("/")[-2] for one in found]
+
+    def budget(self, name: str, allowed: int) -> None:
+        """A budget of the pods with that label app."""
+        selector = {"matchLabels": {"app": name}}
+        status = {"disruptionsAllowed": allowed, "observedGeneration": 1}
+        made = {
+            "metadata": {"namespace": "ns", "name": name},
+            "spec": {"selector": selector},
+            "status": status,
+        }
+        self.cluster.server.objects.create(BUDGETS, made)
+
+    def allow(self, name: str) -> None:
+        def raised(found: Json) -> Json:
+            return found | {"status": found["status"] | {"disruptionsAllowed": 1}}
+
+        self.cluster.server.objects.change(BUDGETS, ("ns", name), raised)
+
+
+def outcomes() -> dict[str, float]:
+    """The metric: outcome -> number."""
+    return {
+        sample.labels["outcome"]: sample.value
+        for metric in telemetry.metrics.EVICTIONS.collect()
+        for sample in metric.samples
+        if sample.name.endswith("_total")
+    }
+
+
+@pytest.fixture
+def evicting(cluster_side: clusters.Cluster) -> Evicting:
+    return Evicting(cluster_side)
+
+
+@pytest.mark.scenario("EQ-26", "TR-17")
+def test_one_pod_is_evicted_and_the_next_once_the_state_shows_that_it_terminates(evicting: Evicting) -> None:
+    before = outcomes()["evicted"]
+    evicting.want("a b", "c")
+    assert evicting.asked() == ["a"]
+    assert evicting.asked(after=evictions.SEEN - 1) == []
+    evicting.observe()
+    assert evicting.pod("a").terminating
+    assert evicting.asked() == ["b"]
+    evicting.observe()
+    assert evicting.asked(after=evictions.EVERY / 2) == []
+    assert evicting.asked(after=evictions.EVERY) == ["c"]
+    assert outcomes()["evicted"] == before + 3
+    assert [(one.about.key, one.reason, one.message) for one in evicting.posted] == [
+        ("ns/a", evictions.EVICTED, "for a b"),
+        ("ns/b", evictions.EVICTED, "for a b"),
+        ("ns/c", evictions.EVICTED, "for c"),
+    ]
+
+
+def test_the_pod_is_evicted_with_its_grace_and_its_uid(evicting: Evicting) -> None:
+    evicting.want("a")
+    evicting.evictor.run_once()
+    (asked,) = [one for one in evicting.cluster.server.seen if one.path.endswith("/eviction")]
+    sent = json.loads(asked.body)
+    assert (sent["apiVersion"], sent["kind"]) == ("policy/v1", "Eviction")
+    assert sent["deleteOptions"] == {"preconditions": {"uid": evicting.pod("a").uid}}
+    evicting.observe()
+    assert evicting.pod("a").terminating
+    assert evicting.pod("a").disrupted
+
+
+@pytest.mark.scenario("TR-17")
+def test_a_budget_that_refuses_is_asked_again_later_and_no_other_pod_goes_meanwhile(
+    evicting: Evicting,
+) -> None:
+    evicting.budget("a", 0)
+    before = outcomes()["budget"]
+    evicting.want("a b")
+    assert evicting.asked() == ["a"]
+    assert outcomes()["budget"] == before + 1
+    for _ in range(9):
+        evicting.want("a b")
+        assert evicting.asked(after=1) == []
+    assert evicting.asked(after=1) == ["a"]
+    evicting.observe()
+    assert not evicting.pod("a").terminating
+    evicting.allow("a")
+    assert evicting.asked(after=evictions.RETRY) == ["a"]
+    evicting.observe()
+    assert evicting.pod("a").terminating
+    assert [one.reason for one in evicting.posted] == [
+        evictions.NOT_EVICTED,
+        evictions.NOT_EVICTED,
+        evictions.EVICTED,
+    ]
+    assert "disruption budget" in evicting.posted[0].message
+
+
+def test_a_budget_that_refuses_delays_neither_other_subjects_nor_other_calls(evicting: Evicting) -> None:
+    evicting.budget("a", 0)
+    evicting.want("a", "b")
+    assert evicting.asked() == ["a"]
+    assert evicting.asked() == ["b"]
+    assert evicting.clock.waits == []
+
+
+def test_what_is_no_longer_wanted_is_not_evicted(evicting: Evicting) -> None:
+    evicting.want("a", "b")
+    evicting.want("c")
+    assert evicting.asked() == ["c"]
+    evicting.observe()
+    evicting.want()
+    assert evicting.asked(after=100) == []
+
+
+def test_a_subject_has_to_be_wanted_without_interruption(evicting: Evicting) -> None:
+    evicting.want("a", after=120)
+    assert evicting.asked(after=100) == []
+    evicting.want("a", after=120)
+    assert evicting.asked(after=19) == []
+    evicting.want("b", after=120)
+    evicting.want("a", after=120)
+    assert evicting.asked(after=119) == []
+    assert evicting.asked(after=1) == ["a"]
+
+
+def test_the_time_begins_again_with_the_next_leadership(evicting: Evicting) -> None:
+    evicting.want("a", after=120)
+    assert evicting.asked(after=100) == []
+    evicting.term = lambda: "next"
+    evicting.want("a", after=120, term="next")
+    assert evicting.asked(after=119) == []
+    assert evicting.asked(after=1) == ["a"]
+
+
+def test_nothing_is_evicted_after_the_leadership(evicting: Evicting) -> None:
+    before = outcomes()
+    evicting.want("a")
+    evicting.term = lambda: None
+    assert evicting.asked() == []
+    assert outcomes() == before
+
+
+def test_pods_of_two_plugins_do_not_wait_for_each_other(evicting: Evicting) -> None:
+    evicting.want("a")
+    evicting.want("b", plugin="Q")
+    assert sorted(evicting.asked()) == ["a", "b"]
+
+
+@pytest.mark.parametrize("state", ["gone", "terminating", "pending", "finished", "another pod"])
+def test_only_a_running_pod_is_evicted(evicting: Evicting, state: str) -> None:
+    cluster = evicting.cluster
+    cluster.pod("waits")
+    evicting.observe()
+    evicting.want("waits" if state == "pending" else "a")
+    match state:
+        case "gone":
+            cluster.end_pod("a")
+        case "terminating":
+            cluster.delete_pod("a")
+        case "finished":
+            cluster.phase("a", "Succeeded")
+        case "another pod":
+            cluster.end_pod("a")
+            cluster.pod("a", node="n")
+    evicting.observe()
+    assert evicting.asked() == []
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_pod_that_is_gone_at_the_api_server_is_left(evicting: Evicting, replaced: bool) -> None:
+    before = outcomes()["gone"]
+    evicting.want("a b")
+    evicting.cluster.end_pod("a")
+    if replaced:
+        evicting.cluster.pod("a", node="n")
+    assert evicting.asked() == ["a"]
+    assert outcomes()["gone"] == before + 1
+    assert evicting.asked() == []
+    assert evicting.posted == []
+
+
+def test_a_plugin_may_object_unless_all_that_belong_together_go(cluster_side: clusters.Cluster) -> None:
+    evicting = Evicting(cluster_side, Protects(together=frozenset(("a", "b"))))
+    before = outcomes()["vetoed"]
+    evicting.want("a", "c")
+    assert evicting.asked() == []
+    assert outcomes()["vetoed"] == before + 1
+    assert evicting.asked() == ["c"]
+    evicting.observe()
+    evicting.want("a b")
+    assert evicting.asked(after=evictions.EVERY) == ["a"]
+
+
+def test_without_the_right_it_is_logged_and_tried_again_later(evicting: Evicting) -> None:
+    evicting.cluster.server.faults.add(faults.FaultKind.FAIL, EVICT, times=1, status=403)
+    evicting.want("a b")
+    with structlog.testing.capture_logs() as logged:
+        assert evicting.asked() == ["a"]
+    (line,) = [one for one in logged if one["event"] == "cannot evict a pod"]
+    assert line["pod"] == "ns/a"
+    assert "403" in line["problem"]
+    assert evicting.asked(after=evictions.RETRY - 1) == []
+    assert evicting.asked(after=1) == ["a"]
+
+
+def test_a_lost_reply_counts_as_an_eviction_until_the_state_shows_otherwise(evicting: Evicting) -> None:
+    evicting.cluster.server.faults.add(faults.FaultKind.LOSE, EVICT, times=1)
+    evicting.want("a", "b")
+    assert evicting.asked() == ["a"]
+    assert evicting.asked(after=evictions.SEEN - 1) == []
+    evicting.observe()
+    assert evicting.pod("a").terminating
+    assert evicting.asked() == ["b"]

@@ -1,0 +1,159 @@
+"""Carries out EvictPods: evicts what plugins want evicted, pod by pod.
+
+The evictions of a plugin are computed from the state of the log, so the next pod is evicted only once the log
+shows that the former one terminates: otherwise another pod could be evicted for what was freed already. An
+eviction that a PodDisruptionBudget or another plugin does not allow is tried again later, and until then no
+other pod is evicted for the same subject.
+"""
+
+import http
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+from app import telemetry
+from app.domain import model, snapshots
+from app.framework import cycles, effects, registry
+from app.kube import backoffs, call_limits, errors
+from app.kube.client import clients
+from app.kube.writes import evictions
+
+EVERY = 1.0
+"""Seconds between two evictions for a plugin (Koordinator's revokePodInterval)."""
+RETRY = 10.0
+"""Seconds until an eviction that was refused or failed is tried again; the disruption controller of
+Kubernetes takes less to count a pod that is gone."""
+SEEN = 30.0
+"""Seconds for which an evicted pod may take to be observed as terminating, before others are evicted."""
+EVICTED = "TopologEvicted"
+NOT_EVICTED = "TopologEvictionRefused"
+
+Post = Callable[[effects.PostEvent, str], None]
+"""Posts an Event in a leadership (pod_events.PodEventPoster.submit)."""
+
+
+class _Wanted(NamedTuple):
+    found: effects.EvictPods
+    term: str
+    since: dict[str, float]
+    """Subject -> since when it has been wanted (monotonic)."""
+
+
+class _Evicted(NamedTuple):
+    """The latest pod that was evicted for a plugin."""
+
+    uid: model.Uid
+    at: float
+
+
+class Evictor:
+    """Evicts pods; ``run_once`` is used by one thread."""
+
+    def __init__(
+        self,
+        client: clients.Client,
+        snapshot: Callable[[], snapshots.Snapshot],
+        plugins: registry.Registry,
+        post: Post,
+        limit: call_limits.CallLimit,
+        clock: backoffs.Clock,
+    ) -> None:
+        self._client = client
+        self._snapshot = snapshot
+        self._plugins = plugins
+        self._post = post
+        self._limit = limit
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._wanted: dict[str, _Wanted] = {}
+        """Plugin -> what it wants."""
+        self._evicted: dict[str, _Evicted] = {}
+        self._refused: dict[tuple[str, str], float] = {}
+        """Plugin and subject -> when it may be tried again (monotonic); those of the past are removed."""
+
+    def submit(self, found: effects.EvictPods, term: str) -> None:
+        """Evict these pods, in place of those that the plugin wanted before. Thread-safe."""
+        now = self._clock.monotonic()
+        with self._lock:
+            former = self._wanted.get(found.plugin)
+            known = former.since if former is not None and former.term == term else {}
+            since = {one.subject: known.get(one.subject, now) for one in found.wanted}
+            self._wanted[found.plugin] = _Wanted(found, term, since)
+
+    def run_once(self) -> int:
+        """Evict at most one pod for each plugin; how many were evicted."""
+        now, snapshot = self._clock.monotonic(), self._snapshot()
+        self._refused = {key: at for key, at in self._refused.items() if at > now}
+        with self._lock:
+            wanted = list(self._wanted.values())
+        return sum(self._evict_one(one, snapshot, now) for one in wanted)
+
+    def _evict_one(self, wanted: _Wanted, snapshot: snapshots.Snapshot, now: float) -> bool:
+        plugin = wanted.found.plugin
+        if not self._seen(plugin, snapshot, now):
+            return False
+        for one in wanted.found.wanted:
+            key = (plugin, one.subject)
+            pod = next((pod for pod in one.pods if _evictable(pod, snapshot)), None)
+            if pod is None or key in self._refused or now - wanted.since[one.subject] < one.after:
+                continue
+            outcome = self._carried_out(pod, one, wanted, snapshot)
+            if outcome is not None:
+                telemetry.metrics.EVICTIONS.labels(outcome).inc()
+            if outcome != "evicted":
+                self._refused[key] = now + RETRY
+            return outcome == "evicted"
+        return False
+
+    def _seen(self, plugin: str, snapshot: snapshots.Snapshot, now: float) -> bool:
+        """Whether the state has the latest eviction, and another one may follow it."""
+        last = self._evicted.get(plugin)
+        if last is None:
+            return True
+        pod = snapshot.pod(last.uid)
+        going = pod is None or pod.terminating or pod.finished
+        return now - last.at >= (EVERY if going else SEEN)
+
+    def _carried_out(
+        self, pod: model.Pod, one: effects.Eviction, wanted: _Wanted, snapshot: snapshots.Snapshot
+    ) -> str | None:
+        """Evict the pod; the outcome for the metric, None if the leadership has ended."""
+        plugin = wanted.found.plugin
+        reason = self._veto(pod, one, snapshot)
+        if reason is not None:
+            telemetry.log.info("not evicted", pod=pod.key, subject=one.subject, reason=reason)
+            return "vetoed"
+        try:
+            with self._limit.sending(wanted.term):
+                reason = evictions.evict(self._client, pod)
+        except call_limits.NotAdmitted:
+            return None
+        except errors.Unreachable:
+            self._evicted[plugin] = _Evicted(pod.uid, self._clock.monotonic())
+            return "failed"
+        except errors.ApiError as problem:
+            if problem.status in (http.HTTPStatus.NOT_FOUND, http.HTTPStatus.CONFLICT):
+                return "gone"
+            telemetry.log.warning("cannot evict a pod", pod=pod.key, problem=str(problem))
+            return "failed"
+        if reason:
+            self._post(effects.PostEvent(pod, NOT_EVICTED, f"{one.subject}: {reason}"), wanted.term)
+            telemetry.log.info("not evicted", pod=pod.key, subject=one.subject, reason=reason)
+            return "budget"
+        self._evicted[plugin] = _Evicted(pod.uid, self._clock.monotonic())
+        self._post(effects.PostEvent(pod, EVICTED, one.message), wanted.term)
+        telemetry.log.info("evicted", pod=pod.key, node=pod.node, subject=one.subject, reason=one.message)
+        return "evicted"
+
+    def _veto(self, pod: model.Pod, one: effects.Eviction, snapshot: snapshots.Snapshot) -> str | None:
+        """Why a plugin objects, if all pods of the subject go that are left."""
+        going = [found for pod in one.pods if (found := snapshot.pod(pod.uid)) is not None]
+        cycle = cycles.Cycle(pod, frozenset((pod.node,)), snapshot)
+        reasons = (plugin.veto(cycle, pod.node, going) for plugin in self._plugins.preempts)
+        return next((reason for reason in reasons if reason is not None), None)
+
+
+def _evictable(pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
+    """Whether the pod still runs on its node. The API server would delete a pending one at once."""
+    found = snapshot.pod(pod.uid)
+    return found is not None and bool(found.node) and found.node == pod.node and found.counted
