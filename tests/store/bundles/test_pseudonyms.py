@@ -142,7 +142,9 @@ def test_a_bundle_with_pseudonyms_explains_as_its_source_did(
 
 
 def test_a_gang_that_names_layers_is_planned_as_in_its_source() -> None:
-    gather = [{"layer": layer, "strategy": "MustGather"} for layer in ("block", "RowOfOurs")]
+    gather: list[dict[str, str | int]] = [
+        {"layer": layer, "strategy": "MustGather"} for layer in ("block", "RowOfOurs")
+    ]
     gather.append({"layer": "NodeTopologyLayer", "podCountMultiple": 2})
     keys = (("block", "topology.acme.example/block"), ("RowOfOurs", "topology.acme.example/row"))
     topology = gang_model.NetworkTopology(
@@ -152,7 +154,7 @@ def test_a_gang_that_names_layers_is_planned_as_in_its_source() -> None:
         layers=tuple(gang_model.Layer(name, (one,)) for name, one in keys),
     )
     spec = json.dumps({"gatherStrategy": gather})
-    happened = [
+    happened: list[events.AnyEvent] = [
         kinds.TOPOLOGIES.observed(topology),
         *(
             events.NodeSeen(node=small_gangs.node(f"n{at}", 4, {one: f"d{at // 2}" for _, one in keys}))
