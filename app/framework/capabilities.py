@@ -216,10 +216,7 @@ class Budgets(Plugin, Protocol):
 
 @runtime_checkable
 class Consults(Plugin, Protocol):
-    """Decides about several pods at once, and asks the other plugins about them (cycles.Cycle.peers).
-
-    Its filter gets the state without nominated pods alone, and counts itself those that hold their room.
-    """
+    """Decides about several pods at once, by the other plugins (cycles.Cycle.peers), without nominations."""
 
     consults: ClassVar[bool]
     """True."""
