@@ -148,7 +148,7 @@ class Group:
         if seats and not self.complete:
             return f"members of a group that is not complete have nodes: {dict(seats)}"
         for node, count in sorted(Counter(seats.values()).items()):
-            if node not in self._room or count > max(0, self._room[node] - self._staying(node)):
+            if node not in self._room or count > max(0, self._room[node] - self._remaining(node)):
                 return f"{node} has no room for {count} members, whatever is evicted"
         return ""
 
@@ -156,7 +156,7 @@ class Group:
         if len(seats) < count:
             return f"{len(seats)} of {count} members have a node, and all fit once others go"
         harm = self.evictions(seats).harm
-        return f"the plan costs {harm}, another one {least}" if harm != least else ""
+        return f"the plan costs {harm}, another one {least}" if harm > least else ""
 
     def evictions(self, seats: Seats) -> Evictions:
         """Whom kube-scheduler evicts for members on these nodes."""
@@ -208,13 +208,19 @@ class Group:
     def _staying(self, node: str) -> int:
         """Pods that stay on the node: all, if one of a gang that is whole would have to go."""
         there = self._held[node]
-        low = [pod for pod in there if pod.priority < self._priority]
-        return len(there) if any(map(self._keeps, low)) else len(there) - len(low)
+        return len(there) if any(map(self._keeps, there)) else self._remaining(node)
+
+    def _remaining(self, node: str) -> int:
+        """Pods that stay on the node in any case.
+
+        Beside a member of a gang that is whole, a pod may go with its group, for members on other nodes.
+        """
+        return sum(pod.priority >= self._priority or self._keeps(pod) for pod in self._held[node])
 
     def _keeps(self, pod: model.Pod) -> bool:
-        """Whether the pod is a member of a gang that has as many members as it needs, and loses none."""
+        """Whether the pod is less important, and a member of a gang that is whole and loses none."""
         name = gang_law.gang(pod)
-        if not name or name in self._fold.wholes:
+        if pod.priority >= self._priority or not name or name in self._fold.wholes:
             return False
         standings = self._fold.standings().values()
         seats = [one for one, node in standings if node and gang_law.gang(one) == name and _counted(one)]
