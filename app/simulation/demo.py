@@ -10,7 +10,6 @@ from pathlib import Path
 from rich import box, console, markdown, progress, table
 
 from app import settings
-from app.plugins.workload_policy import samples
 from app.simulation import crowds, scenes, stages, traces
 
 _POLL_SECONDS = 0.2
@@ -143,23 +142,23 @@ def _pending_pod(crowd: crowds.Crowd) -> str:
 def _next_steps(out: console.Console, stage: stages.Stage, crowd: crowds.Crowd, *, keep: bool) -> None:
     name = _pending_pod(crowd) or "crowd/NAME"
     head = (
-        "Try these:"
+        "Try these in another terminal:"
         if keep
-        else "`topolog demo --keep` leaves it running and prints $A, for commands such as:"
+        else "`topolog demo --keep` leaves it running for commands such as:"
     )
     out.print(f"\n[bold]{head}[/bold]")
+    lines = [
+        f"topolog explain {name}",
+        f"topolog bisect {name}",
+        "topolog get pending --limit 5",
+        "topolog get policies",
+        "topolog get decisions --where outcome=refused --limit 3",
+        "topolog status",
+    ]
     if keep:
-        folder = stage.folder
-        options = f"--cacert {folder}/ca.crt --cert {folder}/viewer.crt --key {folder}/viewer.key"
-        out.print(f"  A='{options}'", soft_wrap=True, highlight=False)
-    for path in (
-        f"pods/{name}/explain?format=markdown",
-        samples.VIEWS,
-        "pending?limit=5",
-        "decisions?outcome=refused&limit=3",
-        "events?type=PlacementsCommitted&limit=3",
-    ):
-        out.print(f"  curl -s $A '{stage.url}/apis/v1/{path}'", soft_wrap=True, highlight=False)
+        lines.insert(0, f"source {stage.folder / stages.ENVIRONMENT}")
+    for line in lines:
+        out.print(f"  {line}", soft_wrap=True, highlight=False)
 
 
 def _dashboard(out: console.Console, crowd: crowds.Crowd, address: str, *, keep: bool) -> None:

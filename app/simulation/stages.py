@@ -28,6 +28,9 @@ _START_SECONDS = 60.0
 _RANGE = 6
 """Consecutive ports, one for each process of ``topolog up``."""
 _LOG = "topolog.log"
+ENVIRONMENT = "environment"
+"""File of a stage's folder that a shell reads before commands that ask its processes."""
+_CLUSTER = "demo"
 _PODS, _NODES = "pods", "nodes"
 _TOPOLOG = (sys.executable, "-m", "app.cli")
 
@@ -199,6 +202,7 @@ def _topolog(folder: Path, api: str) -> Iterator[tuple[str, "subprocess.Popen[by
         )
     try:
         _await_ready(process, log, health)
+        _write_client_environment(folder, port, health)
         yield f"https://127.0.0.1:{port}", process
     finally:
         process.send_signal(signal.SIGINT)
@@ -227,7 +231,7 @@ def _environment(folder: Path, api: str, port: int, health: int) -> dict[str, st
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TOPOLOG_", "TLS_"))}
     return kept | {
         "XDG_STATE_HOME": str(folder / "state"),
-        "TOPOLOG_CLUSTER": "demo",
+        "TOPOLOG_CLUSTER": _CLUSTER,
         "TOPOLOG_PLUGINS_ENABLED": ",".join(
             ("*", *(one.name for one in plugins.IN_TREE if one not in plugins.USUAL))
         ),
@@ -239,6 +243,23 @@ def _environment(folder: Path, api: str, port: int, health: int) -> dict[str, st
         "TOPOLOG_TLS_KEY": str(folder / "server.key"),
         "TOPOLOG_TLS_CA": str(folder / "ca.crt"),
     }
+
+
+def _write_client_environment(folder: Path, port: int, health: int) -> None:
+    """Write ENVIRONMENT: the program, the processes' addresses, and a viewer's certificate."""
+    client = {
+        "PATH": f"{Path(sys.executable).parent}:$PATH",
+        "TOPOLOG_CLUSTER": _CLUSTER,
+        "TOPOLOG_KUBE_KUBECONFIG": folder / "kubeconfig",
+        "TOPOLOG_SERVER_HEALTH_PORT": health,
+        "TOPOLOG_CLIENT_URL": f"https://127.0.0.1:{port}",
+        "TOPOLOG_CLIENT_VIEW_URL": f"https://127.0.0.1:{port + 1}",
+        "TOPOLOG_CLIENT_CA": folder / "ca.crt",
+        "TOPOLOG_CLIENT_CERT": folder / "viewer.crt",
+        "TOPOLOG_CLIENT_KEY": folder / "viewer.key",
+    }
+    lines = [f'export {name}="{value}"' for name, value in client.items()]
+    (folder / ENVIRONMENT).write_text("\n".join(lines) + "\n")
 
 
 def _await_ready(process: "subprocess.Popen[bytes]", log: Path, health: int) -> None:

@@ -14,7 +14,7 @@ import pytest
 from app import cli
 from app.simulation import demo, scenes, stages, traces
 from app.simulation.apiserver import apiservers
-from tests.support import commands, declared
+from tests.support import commands, declared, polling
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_every_scene_has_the_expected_results_and_all_files_are_removed(small: p
         assert title in done.output
     assert "pods placed" in done.output
     assert "What would let it fit" in done.output
-    assert "curl -s $A 'https://" in done.output
+    assert "topolog explain " in done.output
     end = done.output[done.output.index("The dashboard") :]
     assert "topolog demo --keep" in end
     assert "Two questions to try there" in end
@@ -97,6 +97,29 @@ def test_the_demo_is_kept_on_a_terminal_unless_an_option_ends_it(
     monkeypatch.setattr("app.cli.demo.on_terminal", lambda: terminal)
     done = click.testing.CliRunner().invoke(cli.topolog, ["demo", *arguments], catch_exceptions=False)
     assert (done.exit_code, asked) == (0, [kept])
+
+
+def test_commands_find_the_demo_by_its_environment(small: pathlib.Path) -> None:
+    with stages.open_stage() as stage:
+        node = {"metadata": {"name": "n1", "labels": {}}, "status": {"allocatable": {"pods": "2"}}}
+        stage.create("nodes", node)
+
+        def printed(command: str) -> str:
+            script = f". {stage.folder / stages.ENVIRONMENT} && {command}"
+            clean = {"HOME": str(small), "PATH": "/usr/bin:/bin"}
+            done = subprocess.run(
+                ["/bin/sh", "-c", script], env=clean, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        polling.eventually(lambda: "n1" in printed("topolog get nodes -o name"), "the node is listed")
+        status = printed("topolog status")
+        assert "cluster demo" in status
+        for process in ("extender", "recorder", "controller", "auditor", "compactor", "view"):
+            assert f"\n{process} " in status
+        # It asks view.
+        assert printed("topolog bisect --exists node:n1").startswith("yes, since ")
 
 
 def test_a_stage_that_fails_to_start_is_one_sentence(
