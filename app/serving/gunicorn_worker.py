@@ -19,17 +19,9 @@ from typing import Any, cast
 import structlog
 from gunicorn.workers import gthread
 
-from app.serving import (
-    authorization,
-    bodies,
-    conn_metrics,
-    connections,
-    deadlines,
-    fast_path,
-    introspection,
-    ports,
-    streams,
-)
+from app.serving import introspection, ports
+from app.serving.access import authorization
+from app.serving.http import bodies, conn_metrics, connections, deadlines, fast_path, streams
 from app.serving.tls import handshakes
 
 SWEEP_SECONDS = 0.25

@@ -22,8 +22,10 @@ import prometheus_client
 
 from app import telemetry
 from app.api import health
-from app.serving import authorization, conn_metrics, deadlines, errors, introspection, roles, servers
-from app.serving.tls import keystores, rotation
+from app.serving import errors, introspection, servers
+from app.serving.access import authorization, roles
+from app.serving.http import conn_metrics, deadlines
+from app.serving.tls import keystores, role_names, rotation
 
 BODY_LIMIT = 4 * 1024 * 1024
 FATAL = b"fail"
@@ -94,7 +96,7 @@ def serve(plan: Plan) -> None:
             stopping=plan.stopping,
         ),
     )
-    roster = roles.RoleBindings(anonymous=roles.ROLES if plan.insecure else ())
+    roster = roles.RoleBindings(anonymous=role_names.ROLES if plan.insecure else ())
     port = introspection.Endpoint() if plan.view else None
     parts = servers.Parts(
         load=lambda: application(

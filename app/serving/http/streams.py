@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import structlog
 
-from app.serving import connections, fast_path
+from app.serving.http import connections, fast_path
 
 log = structlog.get_logger(__name__)
 
