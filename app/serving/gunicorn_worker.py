@@ -317,7 +317,8 @@ class ExtenderWorker(gthread.ThreadWorker):
         return conn.send(head, body) and keep_alive and exchange.verb
 
     def _stream(self, conn: connections.Connection, begun: fast_path.StreamBegun) -> None:
-        streams.send(conn, begun, lambda: self.alive)
+        if not streams.send(conn, begun, lambda: self.alive):
+            self.meter.count("late")
         self.method_queue.defer(self._end, conn)
 
     def _keeps_alive(self, conn: connections.Connection, exchange: fast_path.Exchange) -> bool:
