@@ -29,8 +29,10 @@ from app.framework import configuring, registry
 from app.kube.client import clients, cluster_identity, credentials
 from app.kube.objects import decoding
 from app.kube.writes import binding
-from app.serving import authorization, conn_metrics, introspection, roles, servers
-from app.serving.tls import keystores, rotation
+from app.serving import introspection, servers
+from app.serving.access import authorization, roles
+from app.serving.http import conn_metrics
+from app.serving.tls import keystores, role_names, rotation
 from app.store import audit_reports, keys, stores
 from app.store.bundles import restoring
 from app.store.health import audit_verdicts, availability, identity, readiness
@@ -270,11 +272,8 @@ def serve(chosen: settings.Settings) -> NoReturn:
     source = None if insecure else keystores.source_from(chosen.tls)
     # A certificate without a SAN still serves clients that ask for none; Go refuses it, so warn only.
     rotating = rotation.RotatingContext(source, hosts_required=False) if source is not None else None
-    roster = roles.RoleBindings(
-        chosen.identities.by_role(),
-        anonymous=roles.ROLES if insecure else (),
-        rules=rules_of(made),
-    )
+    anonymous = role_names.ROLES if insecure else ()
+    roster = roles.RoleBindings(chosen.identities.by_role(), anonymous=anonymous, rules=rules_of(made))
     metrics = telemetry.metrics.registry_of(
         telemetry.metrics.EXTENDER, version=app.__version__, schema=keys.SCHEMA
     )

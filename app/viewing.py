@@ -17,8 +17,10 @@ import app
 from app import bootstrap, plugins, settings, telemetry
 from app.api import errors, health
 from app.api.introspection import times
-from app.serving import authorization, bodies, conn_metrics, roles, servers
-from app.serving.tls import keystores, rotation
+from app.serving import servers
+from app.serving.access import authorization, roles
+from app.serving.http import bodies, conn_metrics
+from app.serving.tls import keystores, role_names, rotation
 from app.store import keys, stores
 from app.verbs.explain import recorded_configurations
 from app.verbs.questions.shadows import shadow_metrics, shadowing
@@ -113,7 +115,7 @@ def serve(chosen: settings.Settings) -> NoReturn:
     rotating = rotation.RotatingContext(source, hosts_required=False) if source is not None else None
     roster = roles.RoleBindings(
         chosen.identities.by_role(),
-        anonymous=roles.ROLES if insecure else (),
+        anonymous=role_names.ROLES if insecure else (),
         rules=bootstrap.rules_of(made),
     )
     metrics = telemetry.metrics.registry_of(

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from app.cli.client import api_client
-from app.serving import roles
+from app.serving.tls import role_names
 
 _PATH = "/apis/v1/flags"
 
@@ -43,7 +43,7 @@ def set_command(
     \b
     topolog flags set debugFilterFailure true --pod shop/web-0 --ttl 15m
     """
-    extender = api_client.extender(config, options, role=roles.OPERATOR)
+    extender = api_client.extender(config, options, role=role_names.OPERATOR)
     letter = _found(extender, flag)["name"]
     click.echo(extender.set_text(f"/debug/flags/{letter}", value, {"pod": pod, "ttl": ttl}).rstrip())
 
@@ -57,7 +57,7 @@ def unset_command(config: str | None, /, flag: str, **options: str | None) -> No
 
     FLAG is a letter or a name of `topolog get flags`.
     """
-    extender = api_client.extender(config, options, role=roles.OPERATOR)
+    extender = api_client.extender(config, options, role=role_names.OPERATOR)
     found = _found(extender, flag)
     click.echo(extender.set_text(f"/debug/flags/{found['name']}", found["default"], {}).rstrip())
 

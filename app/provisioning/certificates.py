@@ -14,11 +14,11 @@ from cryptography import x509
 from app.kube.writes import secrets
 from app.provisioning import authorities, decisions
 from app.provisioning.decisions import Decision, Outcome
-from app.serving import errors, roles
-from app.serving.tls import certificate_checks, issuing
+from app.serving import errors
+from app.serving.tls import certificate_checks, issuing, role_names
 
 SERVER: Final = "topolog-tls"
-CLIENTS: Final = {f"topolog-{role}-tls": role for role in roles.ROLES}
+CLIENTS: Final = {f"topolog-{role}-tls": role for role in role_names.ROLES}
 """Secret -> role of its certificate."""
 
 CERTIFICATE: Final = "tls.crt"

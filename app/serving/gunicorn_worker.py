@@ -19,17 +19,9 @@ from typing import Any, cast
 import structlog
 from gunicorn.workers import gthread
 
-from app.serving import (
-    authorization,
-    bodies,
-    conn_metrics,
-    connections,
-    deadlines,
-    fast_path,
-    introspection,
-    ports,
-    streams,
-)
+from app.serving import introspection, ports
+from app.serving.access import authorization
+from app.serving.http import bodies, conn_metrics, connections, deadlines, fast_path, streams
 from app.serving.tls import handshakes
 
 SWEEP_SECONDS = 0.25
@@ -325,7 +317,8 @@ class ExtenderWorker(gthread.ThreadWorker):
         return conn.send(head, body) and keep_alive and exchange.verb
 
     def _stream(self, conn: connections.Connection, begun: fast_path.StreamBegun) -> None:
-        streams.send(conn, begun, lambda: self.alive)
+        if not streams.send(conn, begun, lambda: self.alive):
+            self.meter.count("late")
         self.method_queue.defer(self._end, conn)
 
     def _keeps_alive(self, conn: connections.Connection, exchange: fast_path.Exchange) -> bool:

@@ -24,7 +24,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from app.serving import authorization, roles
+from app.serving.access import authorization, roles
 from app.telemetry import metrics
 
 NICENESS: Final = 10

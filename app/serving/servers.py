@@ -22,18 +22,9 @@ from gunicorn import arbiter, glogging
 from gunicorn.app import base
 
 from app import settings
-from app.serving import (
-    authorization,
-    bodies,
-    conn_metrics,
-    deadlines,
-    errors,
-    gunicorn_worker,
-    introspection,
-    parent_exit,
-    ports,
-    probe_server,
-)
+from app.serving import errors, gunicorn_worker, introspection, parent_exit, ports, probe_server
+from app.serving.access import authorization
+from app.serving.http import bodies, conn_metrics, deadlines
 from app.serving.tls import rotation
 
 if typing.TYPE_CHECKING:

@@ -16,8 +16,7 @@ from collections.abc import Iterator
 import pytest
 from cryptography.x509 import oid
 
-from app.serving import roles
-from app.serving.tls import issuing
+from app.serving.tls import issuing, role_names
 from tests.support import child_processes, commands
 from tests.support.extender import server_processes
 
@@ -35,7 +34,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     sign("over", dns=hosts, usage=server, start=-9 * HOUR, end=-HOUR)
     sign("early", dns=hosts, usage=server, start=HOUR, end=9 * HOUR)
     sign("nameless", usage=server)
-    viewer = (roles.uri(roles.VIEWER),)
+    viewer = (role_names.uri(role_names.VIEWER),)
     sign("viewer-over", uris=viewer, start=-9 * HOUR, end=-HOUR)
     sign("viewer-early", uris=viewer, start=HOUR, end=9 * HOUR)
     server_processes.revoke(directory, sign("viewer-revoked", uris=viewer))

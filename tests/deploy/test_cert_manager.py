@@ -4,7 +4,7 @@ import pathlib
 import shutil
 
 from app.provisioning import authorities, certificates
-from app.serving import roles
+from app.serving.tls import role_names
 from tests.support import kustomizations, manifests
 
 FOLDER = manifests.DEPLOY / "components" / "cert-manager"
@@ -27,7 +27,7 @@ def test_names_and_roles_are_those_of_bootstrap() -> None:
     assert server["dnsNames"] == [f"{each}{end}" for each in services for end in ("", ".cluster.local")]
     assert "server auth" in server["usages"]
     for name, role in certificates.CLIENTS.items():
-        assert issued()[name]["uris"] == [roles.uri(role)]
+        assert issued()[name]["uris"] == [role_names.uri(role)]
         assert "client auth" in issued()[name]["usages"]
 
 

@@ -9,8 +9,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509 import oid
 
-from app.serving import roles
-from app.serving.tls import issuing
+from app.serving.tls import issuing, role_names
 from tests.support import manifests
 from tests.support.doctor import clusters, runs
 from tests.support.extender import server_processes
@@ -48,7 +47,7 @@ def written(
     server_processes.sign(
         folder,
         name,
-        uris=(() if serves else (roles.uri(roles.SCHEDULER),)) if uris is None else uris,
+        uris=(() if serves else (role_names.uri(role_names.SCHEDULER),)) if uris is None else uris,
         dns=((HOST,) if serves else ()) if dns is None else dns,
         usage=usage or usual,
         start=start,
@@ -121,7 +120,7 @@ FLAWS: dict[str, tuple[Callable[[pathlib.Path], None], dict[str, str]]] = {
     "another key": (key_of_another("server"), {"T02": "problem"}),
     "a client's, another key": (key_of_another("scheduler"), {"T02": "problem"}),
     "for servers only": (client(usage=oid.ExtendedKeyUsageOID.SERVER_AUTH), {"T02": "problem"}),
-    "of another role": (client(uris=(roles.uri(roles.OPERATOR),)), {"T02": "problem"}),
+    "of another role": (client(uris=(role_names.uri(role_names.OPERATOR),)), {"T02": "problem"}),
     "no role": (client(uris=(), dns=("kube-scheduler.example",)), {"T02": "problem"}),
     "another CA of that name": (other_ca, {"T03": "problem"}),
     "two CAs": (two_cas, {}),

@@ -17,7 +17,8 @@ from app.plugins.job_affinity.plugin import JobAffinity
 from app.plugins.node_label_priority.plugin import NodeLabelPriority
 from app.plugins.preemption_rules.plugin import PreemptionRules
 from app.plugins.workload_policy.plugin import WorkloadPolicy
-from app.serving import roles
+from app.serving.access import roles
+from app.serving.tls import role_names
 from tests.support import declared
 
 KINDS = [pytest.param(kind, id=kind.name) for kind in plugins.IN_TREE]
@@ -145,7 +146,7 @@ def test_a_route_requires_the_role_that_its_plugin_declares(kind: type[NodeLabel
         path = f"/apis/v1/plugins/{kind.name}/{endpoint.path.replace('<', '').replace('>', '')}"
         allowed = {
             role
-            for role in roles.ROLES
+            for role in role_names.ROLES
             if isinstance(
                 roles.RoleBindings(anonymous=[role], rules=rules).authorize({}, "GET", path), roles.Identity
             )

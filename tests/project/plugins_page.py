@@ -8,7 +8,7 @@ from app.api.v1 import plugins as plugin_routes
 from app.domain import schema
 from app.framework import capabilities
 from app.kube.watch import kinds
-from app.serving import roles
+from app.serving.access import roles
 from tests.support import declared_access
 
 _METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD")

@@ -19,7 +19,7 @@ from app.doctor.scheduler import catalog as scheduler_catalog
 from app.doctor.tls import catalog as tls_catalog
 from app.domain import snapshots
 from app.framework import diagnosing, registry
-from app.serving import conn_metrics
+from app.serving.http import conn_metrics
 from app.serving.tls import issuing, keystores, rotation
 from app.settings import declarations
 from app.store.server import acl

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from app.domain import events, model
+from app.domain import events, model, snapshots
 from app.framework import cycles
-from app.plugins.elastic_quota import counting, kinds, waking
+from app.plugins.elastic_quota import admission, counting, families, kinds, waking
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.trees import membership, overuse, runtimes, usage
 from app.verbs import preempting
@@ -317,6 +317,50 @@ def test_a_pending_pod_that_ends_costs_nothing_while_no_limit_rises(monkeypatch:
     assert looked == []
 
 
+def released(pod: model.Pod) -> events.PlacementReleased:
+    return events.PlacementReleased(
+        uid=pod.uid, namespace=pod.namespace, name=pod.name, node="n1", reason="lost", cause="unbound"
+    )
+
+
+def test_a_release_looks_at_the_pods_of_its_quota_one_by_one_and_at_others_by_class(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A gang of 1,000 may be released while thousands of pods wait."""
+    names = ("a", "b", "c")
+    waits = [pod(f"{name}{n}", 2, name) for name in names for n in range(50)]
+    runs = [pod(f"runs-{name}", 3, name, node="n1") for name in names]
+    small = cluster(node("n1", 100), *(quota(name, 0, 5) for name in names), *runs, *waits)
+    small.place(flying := pod("flying", 2, "b"), "n1")
+    asked, sorted_by = list[str](), list[str]()
+    admissions, importance = families.admissions, waking._importance
+
+    def counted(state: snapshots.Snapshot, one: model.Pod, rules: admission.Rules) -> object:
+        asked.append(one.name)
+        return admissions(state, one, rules)
+
+    def looked(one: model.Pod) -> tuple[int, str, str]:
+        sorted_by.append(one.name)
+        return importance(one)
+
+    monkeypatch.setattr(families, "admissions", counted)
+    monkeypatch.setattr(waking, "_importance", looked)
+    assert woken(small, released(flying)) == ["b0"]
+    assert len(asked) == 2 * len(names)
+    assert set(sorted_by) == {one.name for one in waits if one.labels == waits[50].labels}
+
+
+def test_a_pod_wakes_for_a_resource_that_more_important_pods_do_not_request() -> None:
+    q = quota("q", 0, 4, max={"cpu": 4 * CORE, "example.com/gpu": 1})
+    has = node("n1", 100, allocatable={"cpu": 100 * CORE, "example.com/gpu": 8})
+    small = cluster(has, q, pod("runs", 4, "q", node="n1"), pod("cpu", 2, "q", priority=9))
+    small.see(gpu := pod("gpu", 0, "q", requests={"example.com/gpu": 1}))
+    flying = msgspec.structs.replace(gpu, uid="uid-flying", name="flying")
+    small.place(flying, "n1")
+    assert small.filter(gpu).refused
+    assert woken(small, released(flying)) == ["gpu"]
+
+
 def test_pods_wake_when_their_quota_is_raised_or_a_placement_released() -> None:
     q, waits = quota("q", 0, 4), pod("waits", 2, "q")
     small = cluster(node("n1", 100), q, pod("runs", 4, "q", node="n1"), waits)
@@ -326,13 +370,5 @@ def test_pods_wake_when_their_quota_is_raised_or_a_placement_released() -> None:
     assert woken(small, kinds.QUOTAS.observed(lowered)) == []
     small.place(flying := pod("flying", 2, "q"), "n1")
     assert small.filter(waits).refused
-    released = events.PlacementReleased(
-        uid=flying.uid,
-        namespace=flying.namespace,
-        name=flying.name,
-        node="n1",
-        reason="lost",
-        cause="unbound",
-    )
-    assert woken(small, released) == ["waits"]
+    assert woken(small, released(flying)) == ["waits"]
     assert woken(small, kinds.QUOTAS.gone(q.namespace, q.name, q.uid)) == ["waits"]

@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from app.serving import authorization, gunicorn_worker, introspection, roles
+from app.serving import gunicorn_worker, introspection
+from app.serving.access import authorization
+from app.serving.tls import role_names
 from tests.support.extender import server_processes
 
 REQUEST = b"GET /apis/v1/%b HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -41,7 +43,7 @@ def test_the_introspection_process_has_a_lower_priority(server: server_processes
     (other,) = set(booted(server)) - {document["pid"]}
     assert document["nice"] >= os.getpriority(os.PRIO_PROCESS, other) + introspection.NICENESS
     assert (document["query"], document["body"]) == ("at=7", '"a body"')
-    assert document["who"] == roles.uri("viewer")
+    assert document["who"] == role_names.uri("viewer")
     with server.client() as client:
         assert client.ask("POST", "/filter", b"{}") == (
             200,

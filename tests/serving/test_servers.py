@@ -15,7 +15,8 @@ from collections.abc import Callable
 import pytest
 
 from app import settings
-from app.serving import errors, roles, servers
+from app.serving import errors, servers
+from app.serving.access import roles
 from app.serving.tls import rotation
 from tests.support.extender import echo_application, server_processes
 

@@ -17,7 +17,7 @@ import urllib3
 
 from app import exit_codes, settings
 from app.cli import certs, exits
-from app.serving import roles
+from app.serving.tls import role_names
 
 F = TypeVar("F", bound=Callable[..., None])
 _HTTPS_PORT = 443
@@ -223,7 +223,7 @@ def extender(
     options: Mapping[str, str | None],
     *,
     by_kubeconfig: bool = True,
-    role: str = roles.VIEWER,
+    role: str = role_names.VIEWER,
 ) -> ExtenderClient:
     """Client by the options, the settings, the certificates that ``up`` made, or else the kubeconfig.
 

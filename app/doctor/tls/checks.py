@@ -10,8 +10,8 @@ from cryptography.x509 import oid
 
 from app.doctor.tls import catalog
 from app.framework import diagnosing
-from app.serving import roles
-from app.serving.tls import certificate_checks
+from app.serving.access import roles
+from app.serving.tls import certificate_checks, role_names
 
 SOON: Final = datetime.timedelta(days=14)
 _OTHERS = 0o007
@@ -169,11 +169,12 @@ def client(
     }:
         return catalog.FIT.problem(side.subject, "its extended key usage lacks clientAuth", fix=fix)
     identity = roles.RoleBindings(names).identity_of(_peer(leaf))
-    if roles.SCHEDULER not in identity.roles:
+    if role_names.SCHEDULER not in identity.roles:
         return catalog.FIT.problem(
             side.subject,
             f"no name of it has the role scheduler: {identity.name}",
-            fix=f"sign it with the URI {roles.uri(roles.SCHEDULER)}, or add its name to identities.scheduler",
+            fix=f"sign it with the URI {role_names.uri(role_names.SCHEDULER)},"
+            " or add its name to identities.scheduler",
         )
     return catalog.FIT.ok(side.subject, f"role scheduler, by {identity.name}")
 

@@ -6,6 +6,7 @@ itself.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from app.domain import events, model, snapshots
 from app.framework import effects
@@ -77,49 +78,58 @@ def _waiting(snapshot: snapshots.Snapshot) -> Iterator[model.Pod]:
             yield pod
 
 
+class _Offer(NamedTuple):
+    """What quotas with more capacity than before admit of one class of pods."""
+
+    quotas: frozenset[str]
+    tests: tuple[admission.Test, ...]
+
+
 def _fitting(
     before: snapshots.Snapshot,
     after: snapshots.Snapshot,
     waiting: Iterable[model.Pod],
     rules: admission.Rules,
 ) -> tuple[list[model.Pod], set[str]]:
-    """The most important pods that fit together now and did not fit before, and their quotas."""
+    """The most important pods that fit together now and did not fit before, and their quotas.
+
+    Quotas are asked once for each class of pods: a release must not take as long as all pods that wait.
+    """
+    offers: dict[tuple[object, ...], _Offer | None] = {}
+    gaining: list[tuple[model.Pod, _Offer]] = []
+    for pod in waiting:
+        alike = pod.namespace, pod.priority, families.pod_class(pod, after)
+        if alike not in offers:
+            offers[alike] = _offer(before, after, pod, rules)
+        offer = offers[alike]
+        if offer is not None:
+            gaining.append((pod, offer))
     placed: dict[str, int] = {}
-    gained: dict[tuple[tuple[str, ...], ...], bool] = {}
     found, names = [], set[str]()
-    for pod in sorted(waiting, key=_importance):
-        quotas = families.names(before, pod), families.names(after, pod)
-        if quotas not in gained:
-            gained[quotas] = _gained(before, after, pod, rules)
-        if not gained[quotas]:
-            continue
-        admitted = families.admissions(after, pod, rules)
-        tests = [
-            test._replace(used=test.used + placed.get(test.key, 0)) for one in admitted for test in one.tests
-        ]
-        if any(one.objection for one in admitted) or not all(test.fits for test in tests):
-            continue
-        for test in tests:
-            placed[test.key] = placed.get(test.key, 0) + test.request
-        found.append(pod)
-        names.update([one.quota for one in admitted] or quotas[0])
+    for pod, offer in sorted(gaining, key=lambda one: _importance(one[0])):
+        if all(test.used + placed.get(test.key, 0) + test.request <= test.limit for test in offer.tests):
+            for test in offer.tests:
+                placed[test.key] = placed.get(test.key, 0) + test.request
+            found.append(pod)
+            names.update(offer.quotas)
     return found, names
 
 
-def _gained(
+def _offer(
     before: snapshots.Snapshot, after: snapshots.Snapshot, pod: model.Pod, rules: admission.Rules
-) -> bool:
-    """Whether the quotas of the pod have more capacity than before, in any resource."""
+) -> _Offer | None:
+    """None unless pods like this one fit, and their quotas have more capacity than before in any resource."""
     former, present = (families.admissions(state, pod, rules) for state in (before, after))
-    if not former or any(one.objection for one in present):
-        return False
+    tests = tuple([test for one in present for test in one.tests])
+    if not former or any(one.objection for one in present) or not all(test.fits for test in tests):
+        return None
     limiting = {one.quota for one in present}
+    offer = _Offer(frozenset(limiting or families.names(before, pod)), tests)
     if any(one.objection or one.quota not in limiting for one in former):
-        return True
+        return offer
     free = {(test.key, test.firm): test.limit - test.used for one in former for test in one.tests}
-    return any(
-        test.limit - test.used > free.get((test.key, test.firm), -1) for one in present for test in one.tests
-    )
+    gained = any(test.limit - test.used > free.get((test.key, test.firm), -1) for test in tests)
+    return offer if gained else None
 
 
 def _importance(pod: model.Pod) -> tuple[int, str, model.Uid]:

@@ -1,7 +1,7 @@
 """Issues the certificates of a cluster: a CA, the server's, and one per role.
 
 They meet the requirements of Go clients such as kube-scheduler: the server's names are subject alternative
-names, and each certificate has an extended key usage. A client's role is a URI in its SAN (`roles.uri`).
+names, and each certificate has an extended key usage. A client's role is a URI in its SAN (`role_names.uri`).
 Existing files are replaced only on request: `Replace.SIGNED` renews the certificates that the CA has signed,
 so that running servers and clients keep trusting each other.
 """
@@ -23,8 +23,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509 import oid
 
-from app.serving import errors, roles
-from app.serving.tls import certificate_checks
+from app.serving import errors
+from app.serving.tls import certificate_checks, role_names
 
 HOST = re.compile(r"(\*\.)?[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?)*")
 HASH = hashes.SHA256()
@@ -101,7 +101,7 @@ def issue(
     kept = None if starting_over else _kept_authority(directory, authority_key, now)
     authority = kept or new_authority(now, authority_days)
     pairs = {"ca": authority, "server": server_pair(authority, hosts, now, days)}
-    pairs |= {role: client_pair(authority, role, now, days) for role in roles.ROLES}
+    pairs |= {role: client_pair(authority, role, now, days) for role in role_names.ROLES}
     contents: dict[str, bytes] = {}
     for name, pair in pairs.items():
         contents |= {f"{name}.key": pair.key_pem(), f"{name}.crt": pair.certificate_pem()}
@@ -139,7 +139,7 @@ def _refusal(directory: pathlib.Path, names: Sequence[str], *, renewing: bool) -
 def _signed_by(authority: Pair, directory: pathlib.Path, password: str | None) -> frozenset[str]:
     """The files of certificates that the CA has signed, and of their keys."""
     found: set[str] = set()
-    for name in ("server", *roles.ROLES):
+    for name in ("server", *role_names.ROLES):
         with contextlib.suppress(OSError, ValueError, TypeError, InvalidSignature, errors.BadMaterial):
             certificate = x509.load_pem_x509_certificate((directory / f"{name}.crt").read_bytes())
             certificate.verify_directly_issued_by(authority.certificate)
@@ -219,7 +219,7 @@ def server_pair(authority: Pair, hosts: Sequence[str], now: datetime.datetime, d
 
 def client_pair(authority: Pair, role: str, now: datetime.datetime, days: float) -> Pair:
     """Issue a client certificate with a role, valid at most as long as the CA."""
-    uri = x509.UniformResourceIdentifier(roles.uri(role))
+    uri = x509.UniformResourceIdentifier(role_names.uri(role))
     return _signed(authority, f"topolog-{role}", [uri], "client", now, days)
 
 

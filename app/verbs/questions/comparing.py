@@ -1,8 +1,10 @@
 """What differs between two snapshots: nodes, pods, objects, counts, placements, waiting pods."""
 
+import heapq
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -49,6 +51,18 @@ class Section:
         return self.began + self.ended + self.changed - len(self.rows)
 
 
+class _Found(NamedTuple):
+    """What differs: enough to choose the rows that are shown, and to make them."""
+
+    name: str
+    change: str
+    before: Mapping[str, object] | model.Frozen | None = None
+    after: Mapping[str, object] | model.Frozen | None = None
+
+    def row(self) -> Row:
+        return Row(self.name, self.change, tuple(_between(_held(self.before), _held(self.after))))
+
+
 def compare(
     one: snapshots.Snapshot, other: snapshots.Snapshot, *, only: tuple[str, ...] = SECTIONS, limit: int = 100
 ) -> dict[str, Section]:
@@ -56,45 +70,45 @@ def compare(
     return {name: _section(_COMPARED[name](one, other), limit) for name in SECTIONS if name in only}
 
 
-def _nodes(one: snapshots.Snapshot, other: snapshots.Snapshot) -> Iterator[Row]:
-    return _rows(one.nodes, other.nodes, lambda name, _: name, _fields)
+def _nodes(one: snapshots.Snapshot, other: snapshots.Snapshot) -> Iterator[_Found]:
+    return _rows(one.nodes, other.nodes, lambda name, _: name, _itself)
 
 
-def _pods(one: snapshots.Snapshot, other: snapshots.Snapshot) -> Iterator[Row]:
-    return _rows(one.pods, other.pods, lambda _, pod: pod.key, _fields)
+def _pods(one: snapshots.Snapshot, other: snapshots.Snapshot) -> Iterator[_Found]:
+    return _rows(one.pods, other.pods, lambda _, pod: pod.key, _itself)
 
 
-def _objects(one: snapshots.Snapshot, other: snapshots.Snapshot) -> Iterator[Row]:
+def _objects(one: snapshots.Snapshot, other: snapshots.Snapshot) -> Iterator[_Found]:
     for kind in kinds.names(other):
         before, after = kinds.all_of(one, kind), kinds.all_of(other, kind)
-        for row in _rows(before, after, lambda name, _: name, _fields):
-            yield Row(f"{kind}:{row.name}", row.change, row.fields)
+        for row in _rows(before, after, lambda name, _: name, _itself):
+            yield row._replace(name=f"{kind}:{row.name}")
 
 
-def _counts(one: snapshots.Snapshot, other: snapshots.Snapshot) -> Iterator[Row]:
-    return _rows(one.counts, other.counts, lambda name, _: name, lambda number: {"count": number})
+def _counts(one: snapshots.Snapshot, other: snapshots.Snapshot) -> Iterator[_Found]:
+    return _rows(one.counts, other.counts, lambda name, _: name, _count)
 
 
-def _placements(one: snapshots.Snapshot, other: snapshots.Snapshot) -> Iterator[Row]:
+def _placements(one: snapshots.Snapshot, other: snapshots.Snapshot) -> Iterator[_Found]:
     return _rows(
         one.placements,
         other.placements,
         lambda _, placement: placement.pod.key,
-        lambda placement: {"node": placement.node, "at": placement.at},
+        _place,
     )
 
 
-def _pending(one: snapshots.Snapshot, other: snapshots.Snapshot) -> Iterator[Row]:
+def _pending(one: snapshots.Snapshot, other: snapshots.Snapshot) -> Iterator[_Found]:
     if one.waiting is other.waiting:
         return
     for before, after, change in ((other, one, "ended"), (one, other, "began")):
         for uid in after.waiting:
             if uid not in before.waiting:
                 pod = after.pod(uid)
-                yield Row(pod.key if pod is not None else uid, change)
+                yield _Found(pod.key if pod is not None else uid, change)
 
 
-_COMPARED: Mapping[str, Callable[[snapshots.Snapshot, snapshots.Snapshot], Iterator[Row]]] = {
+_COMPARED: Mapping[str, Callable[[snapshots.Snapshot, snapshots.Snapshot], Iterator[_Found]]] = {
     "nodes": _nodes,
     "pods": _pods,
     "objects": _objects,
@@ -108,25 +122,40 @@ def _rows(
     before: Mapping[str, T],
     after: Mapping[str, T],
     name: Callable[[str, T], str],
-    held: Callable[[T], Mapping[str, object]],
-) -> Iterator[Row]:
+    held: Callable[[T], Mapping[str, object] | model.Frozen],
+) -> Iterator[_Found]:
     """The entries that differ, in no order."""
     if before is after:
         return
     for key, value in after.items():
         old = before.get(key)
         if old is None:
-            yield Row(name(key, value), "began", tuple(_between({}, held(value))))
+            yield _Found(name(key, value), "began", None, held(value))
         elif old is not value and old != value:
-            yield Row(name(key, value), "changed", tuple(_between(held(old), held(value))))
+            yield _Found(name(key, value), "changed", held(old), held(value))
     for key, value in before.items():
         if key not in after:
-            yield Row(name(key, value), "ended", tuple(_between(held(value), {})))
+            yield _Found(name(key, value), "ended", held(value))
 
 
-def _fields(value: model.Frozen) -> Mapping[str, object]:
-    fields: dict[str, Any] = msgspec.to_builtins(value)
-    return fields
+def _itself(value: model.Frozen) -> model.Frozen:
+    return value
+
+
+def _count(number: int) -> Mapping[str, object]:
+    return {"count": number}
+
+
+def _place(placement: model.Placement) -> Mapping[str, object]:
+    return {"node": placement.node, "at": placement.at}
+
+
+def _held(value: Mapping[str, object] | model.Frozen | None) -> Mapping[str, object]:
+    """The fields of a value, as the log records them."""
+    if isinstance(value, model.Frozen):
+        fields: dict[str, Any] = msgspec.to_builtins(value)
+        return fields
+    return value or {}
 
 
 def _between(before: Mapping[str, object], after: Mapping[str, object]) -> Iterator[FieldChange]:
@@ -135,9 +164,15 @@ def _between(before: Mapping[str, object], after: Mapping[str, object]) -> Itera
             yield FieldChange(field, before.get(field), after.get(field))
 
 
-def _section(found: Iterator[Row], limit: int) -> Section:
-    rows = sorted(found, key=lambda row: (row.name, row.change))
-    numbers = {change: 0 for change in ("began", "ended", "changed")}
-    for row in rows:
-        numbers[row.change] += 1
-    return Section(numbers["began"], numbers["ended"], numbers["changed"], tuple(rows[:limit]))
+def _section(found: Iterator[_Found], limit: int) -> Section:
+    """The numbers of all that differs, and the rows of the first: no more than those are held."""
+    numbers: Counter[str] = Counter()
+
+    def counted() -> Iterator[_Found]:
+        for one in found:
+            numbers[one.change] += 1
+            yield one
+
+    first = heapq.nsmallest(limit, counted(), key=lambda one: (one.name, one.change))
+    rows = tuple([one.row() for one in first])
+    return Section(numbers["began"], numbers["ended"], numbers["changed"], rows)

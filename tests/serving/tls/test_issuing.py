@@ -10,8 +10,8 @@ import pytest
 from cryptography import x509
 from cryptography.x509 import oid
 
-from app.serving import errors, roles
-from app.serving.tls import certificate_checks, issuing, keystores
+from app.serving import errors
+from app.serving.tls import certificate_checks, issuing, keystores, role_names
 
 openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 
@@ -62,10 +62,10 @@ def test_names_and_roles_are_in_the_san(tmp_path: pathlib.Path) -> None:
         "10.0.0.7",
         "::1",
     )
-    for role in roles.ROLES:
+    for role in role_names.ROLES:
         names = certificate_checks.alternative_names(load(tmp_path, role))
         assert names is not None
-        assert names.get_values_for_type(x509.UniformResourceIdentifier) == [roles.uri(role)]
+        assert names.get_values_for_type(x509.UniformResourceIdentifier) == [role_names.uri(role)]
         assert certificate_checks.extended_usages(load(tmp_path, role)) == {
             oid.ExtendedKeyUsageOID.CLIENT_AUTH
         }

@@ -10,7 +10,8 @@ from collections.abc import Callable
 import pytest
 from prometheus_client import registry
 
-from app.serving import conn_metrics, errors
+from app.serving import errors
+from app.serving.http import conn_metrics
 from app.serving.tls import issuing, keystores, rotation
 from tests.support.extender import echo_application, server_processes, steady_callers
 

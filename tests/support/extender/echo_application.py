@@ -22,10 +22,14 @@ import prometheus_client
 
 from app import telemetry
 from app.api import health
-from app.serving import authorization, conn_metrics, deadlines, errors, introspection, roles, servers
-from app.serving.tls import keystores, rotation
+from app.serving import errors, introspection, servers
+from app.serving.access import authorization, roles
+from app.serving.http import conn_metrics, deadlines
+from app.serving.tls import keystores, role_names, rotation
 
 BODY_LIMIT = 4 * 1024 * 1024
+EXPORTED, PIECE = 64 * 1024 * 1024, 32 * 1024
+"""Bytes of an export, and of each of its pieces."""
 FATAL = b"fail"
 """A body on which the application raises."""
 
@@ -47,6 +51,7 @@ class Plan:
     idle: int = 120
     stopping: float = 2.0
     age: float = 3600.0
+    answer: float = 5.0
     host: str = "127.0.0.1"
     view: bool = False
 
@@ -91,10 +96,11 @@ def serve(plan: Plan) -> None:
             head=plan.handshake,
             idle=plan.idle,
             age=plan.age,
+            answer=plan.answer,
             stopping=plan.stopping,
         ),
     )
-    roster = roles.RoleBindings(anonymous=roles.ROLES if plan.insecure else ())
+    roster = roles.RoleBindings(anonymous=role_names.ROLES if plan.insecure else ())
     port = introspection.Endpoint() if plan.view else None
     parts = servers.Parts(
         load=lambda: application(
@@ -139,7 +145,10 @@ def application(
             body = b"done"
         elif path == "/apis/v1/watch":
             start("200 OK", [("Content-Type", "text/event-stream")])
-            return ticking()
+            return streamed(ticking())
+        elif path == "/apis/v1/export":
+            start("200 OK", [("Content-Type", "application/x-tar")])
+            return streamed(bytes(PIECE) for _ in range(EXPORTED // PIECE))
         elif path != "/apis/v1/large":
             body = json.dumps(seen(environ, caller)).encode()
         start("200 -", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
@@ -150,11 +159,16 @@ def application(
 
 def ticking() -> Iterator[bytes]:
     """Pieces with increasing numbers until the client hangs up."""
+    for number in itertools.count():
+        yield b"data: %d\n\n" % number
+        time.sleep(0.01)
+
+
+def streamed(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The pieces, with a line of the log at the beginning and at the end."""
     telemetry.log.info("a stream began")
     try:
-        for number in itertools.count():
-            yield b"data: %d\n\n" % number
-            time.sleep(0.01)
+        yield from pieces
     finally:
         telemetry.log.info("a stream was closed")
 

@@ -22,8 +22,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509 import oid
 
-from app.serving import roles
-from app.serving.tls import issuing, keystores
+from app.serving.tls import issuing, keystores, role_names
 from tests.support.extender import echo_application
 
 PATIENCE = 30.0
@@ -226,7 +225,7 @@ def eventually(check: Callable[[], bool], what: str) -> None:
 
 
 def scheduler_uri() -> str:
-    return roles.uri(roles.SCHEDULER)
+    return role_names.uri(role_names.SCHEDULER)
 
 
 class Starts(Protocol):

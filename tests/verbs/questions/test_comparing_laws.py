@@ -1,10 +1,14 @@
 """Laws of comparisons, against a fold that shares no code with the product."""
 
+import dataclasses
+import tracemalloc
+
+import immutables
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain import events, projecting, snapshots
+from app.domain import events, model, projecting, snapshots
 from app.verbs.questions import comparing
 from tests.support import declared
 from tests.support.decisions import strategies
@@ -68,6 +72,21 @@ def test_the_other_way_round_is_the_mirror_image(happened: list[events.AnyEvent]
             (row.name, row.change, tuple((f.field, f.before, f.after) for f in row.fields))
             for row in _frozen(back[name])
         }
+
+
+def test_a_comparison_holds_the_rows_of_its_page_only() -> None:
+    many = {name: model.Node(name=name, uid=name) for name in (f"n{at:05}" for at in range(10_000))}
+    one = snapshots.empty(schema=declared.SCHEMA)
+    other = dataclasses.replace(one, nodes=immutables.Map(many))
+    tracemalloc.start()
+    try:
+        found = comparing.compare(one, other, limit=10)["nodes"]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [row.name for row in found.rows] == sorted(many)[:10]
+    assert (found.began, found.more) == (10_000, 9_990)
+    assert peak < 100_000, "ten bytes for each of the nodes"
 
 
 def _frozen(section: comparing.Section) -> list[comparing.Row]:

@@ -15,7 +15,7 @@ from collections import deque
 
 from gunicorn import config, sock, util
 
-from app.serving import deadlines, fast_path
+from app.serving.http import deadlines, fast_path
 
 HEAD_LIMIT = 64 * 1024
 END_OF_HEAD = b"\r\n\r\n"

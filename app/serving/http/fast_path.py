@@ -18,7 +18,7 @@ from typing import Any, Final
 from gunicorn import SERVER, config, util
 from gunicorn.http import errors, message, unreader, wsgi
 
-from app.serving import bodies
+from app.serving.http import bodies
 from app.serving.tls import sockets
 
 Application = Callable[[wsgiref.types.WSGIEnvironment, Any], Iterable[bytes]]

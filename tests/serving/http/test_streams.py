@@ -1,13 +1,16 @@
 """A stream is sent as it is produced, and ends when its client hangs up or the server stops."""
 
 import contextlib
+import http.client
 import signal
+import socket
 import ssl
+import time
 
 import pytest
 
 from app.serving import gunicorn_worker
-from tests.support.extender import server_processes
+from tests.support.extender import echo_application, server_processes
 
 REQUEST = b"GET /apis/v1/watch HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -68,6 +71,32 @@ def test_streams_take_no_thread_of_other_requests(server: server_processes.Serve
         with server.client() as client:
             assert client.ask("POST", "/filter", b"{}")[0] == 200
     closed(server, number)
+
+
+def test_a_client_that_reads_a_little_at_a_time_loses_its_stream(start: server_processes.Starts) -> None:
+    """It takes each record in time, and would hold the one place of an export for an hour."""
+    server = start(threads=2, answer=0.5)
+    with server.connect("viewer") as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.sendall(REQUEST.replace(b"watch", b"export"))
+        ends = time.monotonic() + server_processes.PATIENCE
+        while not any("reads too slowly" in line for line in server.process.lines):
+            assert time.monotonic() < ends
+            assert sock.recv(2048)
+            time.sleep(0.05)
+        closed(server, 1)
+    health = http.client.HTTPConnection("127.0.0.1", server.process.health_port(), timeout=5)
+    with contextlib.closing(health):
+        health.request("GET", "/metrics")
+        assert b'outcome="late"} 1.0' in health.getresponse().read()
+
+
+def test_a_client_that_keeps_pace_gets_the_whole_stream(start: server_processes.Starts) -> None:
+    server = start(threads=2, answer=0.5)
+    with server.client("viewer") as client:
+        status, body = client.ask("GET", "/apis/v1/export")
+    assert (status, len(body)) == (200, echo_application.EXPORTED)
+    closed(server, 1)
 
 
 def test_a_role_is_required_for_a_stream(server: server_processes.Server) -> None:

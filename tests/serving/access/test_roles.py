@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from app.serving import roles
+from app.serving.access import roles
+from app.serving.tls import role_names
 from tests.support.extender import server_processes
 
 VERBS = [
@@ -83,7 +84,7 @@ def test_the_matrix_over_real_connections(shared: server_processes.Server) -> No
 def test_each_path_occurs_once_for_each_method_in_the_table() -> None:
     calls = [(rule.path, method) for rule in roles.TABLE for method in rule.methods]
     assert len(calls) == len(set(calls))
-    assert {rule.role for rule in roles.TABLE} == set(roles.ROLES)
+    assert {rule.role for rule in roles.TABLE} == set(role_names.ROLES)
 
 
 def test_a_wrong_method_is_405_for_callers_with_the_role(shared: server_processes.Server) -> None:
@@ -100,11 +101,11 @@ def test_a_wrong_method_is_405_for_callers_with_the_role(shared: server_processe
 
 def test_the_common_name_grants_no_role() -> None:
     assert holder().roles == frozenset()
-    assert holder(("DNS", "scheduler"), ("email", roles.uri("operator"))).roles == frozenset()
+    assert holder(("DNS", "scheduler"), ("email", role_names.uri("operator"))).roles == frozenset()
 
 
 def test_an_operator_is_also_a_viewer() -> None:
-    assert holder(("URI", roles.uri("operator"))).roles == {"operator", "viewer"}
+    assert holder(("URI", role_names.uri("operator"))).roles == {"operator", "viewer"}
 
 
 @pytest.mark.parametrize(
@@ -124,12 +125,12 @@ def test_names_of_the_settings_grant_their_role(listed: str, name: tuple[str, st
 
 
 def test_a_uri_is_compared_exactly() -> None:
-    assert holder(("URI", roles.uri("operator").upper())).roles == frozenset()
-    assert holder(("URI", roles.uri("operator") + "/x")).roles == frozenset()
+    assert holder(("URI", role_names.uri("operator").upper())).roles == frozenset()
+    assert holder(("URI", role_names.uri("operator") + "/x")).roles == frozenset()
 
 
 def test_roles_of_several_names_are_combined() -> None:
-    both = holder(("URI", roles.uri("viewer")), ("URI", roles.uri("scheduler")))
+    both = holder(("URI", role_names.uri("viewer")), ("URI", role_names.uri("scheduler")))
     assert both.roles == {"viewer", "scheduler"}
 
 

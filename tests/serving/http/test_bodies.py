@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from app.serving import bodies
+from app.serving.http import bodies
 from tests.support.extender import echo_application, server_processes
 
 HEAD = b"POST /filter HTTP/1.1\r\nHost: localhost\r\n"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from gunicorn import config
 
-from app.serving import connections, deadlines
+from app.serving.http import connections, deadlines
 from tests.support.extender import server_processes
 
 

@@ -8,7 +8,7 @@ from typing import IO
 
 import pytest
 
-from app.serving import fast_path
+from app.serving.http import fast_path
 from tests.support.extender import echo_application, server_processes
 
 AGENT = b"User-Agent: Go-http-client/1.1\r\n"

@@ -10,12 +10,9 @@ import types
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from app.serving.tls import sockets
+from app.serving.tls import role_names, sockets
+from app.serving.tls.role_names import OPERATOR, ROLES, SCHEDULER, VIEWER
 
-SCHEDULER: Final = "scheduler"
-VIEWER: Final = "viewer"
-OPERATOR: Final = "operator"
-ROLES: Final = (SCHEDULER, VIEWER, OPERATOR)
 INCLUDED: Final = types.MappingProxyType({OPERATOR: frozenset({OPERATOR, VIEWER})})
 """Role -> roles that it includes; other roles include only themselves."""
 
@@ -114,15 +111,10 @@ def changes_shadow(environ: Mapping[str, Any]) -> bool:
     return environ["PATH_INFO"].startswith(SHADOWS) and environ["REQUEST_METHOD"] in REPLACING
 
 
-def uri(role: str) -> str:
-    """Return the URI that assigns a role to a certificate."""
-    return f"spiffe://topolog.io/role/{role}"
-
-
 class RoleBindings:
     """Maps subject alternative names to roles.
 
-    `names` adds SANs per role to those of `uri`, such as
+    `names` adds SANs per role to those of `role_names.uri`, such as
     `spiffe://cluster.local/ns/kube-system/sa/kube-scheduler` or a DNS name, optionally prefixed with `URI:`
     or `DNS:`. `anonymous` are the roles of callers without TLS, for plain HTTP on the loopback only.
     `rules` are more specific than those of `TABLE` and take precedence.
@@ -137,7 +129,7 @@ class RoleBindings:
     ) -> None:
         roles: dict[tuple[str, str], set[str]] = {}
         for role in ROLES:
-            for name in (uri(role), *(names or {}).get(role, ())):
+            for name in (role_names.uri(role), *(names or {}).get(role, ())):
                 roles.setdefault(_kind_and_name(name), set()).update(INCLUDED.get(role, {role}))
         self._roles = roles
         held = frozenset(each for role in anonymous for each in INCLUDED.get(role, {role}))

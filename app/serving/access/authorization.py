@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from app.serving import bodies, conn_metrics, roles
+from app.serving.access import roles
+from app.serving.http import bodies, conn_metrics
 
 IDENTITY = "topolog.identity"
 

@@ -1,0 +1,1 @@
+"""Client I/O: connections and their deadlines, request heads and bodies, responses."""
