@@ -347,7 +347,7 @@ class Reconciles(Plugin, Protocol):
 class Evicts(Plugin, Protocol):
     """Has pods evicted (effects.EvictPods), if an argument requests it and an operator grants the right."""
 
-    evicts: ClassVar[bool]
+    evicts: bool  # whether an argument requests it
 
 
 @runtime_checkable

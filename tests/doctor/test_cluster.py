@@ -52,7 +52,7 @@ def cluster(tmp_path: pathlib.Path, store_server: embedded.Server) -> Iterator[c
         for name in ("topolog-recorder", "topolog-controller"):
             lease(made, name)
         for component in COMPONENTS:
-            for right in rights.EXCESS:
+            for right in (*rights.EXCESS, rights.EVICT):
                 user = f"system:serviceaccount:{HOME}:topolog-{component}"
                 made.api.router.reviews.denied.add((user, right.verb, right.group, right.resource))
         yield made
@@ -101,6 +101,34 @@ def denied(account: str, verb: str, group: str, resource: str) -> Callable[[clus
 def allowed_too_much(cluster: clusters.Cluster) -> None:
     user = f"system:serviceaccount:{HOME}:topolog-extender"
     cluster.api.router.reviews.denied.remove((user, "get", "", "secrets"))
+
+
+EVICTING = {
+    "TOPOLOG_PLUGINS_ENABLED": "*,ElasticQuota",
+    "TOPOLOG_PLUGINS_ARGS": '{"ElasticQuota": {"overuse": "evict"}}',
+}
+
+
+def evicting(cluster: clusters.Cluster) -> None:
+    cluster.environ |= EVICTING
+
+
+def allowed_to_evict(cluster: clusters.Cluster) -> None:
+    user = f"system:serviceaccount:{HOME}:topolog-controller"
+    cluster.api.router.reviews.denied.remove((user, "create", "", "pods/eviction"))
+
+
+def without_its_controller(cluster: clusters.Cluster) -> None:
+    cluster.environ |= {**EVICTING, "TOPOLOG_PLUGINS_CONTROLLERS": "*,-ElasticQuota"}
+
+
+def evicting_by_right(cluster: clusters.Cluster) -> None:
+    evicting(cluster)
+    allowed_to_evict(cluster)
+
+
+def misspelled(cluster: clusters.Cluster) -> None:
+    cluster.environ |= {**EVICTING, "TOPOLOG_PLUGINS_ARGS": '{"ElasticQuota": {"overuse": "evicts"}}'}
 
 
 def of_version(version: str) -> Callable[[clusters.Cluster], None]:
@@ -200,6 +228,11 @@ MISTAKES: dict[str, tuple[Callable[[clusters.Cluster], None], dict[str, str]]] =
         denied("controller", "patch", "kosmos.io", "workloadpolicies/status"),
         {"C02": "problem"},
     ),
+    "no right to evict as an argument requests": (evicting, {"C10": "problem"}),
+    "a right to evict as an argument requests": (evicting_by_right, {}),
+    "an argument of a controller that does not run": (without_its_controller, {}),
+    "a right to evict that no argument requests": (allowed_to_evict, {"C10": "warning"}),
+    "an argument that no plugin has": (misspelled, {"C10": "unsure"}),
     "a right that does harm": (allowed_too_much, {"C03": "warning"}),
     "no definition": (definition(None), {"C04": "problem"}),
     "another version of it": (definition(lambda one: one.update(name="v9")), {"C04": "problem"}),
@@ -402,11 +435,26 @@ def test_outside_a_cluster_the_user_of_the_kubeconfig_is_asked_about(cluster: cl
     assert doctor(cluster).wrong() == {"C02": "problem"}
 
 
+def test_outside_a_cluster_the_user_needs_the_right_to_evict_only_for_an_argument(
+    cluster: clusters.Cluster,
+) -> None:
+    for account in manifests.objects("ServiceAccount", "rbac"):
+        cluster.api.objects.remove("serviceaccounts", (HOME, account["metadata"]["name"]))
+    evicting(cluster)
+    assert doctor(cluster).wrong() == {}
+    cluster.api.router.reviews.denied.add(("", "create", "", "pods/eviction"))
+    run = doctor(cluster)
+    assert run.wrong() == {"C10": "problem"}
+    (found,) = run.of("C10")
+    assert "deploy/components/evictions" in found["fix"]
+
+
 @pytest.mark.parametrize(
     ("part", "lost"),
     [
         ("version", {"C01"}),
-        ("subjectaccessreviews", {"C02", "C03"}),
+        ("subjectaccessreviews", {"C02", "C03", "C10"}),
+        ("serviceaccounts", {"C02", "C03", "C10"}),
         ("customresourcedefinitions", {"C04"}),
         ("pods", {"C06", "C07"}),
         ("poddisruptionbudgets", {"C07"}),
@@ -459,4 +507,4 @@ def test_the_permissions_that_are_checked_are_those_of_deploy() -> None:
     needed = rights.needed(wanted.kinds, wanted.statuses, namespace=HOME, leases=leases)
     for process, own in needed.items():
         assert set(own) == granted(process), process
-        assert not set(rights.EXCESS) & granted(process)
+        assert not {*rights.EXCESS, rights.EVICT} & granted(process)

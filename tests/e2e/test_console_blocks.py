@@ -17,6 +17,7 @@ from tests.e2e import go_programs
 from tests.support import child_processes, console_sessions, how_to_pages, polling
 from tests.support.e2e import (
     clusters,
+    elastic_quotas,
     installations,
     kube_schedulers,
     prometheus_operator,
@@ -31,7 +32,6 @@ LACKING = process_kubelets.lacking()
 HOME = "topolog-system"
 ROOT = how_to_pages.ROOT
 DEPLOY = ROOT / "deploy"
-MANIFESTS = pathlib.Path(__file__).parent / "manifests"
 PAGES = how_to_pages.sessions(cluster=True)
 TUTORIAL = "tutorial.md"
 INSTALLING = sorted(
@@ -75,8 +75,7 @@ def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
     for name in ("quotas", "shop"):
         cluster.add_namespace(name)
     prometheus_operator.define(cluster)
-    cluster.kubectl("apply", "-f", MANIFESTS / "elasticquotas.yaml")
-    cluster.kubectl("wait", "--for=condition=established", "crd/elasticquotas.scheduling.sigs.k8s.io")
+    elastic_quotas.define(cluster)
     cluster.kubectl("apply", "-f", "-", stdin=how_to_pages.blocks("quotas.md", "yaml")[0])
     scheduler = DEPLOY / "scheduler" / "kube-scheduler-service.yaml"
     cluster.kubectl("-n", "kube-system", "create", "configmap", "kube-scheduler", f"--from-file={scheduler}")

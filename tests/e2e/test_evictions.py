@@ -7,14 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support import polling
-from tests.support.e2e import api_client, clusters, component_flags, installations, workloads
+from tests.support.e2e import api_client, clusters, component_flags, elastic_quotas, installations, workloads
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
-HERE = pathlib.Path(__file__).parent
-COMPONENT = HERE.parents[1] / "deploy" / "components" / "evictions"
-NAMESPACE, LABEL = "evicting", "quota.scheduling.koordinator.sh/name"
-QUOTAS = "elasticquotas.scheduling.sigs.k8s.io"
+COMPONENT = pathlib.Path(__file__).parents[2] / "deploy" / "components" / "evictions"
+NAMESPACE = "evicting"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 BUDGET = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/kept"
 VIEW = "/apis/v1/plugins/ElasticQuota/quotas/team"
@@ -34,8 +32,7 @@ def cluster(binary: pathlib.Path) -> Iterator[clusters.Cluster]:
 @pytest.fixture(scope="module")
 def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
     """A quota of 8 cores on a node of 16, with two pods in it, and a budget for the less important one."""
-    cluster.kubectl("apply", "-f", HERE / "manifests" / "elasticquotas.yaml")
-    cluster.kubectl("wait", "--for=condition=established", f"crd/{QUOTAS}")
+    elastic_quotas.define(cluster)
     cluster.kubectl("apply", "-f", COMPONENT / "rbac.yaml")
     args = json.dumps({"ElasticQuota": {"quota_preemption": "evict"}})
     with installations.Installation(
@@ -53,12 +50,7 @@ def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
                 }
             )
         cluster.apply(
-            {
-                "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
-                "kind": "ElasticQuota",
-                "metadata": {"name": "team", "namespace": NAMESPACE},
-                "spec": {"min": {"cpu": "8"}, "max": {"cpu": "8"}},
-            },
+            elastic_quotas.quota(NAMESPACE, "team", least=8, most=8),
             {
                 "apiVersion": "policy/v1",
                 "kind": "PodDisruptionBudget",
@@ -73,7 +65,7 @@ def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
 def add_pod(cluster: clusters.Cluster, name: str) -> None:
     """A pod of 4 cores in the quota, with the priority of its name."""
     pod = workloads.pod(NAMESPACE, name, app=name)
-    pod["metadata"]["labels"][LABEL] = "team"
+    pod["metadata"]["labels"][elastic_quotas.LABEL] = "team"
     pod["spec"] |= {"priorityClassName": name, "containers": workloads.spec("", cpu="4")["containers"]}
     cluster.apply(pod)
 

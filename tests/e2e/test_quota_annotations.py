@@ -8,14 +8,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support import polling
-from tests.support.e2e import api_client, clusters, installations, workloads
+from tests.support.e2e import api_client, clusters, elastic_quotas, installations, workloads
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
-HERE = pathlib.Path(__file__).parent
-COMPONENT = HERE.parents[1] / "deploy" / "components" / "quota-annotations"
+COMPONENT = pathlib.Path(__file__).parents[2] / "deploy" / "components" / "quota-annotations"
 NAMESPACE = "annotated"
-QUOTAS = "elasticquotas.scheduling.sigs.k8s.io"
+QUOTAS = elastic_quotas.RESOURCE
 DEFINITION = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{QUOTAS}"
 PATH = f"/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{NAMESPACE}/elasticquotas"
 PREFIX = "quota.scheduling.koordinator.sh/"
@@ -25,8 +24,7 @@ CONTROLLER = "system:serviceaccount:topolog-system:topolog-controller"
 @pytest.fixture(scope="module")
 def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
     """With the argument and the component, and Koordinator's definition: it has no status subresource."""
-    cluster.kubectl("apply", "-f", HERE / "manifests" / "elasticquotas.yaml")
-    cluster.kubectl("wait", "--for=condition=established", f"crd/{QUOTAS}")
+    elastic_quotas.define(cluster)
     koordinators = copy.deepcopy(cluster.api().get(DEFINITION))
     koordinators["spec"]["versions"][0]["subresources"] = {}
     cluster.api().replace(DEFINITION, koordinators)
@@ -43,16 +41,12 @@ def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
 
 
 def quota(name: str, least: int, most: int) -> api_client.Object:
-    return {
-        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
-        "kind": "ElasticQuota",
-        "metadata": {
-            "name": name,
-            "namespace": NAMESPACE,
-            "annotations": {f"{PREFIX}shared-weight": '{"cpu": "3"}', "team.example/owner": "ops"},
-        },
-        "spec": {"min": {"cpu": str(least)}, "max": {"cpu": str(most)}},
+    made = elastic_quotas.quota(NAMESPACE, name, least=least, most=most)
+    made["metadata"]["annotations"] = {
+        f"{PREFIX}shared-weight": '{"cpu": "3"}',
+        "team.example/owner": "ops",
     }
+    return made
 
 
 def add_pod(cluster: clusters.Cluster, name: str, of: str, cores: int) -> None:

@@ -3,13 +3,12 @@
 import copy
 import http
 import itertools
-import pathlib
 from collections.abc import Iterator
 
 import pytest
 
 from tests.support import polling
-from tests.support.e2e import api_client, clusters, installations, workloads
+from tests.support.e2e import api_client, clusters, elastic_quotas, installations, workloads
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -18,18 +17,16 @@ POLICY = f"/apis/kosmos.io/v1alpha1/namespaces/{NAMESPACE}/workloadpolicies/one"
 DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workloadpolicies.kosmos.io"
 
 
-QUOTAS = "elasticquotas.scheduling.sigs.k8s.io"
+QUOTAS = elastic_quotas.RESOURCE
 QUOTAS_DEFINITION = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{QUOTAS}"
 QUOTAS_PATH = f"/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{NAMESPACE}/elasticquotas"
-MANIFEST = pathlib.Path(__file__).parent / "manifests" / "elasticquotas.yaml"
 
 
 @pytest.fixture(scope="module")
 def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
     """With ElasticQuota, which is not enabled by default."""
     with installations.Installation(cluster, PLUGINS_ENABLED="*,ElasticQuota") as installed:
-        cluster.kubectl("apply", "-f", MANIFEST)
-        cluster.kubectl("wait", "--for=condition=established", f"crd/{QUOTAS}")
+        elastic_quotas.define(cluster)
         yield installed
 
 

@@ -71,7 +71,9 @@ def examine(loaded: settings.Settings, *, namespace: str, pre: bool = False) -> 
     if not pre:
         names = keys.Keys(loaded.cluster, found.schema.forms)
         stored = store_checks.ownership(loaded.store, names)
-        wanted = dataclasses.replace(wanted, cluster=loaded.cluster, ownership=stored)
+        wanted = dataclasses.replace(
+            wanted, evicting=inputs.evicting(loaded), cluster=loaded.cluster, ownership=stored
+        )
     try:
         reader = inputs.reader(loaded)
     except api_reader.Unseen as unseen:

@@ -14,7 +14,7 @@ from app.cli.client import api_client
 from app.doctor import api_reader
 from app.doctor.run import processes as run_processes
 from app.doctor.tls import examination
-from app.framework import configuring, registry
+from app.framework import capabilities, configuring, registry
 from app.kube import errors
 from app.kube.client import clients, credentials
 from app.kube.objects import decoding
@@ -65,6 +65,20 @@ def enabled(loaded: settings.Settings) -> registry.Registry:
     )
     decoding.keep(made.annotations())
     return made
+
+
+def evicting(loaded: settings.Settings) -> tuple[str, ...] | api_reader.Unseen:
+    """Names of the enabled plugins whose arguments request evictions."""
+    try:
+        made = enabled(loaded).plugins
+    except registry.ConfigurationRefused as problem:
+        return api_reader.Unseen(str(problem), "correct plugins.enabled and plugins.args")
+    running = loaded.plugins.controllers
+    return tuple(
+        one.name
+        for one in made
+        if isinstance(one, capabilities.Evicts) and one.evicts and registry.reconciling(one.name, running)
+    )
 
 
 def server_certificate(loaded: settings.Settings) -> pathlib.Path | None:

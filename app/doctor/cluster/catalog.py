@@ -72,7 +72,14 @@ ADDRESSES = diagnosing.Check(
     " with Helm networkPolicy.schedulerCIDRs, apiServerCIDRs and storeCIDRs",
     _PAGE,
 )
-
+EVICTIONS = diagnosing.Check(
+    "C10",
+    "The controller may evict pods if an argument of a plugin requests it, and only then.",
+    "nothing is evicted: each attempt is refused, and pods wait for capacity that others exceed",
+    "kubectl apply -k with deploy/components/evictions in the kustomization, or evictions.enabled of the Helm"
+    " chart",
+    "how-to/quotas.md#evict-pods-for-quotas",
+)
 INSTALLER = diagnosing.Check(
     "C12",
     "With `--pre`: the user may create each kind of object that the installation has.",
@@ -96,7 +103,7 @@ STORAGE = diagnosing.Check(
     _PAGE,
 )
 
-USUAL: Final = (VERSION, RIGHTS, EXCESS, DEFINITIONS, IDENTITY, PODS, SPREAD, LEASES, ADDRESSES)
+USUAL: Final = (VERSION, RIGHTS, EXCESS, DEFINITIONS, IDENTITY, PODS, SPREAD, LEASES, ADDRESSES, EVICTIONS)
 PRE: Final = (VERSION, DEFINITIONS, INSTALLER, VACANT, STORAGE)
 """The checks before an installation."""
 CHECKS: Final = tuple(dict.fromkeys((*USUAL, *PRE)))

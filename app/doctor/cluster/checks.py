@@ -53,6 +53,21 @@ def permissions(
         yield catalog.EXCESS.ok(subject, "has none of the permissions that do harm")
 
 
+def evictions(subject: str, requesting: Sequence[str], *, allowed: bool) -> diagnosing.Result:
+    """C10; ``requesting``: names of the plugins whose arguments request evictions."""
+    names = ", ".join(requesting)
+    if requesting and not allowed:
+        return catalog.EVICTIONS.problem(subject, f"may not {rights.EVICT}, which {names} requests")
+    if allowed and not requesting:
+        return catalog.EVICTIONS.warning(
+            subject,
+            f"may {rights.EVICT}, and these settings request no eviction",
+            why="a right that is not used can only do harm",
+            fix="remove deploy/components/evictions, or check with the settings of the controller",
+        )
+    return catalog.EVICTIONS.ok(subject, f"evicts for {names}" if names else "these settings request none")
+
+
 def definition(kind: schema.Kind[Any], found: Object | None, written: Collection[str]) -> diagnosing.Result:
     """C04; ``found``: None if there is no definition; ``written``: kinds whose status is written."""
     subject = f"{kind.resource}.{kind.group}"

@@ -28,6 +28,8 @@ class Expected:
     """Process -> name of its Lease."""
     elections: tuple[str, ...]
     """Namespaces in which the Leases may be."""
+    evicting: tuple[str, ...] | api_reader.Unseen = ()
+    """Names of the plugins whose arguments request evictions."""
     cluster: str = ""
     """Name of the cluster in the store."""
     ownership: doctor.Ownership | api_reader.Unseen | None = None
@@ -57,6 +59,7 @@ def examine(
         (catalog.VERSION,), lambda: [checks.version(str(reader.get("/version").get("gitVersion", "")))]
     )
     yield from each((catalog.RIGHTS, catalog.EXCESS), lambda: _permissions(reader, wanted))
+    yield from each((catalog.EVICTIONS,), lambda: [_evictions(reader, wanted)])
     yield from each((catalog.DEFINITIONS,), lambda: definitions(reader, wanted))
     yield from each((catalog.IDENTITY,), lambda: _identity(reader, wanted))
     own = _seen(lambda: own_pods(reader, wanted.namespace))
@@ -80,6 +83,7 @@ def examine(
     yield from each((catalog.ADDRESSES,), lambda: list(checks.addresses(reader.items(policies))))
 
 
+_OUTSIDE = "the user of the kubeconfig"
 _NAME = "app.kubernetes.io/name"
 _COMPONENT = "app.kubernetes.io/component"
 
@@ -110,21 +114,40 @@ def _labels(pod: Mapping[str, Any]) -> Mapping[str, str]:
 def _permissions(reader: api_reader.ApiReader, wanted: Expected) -> list[diagnosing.Result]:
     """For each service account of deploy/rbac; without any, for the user of the kubeconfig."""
     needed = rights.needed(wanted.kinds, wanted.statuses, namespace=wanted.elections[0], leases=wanted.leases)
-    accounts = reader.items(f"/api/v1/namespaces/{wanted.namespace}/serviceaccounts")
-    names = {one["metadata"]["name"] for one in accounts}
+    users = _users(reader, wanted.namespace)
     found: list[diagnosing.Result] = []
     for process, own in needed.items():
         name = f"topolog-{process}"
-        if name in names:
-            user = f"system:serviceaccount:{wanted.namespace}:{name}"
+        if name in users:
+            user = users[name]
             lacking = [one for one in own if not reader.allowed(one.attributes(), user)]
             excess = [one for one in rights.EXCESS if reader.allowed(one.attributes(), user)]
             found += checks.permissions(f"service account {name}", lacking, excess)
     if not found:
         every = list(dict.fromkeys(one for own in needed.values() for one in own))
         lacking = [one for one in every if not reader.allowed(one.attributes())]
-        found = [next(checks.permissions("the user of the kubeconfig", lacking, ()))]
+        found = [next(checks.permissions(_OUTSIDE, lacking, ()))]
     return found
+
+
+def _evictions(reader: api_reader.ApiReader, wanted: Expected) -> diagnosing.Result:
+    """C10, for the user that `_permissions` asks about. Raises Unseen."""
+    if isinstance(wanted.evicting, api_reader.Unseen):
+        raise wanted.evicting
+    name = f"topolog-{metrics.CONTROLLER}"
+    user = _users(reader, wanted.namespace).get(name)
+    allowed = reader.allowed(rights.EVICT.attributes(), user)
+    if user is None:
+        # The rights of a person are not in excess because the controller does not use them.
+        return checks.evictions(_OUTSIDE, wanted.evicting, allowed=allowed and bool(wanted.evicting))
+    return checks.evictions(f"service account {name}", wanted.evicting, allowed=allowed)
+
+
+def _users(reader: api_reader.ApiReader, namespace: str) -> dict[str, str]:
+    """Name of each service account -> its user. Raises Unseen."""
+    accounts = reader.items(f"/api/v1/namespaces/{namespace}/serviceaccounts")
+    names = (str(one["metadata"]["name"]) for one in accounts)
+    return {name: f"system:serviceaccount:{namespace}:{name}" for name in names}
 
 
 def definitions(reader: api_reader.ApiReader, wanted: Expected) -> list[diagnosing.Result]:

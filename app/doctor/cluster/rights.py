@@ -41,6 +41,9 @@ class Right(NamedTuple):
         return f"{self.verb} {self.resource}{group}{of}{within}"
 
 
+EVICT = Right("create", "", "pods/eviction")
+"""What the controller uses if an argument requests it."""
+
 EXCESS = (
     Right("get", "", "secrets"),
     Right("create", "", "pods"),

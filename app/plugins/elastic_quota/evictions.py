@@ -49,12 +49,17 @@ class Preemption(NamedTuple):
     eviction: victims.Eviction
 
 
+def requested(rules: Rules) -> bool:
+    """Whether an argument requests evictions."""
+    return "evict" in (rules.quota_preemption, rules.overuse)
+
+
 def reconcile(
     snapshot: snapshots.Snapshot, changes: effects.Changes, rules: Rules, plugin: str
 ) -> Iterator[effects.EvictPods]:
     """All evictions of the state, if the arguments request any."""
     operational = all(isinstance(event, events.OPERATIONAL) for event in changes.events)
-    if (changes.before is not None and operational) or "evict" not in (rules.quota_preemption, rules.overuse):
+    if (changes.before is not None and operational) or not requested(rules):
         return
     later = without_terminating(snapshot)
     wanted = list(_for_pods(later, rules)) if rules.quota_preemption == "evict" else []

@@ -16,7 +16,6 @@ class ElasticQuota:
     name: ClassVar[str] = "ElasticQuota"
     tables: ClassVar[tuple[views.Table, ...]] = serving.TABLES
     statuses: ClassVar[tuple[str, ...]] = status.KINDS
-    evicts: ClassVar[bool] = True
     runtime: bool = True
     """Whether the limit of a quota is its runtime, which includes what others lend, or its max."""
     scale_min: bool = True
@@ -48,6 +47,7 @@ class ElasticQuota:
     def concerned(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
         return families.limited(snapshot, pod, self)
 
+    evicts = property(evictions.requested)
     kinds = staticmethod(kinds.declared)
     counters = staticmethod(families.counters)
     pod_class = staticmethod(families.pod_class)

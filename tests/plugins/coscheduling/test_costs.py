@@ -1,7 +1,5 @@
 """What the plan of a gang computes, and how often."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from unittest import mock
 
 import msgspec
@@ -9,7 +7,7 @@ import msgspec
 from app.domain import model
 from app.domain.fitting import budgets, node_sums
 from app.plugins.coscheduling.planning import packing, rooms
-from tests.support.decisions import group_evictions, scheduling_driver, small_gangs
+from tests.support.decisions import call_counts, group_evictions, scheduling_driver, small_gangs
 
 LIMIT = budgets.DisruptionBudget(
     uid="uid", namespace="x", name="limit", selector=model.Selector({"app": "db"}), allowed=1
@@ -33,17 +31,10 @@ def occupied(
     return small_gangs.Cluster(*nodes, small_gangs.native("g", len(asked)), *low, *asked, *more), names
 
 
-@contextmanager
-def counted(owner: object, name: str) -> Iterator[mock.MagicMock]:
-    """The calls of a function, which is carried out as ever."""
-    with mock.patch.object(owner, name, autospec=True, side_effect=getattr(owner, name)) as calls:
-        yield calls
-
-
 def test_the_slots_of_a_gang_that_does_not_fit_are_counted_once() -> None:
     asked = small_gangs.gang("big", 3, 8)
     small = small_gangs.Cluster(small_gangs.node("n0", 8), small_gangs.node("n1", 8), *asked)
-    with counted(packing, "slots") as slots:
+    with call_counts.counted(packing, "slots") as slots:
         assert not small.filter(asked[0], ["n0", "n1"]).kept
     assert slots.call_count == 1
 
@@ -52,7 +43,7 @@ def test_seats_of_the_last_class_are_not_summed_up_where_no_later_one_reads_them
     """Too many arrangements to compare, so that the group is placed node by node."""
     asked = members(20, 8)
     small, names = occupied(60, asked)
-    with counted(rooms.Rooms, "put") as put:
+    with call_counts.counted(rooms.Rooms, "put") as put:
         assert small.filter(asked[0], names, offered=True).kept
     assert put.call_count == 0
 

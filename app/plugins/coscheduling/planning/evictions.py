@@ -7,7 +7,7 @@ has to be left out of the supposition here.
 """
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from app.domain import model, snapshots
@@ -34,6 +34,21 @@ class Unit(NamedTuple):
         return found
 
 
+class Compared(NamedTuple):
+    """What was read of pods beside the sums of their nodes."""
+
+    pods: tuple[model.Pod, ...]
+    """All less important ones that are on nodes."""
+    expendable: Mapping[GangKey, bool]
+    """Gang of such a pod -> whether the eviction of a member breaks up nothing that is whole."""
+
+    def same_in(self, snapshot: snapshots.Snapshot) -> bool:
+        """Whether a later state has the same, if objects and sums are the same."""
+        return all(snapshot.pod(pod.uid) is pod for pod in self.pods) and all(
+            _expendable(snapshot, key) == known for key, known in self.expendable.items()
+        )
+
+
 class Evictions:
     """The pods that may go for a group of a priority."""
 
@@ -46,6 +61,7 @@ class Evictions:
         """Node -> the pods that may go from there."""
         self._staying: list[model.Pod] = []
         """Less important pods of the other nodes."""
+        self._units: list[Unit] = []
 
     def suppose(self, candidates: Iterable[model.NodeName]) -> bool:
         """Whether kube-scheduler may suppose that pods are gone: from some candidate a pod may go.
@@ -92,6 +108,15 @@ class Evictions:
 
     def units(self) -> list[Unit]:
         """All less important pods, the most important first; equal ones by uid."""
+        self._units = self._units or self._all_units()
+        return self._units
+
+    def compared(self) -> Compared:
+        """What all of this depends on."""
+        pods = tuple(pod for unit in self.units() for pod in unit.pods)
+        return Compared(pods, self._expendable)
+
+    def _all_units(self) -> list[Unit]:
         snapshot = self._snapshot
         found: list[Unit] = []
         groups: dict[str, tuple[model.Pod, bool]] = {}
@@ -147,11 +172,14 @@ class Evictions:
             return True
         found = self._expendable.get(key)
         if found is None:
-            gang = gangs.find(self._snapshot, key)
-            found = self._expendable[key] = (
-                gang is None or gang.given.victims or gang.disrupted_whole or len(gang.seats) < gang.minimum
-            )
+            found = self._expendable[key] = _expendable(self._snapshot, key)
         return found
+
+
+def _expendable(snapshot: snapshots.Snapshot, key: GangKey) -> bool:
+    """Whether the eviction of a member breaks up no gang that is whole."""
+    gang = gangs.find(snapshot, key)
+    return gang is None or gang.given.victims or gang.disrupted_whole or len(gang.seats) < gang.minimum
 
 
 def _importance(unit: Unit) -> tuple[int, bool, int, str, model.Uid]:

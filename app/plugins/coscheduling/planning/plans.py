@@ -3,11 +3,10 @@
 The plan follows from the state alone, by uids: never from the order of calls or of node names.
 """
 
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from app.domain import events, model, node_sets, projecting, snapshots
 from app.domain.fitting import budgets, node_fit
@@ -17,6 +16,7 @@ from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.planning import (
     domains,
     evictions,
+    kept_plans,
     least_harm,
     nominations,
     packing,
@@ -72,45 +72,19 @@ class Question:
         return tuple(pod for gang in self.gangs for pod in gang.waiting)
 
 
-class _Basis(NamedTuple):
-    """What a plan depends on beside the objects. The first three are compared by identity."""
-
-    residents: object
-    nodes: object
-    pods: object
-    """Where pods may have to go, all that kube-scheduler compares of them, such as labels; else None."""
-    gangs: tuple[Gang, ...]
-    holding: tuple[model.Pod, ...]
-    limits: tuple[budgets.DisruptionBudget, ...]
-
-    def holds(self, other: "_Basis") -> bool:
-        return all(map(operator.is_, self[:3], other[:3])) and self[3:] == other[3:]
-
-
-def _nothing() -> list[tuple[_Basis, Plan]]:
-    return []
-
-
 def plan(question: Question) -> Plan:
     """The plan over all nodes, kept until something changes that it depends on."""
     snapshot, supposing = question.snapshot, question.above is not None
     names = tuple(gang.key for gang in question.gangs)
     key = __name__, type(question.peers), names, question.usual, question.above
-    latest = snapshot.derived(key, _nothing)
-    basis = _Basis(
-        snapshot.residents,
-        snapshot.nodes,
-        snapshot.pods if supposing else None,
-        question.gangs,
-        question.holding,
-        budgets.recorded(snapshot) if supposing else (),
-    )
-    for former, found in latest:
-        if basis.holds(former):
-            return found
-    found = _Planning(question).plan()
-    latest[:] = [(basis, found)]
-    return found
+    latest = snapshot.derived(key, kept_plans.Latest[Plan])
+    basis = kept_plans.basis(snapshot, question.gangs, question.holding, supposing)
+    return latest.plan(snapshot, basis, lambda: _computed(question))
+
+
+def _computed(question: Question) -> tuple[Plan, evictions.Compared | None]:
+    made = _Planning(question)
+    return made.plan(), made.compared
 
 
 def plan_on(question: Question, base: Plan, pod: model.Pod, offered: node_sets.Names) -> Plan:
@@ -140,6 +114,11 @@ class _Planning:
             self._held = self._supposed.occupancies()
         self._why = ""
         """The reason of another plugin that refused a member."""
+
+    @property
+    def compared(self) -> evictions.Compared | None:
+        """What the plan depends on of pods that may have to go; None where no pod may."""
+        return self._supposed.compared() if self._supposed is not None else None
 
     def plan(self) -> Plan:
         problem = self._demands.problem or self._lacking()

@@ -1,0 +1,77 @@
+"""When a plan still holds in a later state: what it follows from is compared, not computed again."""
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+from app.domain import model, snapshots
+from app.domain.fitting import budgets
+from app.plugins.coscheduling.gangs import Gang
+from app.plugins.coscheduling.planning import evictions, nominations
+
+P = TypeVar("P")
+
+
+class Basis(NamedTuple):
+    """What a plan depends on beside objects and counts. The first two are compared by identity."""
+
+    residents: object
+    nodes: object
+    gangs: tuple[Gang, ...]
+    holding: tuple[model.Pod, ...]
+    """Nominated pods of others."""
+    limits: tuple[budgets.DisruptionBudget, ...]
+    """Where pods may have to go."""
+
+    def equals(self, other: "Basis") -> bool:
+        """Whether the same follows from both."""
+        return all(map(operator.is_, self[:2], other[:2])) and self[2:] == other[2:]
+
+
+def basis(
+    snapshot: snapshots.Snapshot, gangs: tuple[Gang, ...], holding: tuple[model.Pod, ...], supposing: bool
+) -> Basis:
+    """The basis in a state; ``supposing``: pods may have to go."""
+    limits = budgets.recorded(snapshot) if supposing else ()
+    return Basis(snapshot.residents, snapshot.nodes, gangs, holding, limits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept(Generic[P]):
+    plan: P
+    basis: Basis
+    pods: object
+    """All pods of the latest state in which the plan was found to hold."""
+    compared: evictions.Compared | None
+    """Of pods that may have to go, what they are compared by, such as labels; None where no pod may go."""
+
+
+class Latest(Generic[P]):
+    """The latest plan of one question. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._kept: _Kept[P] | None = None
+
+    def plan(
+        self,
+        snapshot: snapshots.Snapshot,
+        now: Basis,
+        compute: Callable[[], tuple[P, evictions.Compared | None]],
+    ) -> P:
+        """The plan of a state, computed if it does not follow from what the latest one followed from."""
+        kept = self._kept
+        if kept is None or not now.equals(kept.basis) or not _same_pods(kept, snapshot):
+            plan, compared = compute()
+        elif kept.pods is snapshot.pods:
+            return kept.plan
+        else:
+            plan, compared = kept.plan, kept.compared
+        self._kept = _Kept(plan, now, snapshot.pods, compared)
+        return plan
+
+
+def _same_pods(kept: _Kept[P], snapshot: snapshots.Snapshot) -> bool:
+    if kept.compared is None or kept.pods is snapshot.pods:
+        return True
+    return kept.compared.same_in(nominations.counted(snapshot, kept.basis.holding))

@@ -1,0 +1,87 @@
+"""The plan of a group that preempts is kept while nothing changes that it depends on, and no longer."""
+
+import msgspec
+
+from app.domain import model
+from app.domain.fitting import budgets
+from app.plugins.coscheduling import options
+from app.plugins.coscheduling.planning import evictions
+from tests.support.decisions import call_counts, group_evictions, scheduling_driver, small_gangs
+
+NODES = ["n0", "n1"]
+GROUP = group_evictions.GROUP
+
+
+def low(number: int, app: str = "") -> model.Pod:
+    """A pod that fills its node, and may go."""
+    return small_gangs.pod(f"low-{number}", 8, node=f"n{number}", labels={"app": app} if app else {})
+
+
+def member(number: int = 0) -> model.Pod:
+    return small_gangs.pod(f"m{number}", 8, group="g", priority=GROUP)
+
+
+def cluster(*things: scheduling_driver.Thing, members: int = 1) -> small_gangs.Cluster:
+    """Two nodes and a group of kube-scheduler's own that waits."""
+    nodes = [small_gangs.node(name, 8) for name in NODES]
+    asked = [member(number) for number in range(members)]
+    return small_gangs.Cluster(*nodes, small_gangs.native("g", members), *asked, *things)
+
+
+def kept(small: small_gangs.Cluster, number: int = 0) -> set[str]:
+    return set(small.filter(member(number), NODES, offered=True).kept)
+
+
+def test_changes_of_other_pods_compute_nothing() -> None:
+    strong = small_gangs.pod("strong", 0, node="n0", priority=GROUP)
+    small = cluster(low(0), low(1), strong, members=2)
+    with call_counts.counted(evictions.Evictions, "occupancies") as computed:
+        found = kept(small)
+        assert found
+        small.see(small_gangs.pod("waits", 4))
+        small.see(msgspec.structs.replace(strong, labels={"app": "db"}))
+        small.see(msgspec.structs.replace(strong, terminating=True))
+        assert (kept(small), kept(small, 1)) == (found, {*NODES} - found)
+    assert computed.call_count == 1
+
+
+def test_what_is_refused_is_not_computed_again_for_other_pods() -> None:
+    small = cluster(low(0), low(1), members=3)
+    with call_counts.counted(evictions.Evictions, "occupancies") as computed:
+        assert not kept(small)
+        small.see(small_gangs.pod("waits", 4))
+        assert not kept(small, 2)
+    assert computed.call_count == 1
+
+
+def test_a_label_of_a_pod_that_may_go_changes_the_plan() -> None:
+    limit = budgets.DisruptionBudget(
+        uid="uid", namespace="x", name="limit", selector=model.Selector({"app": "db"})
+    )
+    small = cluster(low(0), low(1), limit)
+    (first,) = kept(small)
+    small.see(low(NODES.index(first), "db"))
+    assert kept(small) == {*NODES} - {first}
+    small.see(low(NODES.index(first)))
+    small.see(low(1 - NODES.index(first), "db"))
+    assert kept(small) == {first}
+
+
+def test_a_pod_may_go_once_its_gang_is_no_longer_whole() -> None:
+    """As its oldest member defines it, which is too important to go."""
+    oldest, ours = (msgspec.structs.replace(one, phase="Running") for one in small_gangs.gang("w", 2, 8))
+    oldest = msgspec.structs.replace(oldest, node="n1", priority=2 * GROUP)
+    useless = small_gangs.pod("useless", 0, node="n1")
+    small = cluster(oldest, msgspec.structs.replace(ours, node="n0"), useless)
+    assert not kept(small)
+    small.see(msgspec.structs.replace(oldest, annotations={**oldest.annotations, options.MINIMUM: "3"}))
+    assert kept(small) == {"n0"}
+    small.see(oldest)
+    assert not kept(small)
+
+
+def test_a_pod_that_is_nominated_meanwhile_holds_its_room() -> None:
+    small = cluster(low(0), low(1))
+    (first,) = kept(small)
+    small.see(small_gangs.pod("nominated", 8, nominated=first, priority=2 * GROUP))
+    assert kept(small) == {*NODES} - {first}
