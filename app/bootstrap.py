@@ -41,7 +41,7 @@ from app.verbs import contexts as verb_contexts
 from app.verbs.explain import recorded_configurations
 from app.verbs.questions.shadows import shadowing
 
-_SETTLED_WITHIN = 600.0
+SETTLED_WITHIN = 600.0
 _VIEWED_WAITING, _VIEWED_PATIENCE = 8, 10.0
 _LAG_LIMIT = 5.0
 """Seconds of lag beyond which the extender is not ready (reliability: stale view)."""
@@ -102,14 +102,14 @@ class Following:
     def start(self) -> None:
         """Start following the log."""
         self._store.start(gather=self.gather)
-        threading.Thread(target=self._settle, name="settling", daemon=True).start()
+        threading.Thread(target=self.settle, name="settling", daemon=True).start()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Exempt the objects of the first state from garbage collection.
 
         None of the millions of them is garbage, and scanning them would stop the answers for 100 ms.
         """
-        if self._store.follower.wait_until_caught_up(timeout=_SETTLED_WITHIN):
+        if self._store.follower.wait_until_caught_up(timeout=SETTLED_WITHIN):
             gc.freeze()
 
     def stop(self) -> None:

@@ -51,6 +51,13 @@ class Viewing(bootstrap.Following):
         if self._shadows is not None:
             self._shadows.start()
 
+    def settle(self) -> None:
+        """Also compute of the first state what the first map would wait for."""
+        follower = self._store.follower
+        if follower.wait_until_caught_up(timeout=bootstrap.SETTLED_WITHIN):
+            follower.snapshot.add_up()
+        super().settle()
+
     def reports(self) -> dict[str, shadowing.Report]:
         """The differences of every shadow, by its name."""
         return self._shadows.reports() if self._shadows is not None else {}

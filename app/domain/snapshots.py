@@ -135,6 +135,11 @@ class Snapshot:
         """The summed requests of the pods that occupy the node; empty if none does."""
         return self.residents.get(name, node_sums.EMPTY).occupied(self.pod)
 
+    def add_up(self) -> None:
+        """Compute what ``used`` returns of each node: later snapshots share it until its pods change."""
+        for residents in self.residents.values():
+            residents.occupied(self.pod)
+
     def configuration(self, digest: str) -> model.Configuration | None:
         """The recorded configuration with the digest."""
         return next((one for one in self.configurations if one.digest == digest), None)

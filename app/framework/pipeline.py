@@ -86,10 +86,10 @@ def best(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Trace)
     scored = frozenset().union(*trace.totals.values()) if trace.totals else node_sets.NONE
     leaders = kept - scored if top <= 0 and kept - scored else trace.totals[top]
     ranked = transforming.before_score(plugins, cycle).cycle
-    ranks = [plugin.rank(ranked, leaders) for plugin in plugins.ranks if plugin.interested(ranked.pod)]
-    return min(
-        leaders, key=lambda node: (*(rank.get(node, 0) for rank in ranks), _stable(cycle.pod.uid, node))
-    )
+    for rank in [plugin.rank(ranked, leaders) for plugin in plugins.ranks if plugin.interested(ranked.pod)]:
+        lowest = min(rank.get(node, 0) for node in leaders)
+        leaders = frozenset(node for node in leaders if rank.get(node, 0) == lowest)
+    return min(leaders, key=lambda node: _stable(cycle.pod.uid, node))
 
 
 def adjust(

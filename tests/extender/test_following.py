@@ -5,11 +5,15 @@ from unittest import mock
 import msgspec
 import werkzeug.test
 
-from app import bootstrap, settings
+from app import bootstrap, settings, viewing
+from app.domain import events
+from app.domain.fitting import node_sums
+from app.serving import roles
 from app.store import stores
 from app.store.log import logs
 from app.store.server import embedded
 from app.store.state import followers
+from tests.support.extender import api_worlds
 from tests.support.store import writers
 
 
@@ -42,3 +46,22 @@ def test_a_question_shows_what_was_appended_before_it_while_the_thread_rests(
                 assert len(msgspec.json.decode(answer.data)["items"]) == number
     finally:
         process.stop()
+
+
+def test_view_adds_up_the_requests_before_the_first_map(
+    store_server: embedded.Server, store: stores.Store, cluster: str
+) -> None:
+    chosen = settings.load(None, {"TOPOLOG_STORE_URL": store_server.url, "TOPOLOG_CLUSTER": cluster})
+    appended: list[events.AnyEvent] = [*map(api_worlds.node, ("n1", "n2")), api_worlds.pod_seen("a-1", "n1")]
+    store.log.append(logs.Batch(events=appended))
+    process = viewing.Viewing(chosen, roles.RoleBindings({}, anonymous=roles.ROLES))
+    client = werkzeug.test.Client(process.introspection)
+    process.start()
+    try:
+        process.settle()
+        with mock.patch.object(node_sums, "holding", side_effect=AssertionError("pods are added up")):
+            answer = client.get("/apis/v1/map?color=pods")
+    finally:
+        process.stop()
+    classes = {one["label"]: one["count"] for one in msgspec.json.decode(answer.data)["classes"]}
+    assert (classes["unused"], classes["under 25 %"]) == (1, 1)

@@ -28,6 +28,10 @@ class Extender:
         """The bytes that the extender and its workers hold in RAM (VmRSS)."""
         return sum(_resident(pid) for pid in _family(self.process.pid))
 
+    def cpu(self) -> float:
+        """The seconds of CPU that the threads of the extender and its workers have had."""
+        return sum(_worked(pid) for pid in _family(self.process.pid)) / 1e9
+
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
         """Stop it and its workers as SIGSTOP does; they continue after the block."""
@@ -136,6 +140,16 @@ def _family(pid: int) -> list[int]:
             for task in pathlib.Path(f"/proc/{parent}/task").iterdir():
                 found += [int(child) for child in (task / "children").read_text().split()]
     return found
+
+
+def _worked(pid: int) -> int:
+    """Nanoseconds of CPU of the threads that the process has."""
+    total = 0
+    with contextlib.suppress(OSError):
+        for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                total += int((task / "schedstat").read_text().split()[0])
+    return total
 
 
 def _resident(pid: int) -> int:

@@ -22,6 +22,8 @@ Value: TypeAlias = Any
 
 MAX_WAIT: Final = 30.0
 """Seconds to wait for an answer at least: a question may take 20."""
+_FIRST: Final = 1.0
+"""Seconds that a question may take at first, before it is asked with all its budget."""
 
 
 def output_option(command: F) -> F:
@@ -215,6 +217,39 @@ def answer(
         return extender.post(f"/apis/v1/{path}", question, timeout=MAX_WAIT)
 
 
+def answer_within(
+    config: str | None,
+    options: Mapping[str, str | None],
+    path: str,
+    question: Document,
+    shown: Callable[[Document], None],
+) -> Document:
+    """Show the answer within the budget of the question; Ctrl-C shows what there is, and ends the command.
+
+    The question is asked with little time at first, so that there is something to show.
+    """
+    reply: Document | None = None
+    try:
+        for budget in sorted({min(_FIRST, question["budget"]), question["budget"]}):
+            so_far = "waiting for the answer" if reply is None else "incomplete so far, waiting for more"
+            reply = answer(config, options, path, {**question, "budget": budget}, so_far)
+            if reply["complete"]:
+                break
+    except KeyboardInterrupt:
+        if reply is not None:
+            show_interrupted(reply, shown)
+        raise
+    assert reply is not None
+    shown(reply)
+    return reply
+
+
+def show_interrupted(reply: Document, shown: Callable[[Document], None]) -> None:
+    """Show what there is of an answer when the user interrupts."""
+    click.echo("interrupted: the answer is incomplete", err=True)
+    shown(reply)
+
+
 def show(
     output: str,
     reply: Document,
@@ -237,7 +272,7 @@ def show_limits(reply: Document) -> None:
     for limit in reply.get("limits", ()):
         click.echo(f"note: {limit}", err=True)
     if reply.get("complete") is False:
-        click.echo("incomplete: the budget was spent (--budget)", err=True)
+        click.echo("incomplete: more time is needed (--budget)", err=True)
 
 
 def _pair(text: str, option: str) -> tuple[str, str]:

@@ -1,5 +1,7 @@
 """``topolog bisect``: since when."""
 
+import functools
+
 import click
 
 from app.cli.client import api_client
@@ -65,7 +67,11 @@ def bisect_command(
         raise click.UsageError("--candidates is for a pod")
     given = (("candidates", candidates), ("from", from_), ("to", to))
     question.update({name: value for name, value in given if value is not None})
-    reply = asking.answer(config, options, "bisect", question)
+    shown = functools.partial(_show, output)
+    asking.answer_within(config, options, "bisect", question, shown)
+
+
+def _show(output: str, reply: asking.Document) -> None:
     asking.show(output, reply, _table, _names)
 
 
@@ -76,8 +82,12 @@ def _names(reply: asking.Document) -> list[str]:
 def _table(reply: asking.Document) -> None:
     answer = "yes" if reply["now"] else "no"
     since = reply["since"]
-    if since is None:
+    if since is None and not reply["complete"]:
+        click.echo(f"{answer}: the last change was not found yet")
+    elif since is None:
         click.echo(f"{answer}: no change since {reply['from']}")
+    elif not reply["complete"]:
+        click.echo(f"{answer}, since an event after {since['before']}, at the latest {since['after']}")
     else:
         click.echo(f"{answer}, since {since['after']}:")
         event = since["event"]

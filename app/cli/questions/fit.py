@@ -75,11 +75,15 @@ def fit_command(
         question["allow"] = allow.split(",")
     if candidates:
         question["candidates"] = asking.candidates(candidates)
-    reply = asking.answer(config, options, "fit", question)
-    table = functools.partial(_table, alone="pod" in question)
-    asking.show(output, reply, table, lambda shown: [one["message"] for one in shown["changes"]])
+    shown = functools.partial(_show, output, alone="pod" in question)
+    reply = asking.answer_within(config, options, "fit", question, shown)
     if not reply["fits"]:
         click.get_current_context().exit(exit_codes.NEGATIVE)
+
+
+def _show(output: str, reply: asking.Document, *, alone: bool) -> None:
+    table = functools.partial(_table, alone=alone)
+    asking.show(output, reply, table, lambda shown: [one["message"] for one in shown["changes"]])
 
 
 def _table(reply: asking.Document, *, alone: bool) -> None:
@@ -90,6 +94,6 @@ def _table(reply: asking.Document, *, alone: bool) -> None:
         )
         then = f"{change['kept']} {'nodes fit' if alone else 'members are placed'} then"
         click.echo(f"\n{change['message']} ({then})\n  {spelled}")
-    if not reply["changes"] and not reply["fits"]:
+    if not reply["changes"] and not reply["fits"] and reply["complete"]:
         click.echo("no change is known that would let it fit")
     asking.show_limits(reply)

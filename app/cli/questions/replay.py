@@ -1,6 +1,8 @@
 """``topolog replay``: which recorded decisions would have been others, and a gate for changes of policies."""
 
+import functools
 from collections import Counter
+from collections.abc import Callable
 
 import click
 
@@ -84,8 +86,7 @@ def replay_command(
         **{name: value for name, value in given.items() if value},
         **({"verbs": list(verbs)} if verbs else {}),
     }
-    reply = _whole(config, options, question)
-    asking.show(output, reply, _table, lambda shown: [one["id"] for one in shown["items"]])
+    reply = _whole(config, options, question, functools.partial(_show, output))
     if not reply["looked"]:
         raise exits.Failed(exit_codes.USAGE, "no decision of the range can be compared")
     if not reply["complete"] or any(reply["classes"][name] for name in failing):
@@ -102,10 +103,20 @@ def _classes(text: str | None) -> tuple[str, ...]:
     return names
 
 
+def _show(output: str, reply: asking.Document) -> None:
+    asking.show(output, reply, _table, lambda shown: [one["id"] for one in shown["items"]])
+
+
 def _whole(
-    config: str | None, options: dict[str, asking.Value], question: asking.Document
+    config: str | None,
+    options: dict[str, asking.Value],
+    question: asking.Document,
+    shown: Callable[[asking.Document], None],
 ) -> asking.Document:
-    """The answer about the whole range: asks for the rest until it is complete; Ctrl-C ends it early."""
+    """Show the answer about the whole range: asks for the rest until it is complete.
+
+    Ctrl-C shows what there is, and ends the command.
+    """
     whole = asking.answer(config, options, "replay", question)
     try:
         while whole["continue"]:
@@ -114,7 +125,9 @@ def _whole(
             so_far = f"{whole['looked']} decisions, waiting for more"
             whole = _sum(whole, asking.answer(config, options, "replay", rest, so_far))
     except KeyboardInterrupt:
-        click.echo("interrupted: the answer is incomplete", err=True)
+        asking.show_interrupted(whole, shown)
+        raise
+    shown(whole)
     return whole
 
 

@@ -21,7 +21,8 @@ class RecordedConfigurations:
     ) -> None:
         """``present``: those of this process; ``known``: the classes of all plugins that can be enabled."""
         self.present = present
-        self._known = known
+        self.known = known
+        """The classes of all plugins that a question may enable."""
         self._snapshot = snapshot
         self._made: dict[str, registry.Registry] = {}
 
@@ -45,7 +46,7 @@ class RecordedConfigurations:
 
     def _build(self, recorded: model.Configuration) -> registry.Registry | None:
         try:
-            made = configuring.rebuild(self._known, recorded)
+            made = configuring.rebuild(self.known, recorded)
         except registry.ConfigurationRefused:
             return None
         repeats = made.digest == recorded.digest

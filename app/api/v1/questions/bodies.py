@@ -8,7 +8,6 @@ from typing import TypeVar
 import flask
 from marshmallow import Schema
 
-from app import plugins
 from app.api import errors
 from app.api.extender import strict_json
 from app.api.introspection import moments, pages, schemas, services
@@ -85,8 +84,8 @@ def hypothesis(
     asked: asking.Situation, path: str = "situation", configured: registry.Registry | None = None
 ) -> situations.Hypothesis:
     """What a situation changes, of ``configured`` if not of the present plugins. Raises Mistake."""
-    present = configured or services.current().registry
-    return situations.hypothesis(asked, present, plugins.catalog().classes, path)
+    given = services.current()
+    return situations.hypothesis(asked, configured or given.registry, given.configurations.known, path)
 
 
 def shown(resolved: situations.Resolved) -> pages.Body:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from marshmallow import Schema
 
-from app import plugins
 from app.api import errors
 from app.api.introspection import blueprints, moments, pages, queries, schemas, services, times
 from app.api.v1.questions import bodies, differences
@@ -100,7 +99,7 @@ def put(_: pages.Query, name: str) -> pages.Body:
         made = shadowed.shadow(name, question, until=_until(question), by=given.identity())
 
         def event(snapshot: snapshots.Snapshot) -> events.AnyEvent | None:
-            shadowed.check(made, snapshot, given.registry, plugins.catalog().classes)
+            shadowed.check(made, snapshot, given.registry, given.configurations.known)
             before = snapshot.shadows.get(name)
             if before is None and len(snapshot.shadows) >= shadowed.MOST:
                 raise question_errors.TooMuch(
