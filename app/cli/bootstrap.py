@@ -49,6 +49,11 @@ _ROLE = "the Role topolog-bootstrap (deploy/components/bootstrap) has every righ
     help="Address of the bundled store: also create its users' passwords.",
 )
 @click.option(
+    "--store-tls",
+    is_flag=True,
+    help="The bundled store has TLS: also create its certificate, and make it read a renewed one.",
+)
+@click.option(
     "--certificates/--no-certificates",
     default=True,
     help="Also create CA and certificates; not where cert-manager does.  [default: certificates]",
@@ -76,6 +81,7 @@ def bootstrap_command(
     hosts: tuple[str, ...],
     days: int,
     store_url: str,
+    store_tls: bool,
     certificates: bool,
     dry_run: bool,
     seconds: int | None,
@@ -103,14 +109,17 @@ def bootstrap_command(
         raise click.UsageError("-o yaml prints what --dry-run would write: add --dry-run")
     if store_url and not _SERVER.fullmatch(store_url):
         raise click.BadParameter("the form is redis://HOST:PORT, without a user", param_hint="--store-url")
+    if store_tls and not store_url:
+        raise click.UsageError("--store-tls needs the address of the store: add --store-url")
     loaded = settings.load(config, os.environ)
     done = _waiting_for_sigterm(seconds) if seconds else lambda: True
     try:
         client = clients.connect(loaded.kube.kubeconfig or None, loaded.kube.context or None)
         space = namespace or client.namespace
-        names = _hosts(space, hosts)
+        names, of_store = _hosts(space, hosts), _store_hosts(space, store_url) if store_tls else []
         while True:
-            terms = issued.Terms(names, days, datetime.datetime.now(datetime.UTC))
+            now = datetime.datetime.now(datetime.UTC)
+            terms = issued.Terms(names, days, now, store_hosts=of_store)
             plan = provisioners.Plan(loaded.cluster, terms, store_url, certificates)
             _run(client, space, plan, dry_run=dry_run, output=output)
             if done():
@@ -143,11 +152,13 @@ def _run(
     client: "clients.Client", namespace: str, plan: "provisioners.Plan", *, dry_run: bool, output: str
 ) -> None:
     from app.kube.writes import secrets
-    from app.provisioning import decisions, provisioners
+    from app.provisioning import decisions, provisioners, store_certificates
 
     access = secrets.Secrets(client, namespace)
     dry = provisioners.DryRun(access)
     results = provisioners.provision(dry if dry_run else access, plan)
+    if plan.terms.store_hosts and not dry_run:
+        results = store_certificates.taken_up(access, results)
     if output == _YAML:
         manifests = [each.as_object(namespace) for each in dry.written.values()]
         click.echo(yaml.safe_dump_all(manifests, sort_keys=False), nl=False)
@@ -175,3 +186,10 @@ def _hosts(namespace: str, further: tuple[str, ...]) -> list[str]:
     except errors.BadHost as error:
         raise click.BadParameter(str(error), param_hint="--host") from error
     return names
+
+
+def _store_hosts(namespace: str, url: str) -> list[str]:
+    """The names of the store, as its certificate has them: a name without a domain is that of a Service."""
+    host = url.partition("://")[2].partition(":")[0]
+    service = f"{host}.{namespace}.svc"
+    return [host] if "." in host else [host, service, f"{service}.cluster.local"]

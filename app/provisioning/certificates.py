@@ -18,13 +18,15 @@ from app.serving import errors
 from app.serving.tls import certificate_checks, issuing, role_names
 
 SERVER: Final = "topolog-tls"
+STORE: Final = "topolog-valkey-tls"
+"""The server certificate of the bundled store."""
 CLIENTS: Final = {f"topolog-{role}-tls": role for role in role_names.ROLES}
 """Secret -> role of its certificate."""
 
 CERTIFICATE: Final = "tls.crt"
 KEY: Final = "tls.key"
 TRUST: Final = "ca.crt"
-_ALL: Final = (CERTIFICATE, KEY, TRUST)
+ALL: Final = (CERTIFICATE, KEY, TRUST)
 _MALFORMED: Final = (ValueError, errors.BadMaterial)
 
 
@@ -39,6 +41,12 @@ class Terms:
     now: datetime.datetime
     authority_days: float = authorities.DAYS
     """Days of validity of a CA."""
+    store_hosts: Sequence[str] = ()
+    """DNS names of the bundled store; none: it is reached without TLS."""
+
+    def named(self, name: str) -> Sequence[str]:
+        """The names in a server's certificate; none for a client's."""
+        return {SERVER: self.hosts, STORE: self.store_hosts}.get(name, ())
 
 
 def certificate(
@@ -55,7 +63,7 @@ def certificate(
         return _issued(name, signer, terms, Outcome.CREATED)
     own = decisions.made_here(current)
     remedy = "delete it, and it is issued again" if own else "it was not made by topolog bootstrap: repair it"
-    if lacking := decisions.lacking(current, _ALL):
+    if lacking := decisions.lacking(current, ALL):
         return decisions.refused(f"lacks {lacking}: {remedy}")
     try:
         held = x509.load_pem_x509_certificate(current.data[CERTIFICATE])
@@ -83,8 +91,8 @@ def _of_another(held: x509.Certificate, now: datetime.datetime) -> Decision:
 
 
 def _issued(name: str, authority: authorities.Authority, terms: Terms, outcome: Outcome) -> Decision:
-    if name == SERVER:
-        pair = issuing.server_pair(authority.signer, terms.hosts, terms.now, terms.days)
+    if hosts := terms.named(name):
+        pair = issuing.server_pair(authority.signer, hosts, terms.now, terms.days)
     else:
         pair = issuing.client_pair(authority.signer, CLIENTS[name], terms.now, terms.days)
     data = {
@@ -96,14 +104,14 @@ def _issued(name: str, authority: authorities.Authority, terms: Terms, outcome: 
 
 
 def _due(name: str, held: x509.Certificate, terms: Terms) -> bool:
-    if name == SERVER and not set(_spelled(terms.hosts)) <= set(certificate_checks.hosts(held)):
+    if not set(_spelled(terms.named(name))) <= set(certificate_checks.hosts(held)):
         return True
     return terms.now >= authorities.due(held)
 
 
 def _spelled(hosts: Sequence[str]) -> list[str]:
     """The names as they are in a certificate."""
-    return [str(each.value) for each in issuing.alternative_names(hosts)]
+    return [str(issuing.host_name(each).value) for each in hosts]
 
 
 def _described(held: x509.Certificate) -> str:

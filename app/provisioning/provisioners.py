@@ -80,12 +80,15 @@ class Result:
 def provision(access: Access, plan: Plan) -> Sequence[Result]:
     """Make what is missing and renew what is due. Raises Contended and what ``access`` raises."""
     run = _Run(access)
-    if plan.certificates:
-        run.certificates(plan.terms)
+    # First: pods that mount a new certificate of the store then find the URLs that need it.
     if plan.store:
-        run.settle(store_access.URLS, lambda current: store_access.urls(current, plan.store, plan.cluster))
+        tls = bool(plan.terms.store_hosts)
+        decide = functools.partial(store_access.urls, server=plan.store, cluster=plan.cluster, tls=tls)
+        run.settle(store_access.URLS, decide)
         given = access.read(store_access.URLS)
         run.settle(store_access.HASHES, lambda current: store_access.hashes(current, given))
+    if plan.certificates:
+        run.certificates(plan.terms)
     return run.results
 
 
@@ -96,7 +99,8 @@ class _Run:
 
     def certificates(self, terms: certificates.Terms) -> None:
         # Before the CA is read: a certificate that exists here was signed by a CA that exists then.
-        names = (certificates.SERVER, *certificates.CLIENTS)
+        of_store = (certificates.STORE,) if terms.store_hosts else ()
+        names = (certificates.SERVER, *certificates.CLIENTS, *of_store)
         existing = {name: found for name in names if (found := self._access.read(name)) is not None}
         server = existing.get(certificates.SERVER)
         signer = None

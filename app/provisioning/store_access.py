@@ -16,38 +16,44 @@ from app.store.server import acl
 
 URLS: Final = "topolog-store"
 HASHES: Final = "topolog-valkey-acl"
-KEYS: Final = {role.name: f"{role.name}-url" for role in acl.ROLES}
+KEYS: Final = {role.name: f"{role.name}-url" for role in (*acl.ROLES, acl.CERTIFICATES)}
 """Role -> key of its URL in the Secret."""
+CERTIFICATES_URL: Final = KEYS[acl.CERTIFICATES.name]
+AUTHORITIES: Final = "/etc/topolog/store/ca.crt"
+"""Where every process has the CAs of the bundled store, if it is reached by TLS."""
 
 
-def urls(current: secrets.Secret | None, server: str, cluster: str) -> Decision:
+def urls(current: secrets.Secret | None, server: str, cluster: str, *, tls: bool = False) -> Decision:
     """What is done with the URLs. ``server``: the URL of the server without a user."""
+    if tls:
+        server = f"rediss://{server.partition('://')[2]}?ssl_ca_certs={AUTHORITIES}"
+    users = _users(tls=tls)
     if current is None:
-        data = {KEYS[role.name]: _url(server, role.user(cluster), _password()) for role in acl.ROLES}
+        data = {KEYS[role.name]: _url(server, role.user(cluster), _password()) for role in users}
         return Decision(Outcome.CREATED, f"users of cluster {cluster} at {server}", data)
     if not decisions.made_here(current):
-        if lacking := decisions.lacking(current, tuple(KEYS.values())):
+        if lacking := decisions.lacking(current, tuple(KEYS[role.name] for role in acl.ROLES)):
             return decisions.refused(
                 f"was not made by topolog bootstrap, and lacks {lacking}: add them, or delete it to get the"
                 " users of the bundled store"
             )
         return Decision(Outcome.KEPT, "not made by topolog bootstrap; used as it is")
-    known = {role.name: password(current, role.name) for role in acl.ROLES}
     wanted = {
-        KEYS[role.name]: _url(server, role.user(cluster), known[role.name] or _password())
-        for role in acl.ROLES
+        KEYS[role.name]: _url(server, role.user(cluster), password(current, role.name) or _password())
+        for role in users
     }
     detail = f"users of cluster {cluster} at {server}"
-    if wanted == {key: current.data.get(key) for key in wanted}:
+    others = {key: each for key, each in current.data.items() if key not in KEYS.values()}
+    if {**others, **wanted} == current.data:
         return Decision(Outcome.KEPT, detail)
-    return Decision(Outcome.UPDATED, detail, {**current.data, **wanted})
+    return Decision(Outcome.UPDATED, detail, {**others, **wanted})
 
 
 def hashes(current: secrets.Secret | None, given: secrets.Secret | None) -> Decision:
     """What is done with the hashes of the passwords. ``given``: the URLs, None if they could not be made."""
     if given is None or not decisions.made_here(given):
         return Decision(Outcome.SKIPPED, f"the users of {URLS} were not made by topolog bootstrap")
-    known = {role.name: password(given, role.name) for role in acl.ROLES}
+    known = {name: password(given, name) for name in KEYS}
     wanted = {role: hashlib.sha256(each).hexdigest().encode() for role, each in known.items() if each}
     detail = "SHA-256 of the passwords, for the access list of the server"
     if current is None:
@@ -68,6 +74,10 @@ def password(secret: secrets.Secret, role: str) -> bytes:
         return urllib.parse.unquote(urllib.parse.urlsplit(url).password or "").encode()
     except ValueError:
         return b""
+
+
+def _users(*, tls: bool) -> tuple[acl.Role, ...]:
+    return (*acl.ROLES, acl.CERTIFICATES) if tls else acl.ROLES
 
 
 def _password() -> bytes:

@@ -18,14 +18,23 @@ def issued() -> dict[str, manifests.Object]:
 
 
 def test_it_makes_every_secret_with_a_certificate() -> None:
-    assert issued().keys() == {authorities.SECRET, certificates.SERVER, *certificates.CLIENTS}
+    assert issued().keys() == {
+        authorities.SECRET,
+        certificates.SERVER,
+        certificates.STORE,
+        *certificates.CLIENTS,
+    }
 
 
 def test_names_and_roles_are_those_of_bootstrap() -> None:
     server = issued()[certificates.SERVER]
     services = [f"topolog-{name}.{HOME}.svc" for name in ("extender", "view")]
     assert server["dnsNames"] == [f"{each}{end}" for each in services for end in ("", ".cluster.local")]
+    store = issued()[certificates.STORE]
+    service = f"topolog-valkey.{HOME}.svc"
+    assert store["dnsNames"] == ["topolog-valkey", service, f"{service}.cluster.local"]
     assert "server auth" in server["usages"]
+    assert server["usages"] == store["usages"]
     for name, role in certificates.CLIENTS.items():
         assert issued()[name]["uris"] == [role_names.uri(role)]
         assert "client auth" in issued()[name]["usages"]
@@ -52,4 +61,4 @@ def test_bootstrap_then_makes_passwords_alone(tmp_path: pathlib.Path) -> None:
     ]
     arguments = bootstrap["spec"]["template"]["spec"]["containers"][0]["args"]
     assert {"--no-certificates", "--store-url=redis://topolog-valkey:6379"} <= set(arguments)
-    assert sum(one["kind"] == "Certificate" for one in objects) == 5
+    assert sum(one["kind"] == "Certificate" for one in objects) == 6

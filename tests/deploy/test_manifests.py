@@ -43,6 +43,7 @@ SECRETS = [
     *certificates.CLIENTS,
     store_access.URLS,
     store_access.HASHES,
+    certificates.STORE,
 ]
 ALLOWED = {
     ("ClusterRole", "topolog-recorder"): [

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.e2e import building
 from tests.support import polling
 from tests.support.doctor import runs
 from tests.support.e2e import api_client, clusters, readiness, workloads
@@ -175,6 +176,7 @@ def reader(cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet) 
     return user
 
 
+NEWEST = (1, 37)
 OUTSIDE = {"cluster": ("--skip", "C05"), "tls": ("--skip", "T06")}
 
 
@@ -190,8 +192,11 @@ def test_the_doctor_finds_nothing_wrong_with_a_new_installation(
     environ = {"TOPOLOG_KUBE_KUBECONFIG": str(cluster.kubeconfig(reader))}
     # What it asks the store and an extender has to be asked inside the network.
     run = runs.doctor(area, *OUTSIDE.get(area, ()), environ=environ)
-    one_extender = {"C07": "warning"} if (overlay.name, area) == ("dev", "cluster") else {}
-    assert run.wrong() == one_extender, run.text
+    known = {"C07": "warning"} if (overlay.name, area) == ("dev", "cluster") else {}
+    if area == "scheduler" and building.minor() < NEWEST:
+        # The overlays name the newest kube-scheduler; docs/how-to/install.md sets another one.
+        known = {"S13": "problem"}
+    assert run.wrong() == known, run.text
 
 
 def secret(found: api_client.Object, key: str) -> str:

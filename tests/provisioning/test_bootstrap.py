@@ -22,7 +22,7 @@ def test_the_first_run_reports_what_it_made(namespace: namespaces.Namespace) -> 
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["SECRET", "OUTCOME", "DETAIL"]
     assert [line.split()[:2] for line in lines[1:]] == [
-        [name, "created"] for name in ("topolog-ca", *secrets_of.CERTIFICATES, *secrets_of.STORE)
+        [name, "created"] for name in (*secrets_of.STORE, "topolog-ca", *secrets_of.CERTIFICATES)
     ]
     shown = [*secrets_of.confidential(namespace.secrets())]
     assert [each for each in shown if each in done.stdout] == []

@@ -73,6 +73,15 @@ def overlay(name: str) -> list[Object]:
     return kustomizations.render(DEPLOY / "overlays" / name)
 
 
+def with_component(name: str, component: str, folder: pathlib.Path) -> list[Object]:
+    """The objects of an overlay with a further component, by a kustomization in the folder."""
+    folder.mkdir()
+    (folder / "kustomization.yaml").write_text(
+        f"resources: [{DEPLOY}/overlays/{name}]\ncomponents: [{DEPLOY}/components/{component}]\n"
+    )
+    return kustomizations.render(folder)
+
+
 def in_overlay(name: str, *kinds: str) -> dict[str, Object]:
     """Name -> object of these kinds in an overlay."""
     return {each["metadata"]["name"]: each for each in overlay(name) if each["kind"] in kinds}

@@ -169,7 +169,7 @@ def users_command(config: str | None, hashes: pathlib.Path | None, path: pathlib
         if hashes is None:
             text = acl.access_list(loaded.cluster, loaded.store.placements)
         else:
-            known = {each.name: _text(hashes / each.name) for each in acl.ROLES}
+            known = {each.name: _text(hashes / each.name) for each in (*acl.ROLES, acl.CERTIFICATES)}
             text = acl.filled(loaded.cluster, known, loaded.store.placements)
         if path is None:
             click.echo(text, nl=False)

@@ -180,6 +180,9 @@ ROLES: tuple[Role, ...] = (
     ),
 )
 
+CERTIFICATES = Role("certificates", (), ("config|set",))
+"""The user by which ``topolog bootstrap`` makes the bundled store read its certificate again."""
+
 _SERVERS = (
     # What a replica and the sentinels need of the servers, by the documentation of Redis.
     f"{PREFIX}replica on #PASSWORD resetchannels -@all +psync +replconf +ping",
@@ -212,13 +215,17 @@ def access_list(cluster: str, placements: str = "acknowledged") -> str:
 def filled(cluster: str, hashes: Mapping[str, str], placements: str = "acknowledged") -> str:
     """The access list of a server without replicas and sentinels. ``hashes``: role -> SHA-256 in hex.
 
-    Raises BadHashes if a role has none.
+    Raises BadHashes if a role has none; only a server with TLS has a user for its certificates.
     """
     needed = roles(placements)
-    wrong = [role.name for role in needed if not _SHA256.fullmatch(hashes.get(role.name, ""))]
+    given = [role.name for role in needed] + [CERTIFICATES.name] * bool(hashes.get(CERTIFICATES.name))
+    wrong = [name for name in given if not _SHA256.fullmatch(hashes.get(name, ""))]
     if wrong:
         raise errors.BadHashes(f"no SHA-256 of 64 hexadecimal digits for: {', '.join(wrong)}")
-    users = (f"{role.user(cluster)} on #{hashes[role.name]} {role.rules(cluster)}" for role in needed)
+    users = [f"{role.user(cluster)} on #{hashes[role.name]} {role.rules(cluster)}" for role in needed]
+    if digest := hashes.get(CERTIFICATES.name):
+        # Without the keys and the commands that all roles share.
+        users.append(f"{CERTIFICATES.user(cluster)} on #{digest} resetchannels -@all +config|set")
     return "".join(f"user {line}\n" for line in ("default off -@all", *users))
 
 

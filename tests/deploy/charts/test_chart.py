@@ -1,6 +1,7 @@
 """The Helm chart, without Helm: its files are current, and what Helm renders of it is what kustomize has."""
 
 import json
+import pathlib
 import subprocess
 from collections.abc import Iterator
 
@@ -51,6 +52,19 @@ def test_chart_and_component_of_quota_annotations_have_the_same_objects() -> Non
     )
     assert ours == theirs
     assert len(ours) == 4
+
+
+def test_chart_and_component_of_the_stores_tls_have_the_same_objects(tmp_path: pathlib.Path) -> None:
+    usual = comparing.by_identity(manifests.overlay(values.DEFAULT))
+    made = manifests.with_component(values.DEFAULT, "store-tls", tmp_path / "kustomization")
+    theirs = {key: one for key, one in comparing.by_identity(made).items() if usual.get(key) != one}
+    assert theirs == comparing.by_identity(golden.stored("store-tls"))
+    # The six processes, the server, bootstrap, and what lets that one reach the server.
+    assert [kind for kind, _, _ in sorted(theirs)] == [
+        *["Deployment"] * 7,
+        *["NetworkPolicy"] * 2,
+        "StatefulSet",
+    ]
 
 
 @pytest.mark.parametrize("name", golden.OVERLAYS)

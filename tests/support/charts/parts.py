@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from tests.support import kustomizations, manifests
-from tests.support.charts import templating
+from tests.support.charts import optional, policies, templating
 
 Object = templating.Object
 
@@ -67,6 +67,7 @@ def parts() -> Mapping[str, Part]:
         "valkey": Part(
             "components/bundled-valkey", ".Values.store.bundled.enabled", _named("components/bundled-valkey")
         ),
+        "store-tls": Part(STORE_TLS, TLS, _named(STORE_TLS)),
         "networkpolicy": Part(
             "components/networkpolicies",
             ".Values.networkPolicy.enabled",
@@ -95,6 +96,8 @@ ARCHIVING: Final = frozenset({"compactor", "extender", "view"})
 CERTIFICATES: Final = "components/cert-manager"
 ANNOTATIONS: Final = "components/quota-annotations"
 EVICTIONS: Final = "components/evictions"
+STORE_TLS: Final = "components/store-tls"
+TLS: Final = ".Values.store.bundled.tls"
 OTHERWISE: Final = frozenset({"Namespace"})
 """Kinds that Helm creates itself."""
 GENERATED: Final = ("topolog", "topolog-kube-scheduler", "topolog-valkey")
@@ -107,7 +110,7 @@ def known() -> dict[tuple[str, str], Object]:
     for overlay in ("ha", "existing-scheduler", "dev"):
         for one in manifests.overlay(overlay):
             found.setdefault((one["kind"], one["metadata"]["name"]), one)
-    for folder in (CERTIFICATES, ANNOTATIONS, EVICTIONS):
+    for folder in (CERTIFICATES, ANNOTATIONS, EVICTIONS, STORE_TLS):
         for path in sorted((manifests.DEPLOY / folder).glob("*.yaml")):
             for one in manifests.documents(path):
                 if one["kind"] not in manifests.NO_OBJECTS:
@@ -205,6 +208,7 @@ def _binding(one: Object, marks: templating.Marks) -> str:
 
 def _certificate(one: Object, marks: templating.Marks) -> str:
     """A certificate of an issuer of the cluster's, where one is named; else of a CA of its own."""
+    of_store = one["metadata"]["name"] == "topolog-valkey-tls"
     if one["kind"] == "Issuer" or one["spec"].get("isCA"):
         return "not .Values.certificates.issuerRef.name"
     reference = ".Values.certificates.issuerRef"
@@ -215,56 +219,14 @@ def _certificate(one: Object, marks: templating.Marks) -> str:
         **one["spec"]["issuerRef"],
         marks.line("end"): None,
     }
-    if "dnsNames" in one["spec"]:
+    if "dnsNames" in one["spec"] and not of_store:
         one["spec"]["dnsNames"].append(marks.further(".Values.certificates.extraHosts"))
-    return ""
-
-
-def _policy(one: Object, marks: templating.Marks) -> str:
-    match one["metadata"]["name"]:
-        case "topolog-extender":
-            (rule,) = one["spec"]["ingress"]
-            rule["from"] = [
-                marks.line("range .Values.networkPolicy.schedulerCIDRs"),
-                {"ipBlock": {"cidr": marks.value(". | quote")}},
-                marks.line("end"),
-            ]
-        case "topolog" | "topolog-bootstrap":
-            for rule in one["spec"]["egress"]:
-                if {"port": 6443, "protocol": "TCP"} in rule["ports"]:
-                    _restricted(rule, "networkPolicy.apiServerCIDRs", marks)
-                if {"port": 6379, "protocol": "TCP"} in rule["ports"]:
-                    _restricted(rule, "networkPolicy.storeCIDRs", marks)
-        case "topolog-archive":
-            _archive_rules(one, marks)
-    return ".Values.networkPolicy.enabled" if one["metadata"]["name"] in _OF_PARTS else ""
-
-
-_OF_PARTS = ("topolog-bootstrap", "topolog-valkey")
-"""Policies that are not in the template of the policies."""
-
-
-def _archive_rules(one: Object, marks: templating.Marks) -> None:
-    """To the object store, and to the services of the cloud's identities where there are no keys."""
-    store, identities = one["spec"]["egress"]
-    store["ports"] = [
-        marks.line("range .Values.archive.ports"),
-        {"port": marks.value("."), "protocol": "TCP"},
-        marks.line("end"),
-    ]
-    _restricted(store, "archive.cidrs", marks)
-    keyless = marks.line("if not .Values.archive.existingSecret")
-    one["spec"]["egress"] = [store, keyless, identities, marks.line("end")]
-
-
-def _restricted(rule: Object, cidrs: str, marks: templating.Marks) -> None:
-    """Restrict a rule to addresses, where some are given."""
-    blocks = [marks.line("range ."), {"ipBlock": {"cidr": marks.value(". | quote")}}, marks.line("end")]
-    rule |= {marks.line(f"with .Values.{cidrs}"): None, "to": blocks, marks.line("end"): None}
+    return TLS if of_store else ""
 
 
 def _workload(one: Object, marks: templating.Marks) -> str:
     name = one["metadata"]["name"].removeprefix("topolog-")
+    optional.put(one, manifests.DEPLOY / STORE_TLS, TLS, marks)
     values = ".Values.store.bundled" if name == "valkey" else f".Values.{name}"
     pod = one["spec"]["template"]["spec"]
     if one["kind"] == "Deployment":
@@ -300,6 +262,9 @@ def _workload(one: Object, marks: templating.Marks) -> str:
             "--every=3600",
             marks.line("if .Values.store.bundled.enabled"),
             "--store-url=redis://topolog-valkey:6379",
+            marks.line("end"),
+            marks.line(f"if {TLS}"),
+            "--store-tls",
             marks.line("end"),
             marks.line('if ne .Values.certificates.source "bootstrap"'),
             "--no-certificates",
@@ -378,7 +343,7 @@ _CHANGES: Final[Mapping[str, Callable[[Object, templating.Marks], str]]] = {
     "CustomResourceDefinition": _definition,
     "PodDisruptionBudget": _budget,
     "ValidatingAdmissionPolicyBinding": _binding,
-    "NetworkPolicy": _policy,
+    "NetworkPolicy": policies.changed,
     "Issuer": _certificate,
     "Certificate": _certificate,
     "ServiceAccount": _account,

@@ -174,12 +174,13 @@ _RULES: Final[list[Schema]] = [
                 "cluster": {"not": {"const": "default"}},
                 "store": {
                     "properties": {
+                        "bundled": {"properties": {"tls": {"const": False}}},
                         "external": {
                             "oneOf": [
                                 {"properties": {one: {"minLength": 1}, other: {"maxLength": 0}}}
                                 for one, other in (("url", "existingSecret"), ("existingSecret", "url"))
                             ]
-                        }
+                        },
                     }
                 },
             }

@@ -32,7 +32,7 @@ COMMENTS: Final[Mapping[str, str]] = {
     " cert-manager, of a CA of its own or of issuerRef. existing: by you, as the"
     " Secrets that NOTES names. extraHosts are further names of the server.",
     "store": "Either the bundled Valkey, or a store of yours: its URL, or a Secret with a URL for each"
-    " process.",
+    " process. With bundled.tls it is reached by TLS alone.",
     "archive": "Where events are kept before they are trimmed: url is s3://BUCKET/PREFIX, gs:// or az://."
     " existingSecret has the credentials as variables; without one, the cloud gives the pods an identity,"
     " by serviceAccountAnnotations or podLabels. variables are those without secrets, such as"
@@ -162,6 +162,7 @@ def _store(overlay: str) -> Values:
     claim = found["volumeClaimTemplates"][0]["spec"]
     return {
         "enabled": True,
+        "tls": False,
         "image": _image(server["image"]),
         "maxMemory": server["args"][2],
         "persistence": {"size": claim["resources"]["requests"]["storage"], "storageClass": ""},

@@ -35,6 +35,13 @@ TABLE: Final = (
     Wrong({"store": {"external": {"url": "redis://a:6379"}}}, "/store/external/url"),
     Wrong({"store": {"bundled": {"enabled": False}}, "cluster": "a"}, "/store/external"),
     Wrong(
+        {
+            "store": {"bundled": {"enabled": False, "tls": True}, "external": {"existingSecret": "a"}},
+            "cluster": "a",
+        },
+        "/store/bundled/tls",
+    ),
+    Wrong(
         {"store": {"bundled": {"enabled": False}, "external": {"existingSecret": "urls"}}},
         "/cluster",
     ),

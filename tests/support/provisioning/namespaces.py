@@ -71,11 +71,12 @@ class Namespace:
         hosts: Sequence[str] = (),
         cluster: str = "default",
         store: str = "redis://topolog-valkey:6379",
+        store_hosts: Sequence[str] = (),
     ) -> dict[str, str]:
         """Secret -> outcome, of a run in this process at a later time."""
         now = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days_later)
         names = [*(f"{each}{end}" for each in (SERVICE, VIEW) for end in ("", ".cluster.local")), *hosts]
-        plan = provisioners.Plan(cluster, certificates.Terms(names, 365, now), store)
+        plan = provisioners.Plan(cluster, certificates.Terms(names, 365, now, store_hosts=store_hosts), store)
         self.results = provisioners.provision(self.access, plan)
         return {each.name: str(each.outcome) for each in self.results}
 

@@ -1,0 +1,49 @@
+"""The NetworkPolicies of the chart: which addresses they admit, by its values."""
+
+from tests.support.charts import templating
+
+Object = templating.Object
+
+
+def changed(one: Object, marks: templating.Marks) -> str:
+    """Put the values of the chart into a policy; return the condition of its own, if it has one."""
+    match one["metadata"]["name"]:
+        case "topolog-extender":
+            (rule,) = one["spec"]["ingress"]
+            rule["from"] = [
+                marks.line("range .Values.networkPolicy.schedulerCIDRs"),
+                {"ipBlock": {"cidr": marks.value(". | quote")}},
+                marks.line("end"),
+            ]
+        case "topolog" | "topolog-bootstrap":
+            for rule in one["spec"]["egress"]:
+                if {"port": 6443, "protocol": "TCP"} in rule["ports"]:
+                    _restricted(rule, "networkPolicy.apiServerCIDRs", marks)
+                if {"port": 6379, "protocol": "TCP"} in rule["ports"]:
+                    _restricted(rule, "networkPolicy.storeCIDRs", marks)
+        case "topolog-archive":
+            _archive_rules(one, marks)
+    return ".Values.networkPolicy.enabled" if one["metadata"]["name"] in _OF_PARTS else ""
+
+
+_OF_PARTS = ("topolog-bootstrap", "topolog-valkey", "topolog-bootstrap-store", "topolog-valkey-bootstrap")
+"""Policies that are not in the template of the policies."""
+
+
+def _archive_rules(one: Object, marks: templating.Marks) -> None:
+    """To the object store, and to the services of the cloud's identities where there are no keys."""
+    store, identities = one["spec"]["egress"]
+    store["ports"] = [
+        marks.line("range .Values.archive.ports"),
+        {"port": marks.value("."), "protocol": "TCP"},
+        marks.line("end"),
+    ]
+    _restricted(store, "archive.cidrs", marks)
+    keyless = marks.line("if not .Values.archive.existingSecret")
+    one["spec"]["egress"] = [store, keyless, identities, marks.line("end")]
+
+
+def _restricted(rule: Object, cidrs: str, marks: templating.Marks) -> None:
+    """Restrict a rule to addresses, where some are given."""
+    blocks = [marks.line("range ."), {"ipBlock": {"cidr": marks.value(". | quote")}}, marks.line("end")]
+    rule |= {marks.line(f"with .Values.{cidrs}"): None, "to": blocks, marks.line("end"): None}

@@ -1,0 +1,41 @@
+"""The bundled store with TLS, as the manifests start it, on a server of this machine that has TLS."""
+
+import contextlib
+import pathlib
+import socket
+from collections.abc import Iterator, Mapping
+
+from tests.support import child_processes, manifests, polling
+
+
+def arguments(folder: pathlib.Path) -> list[str]:
+    """What components/store-tls adds to the server's command. ``folder``: for a kustomization with it."""
+    objects = manifests.with_component("dev", "store-tls", folder)
+    (server,) = [one for one in objects if one["kind"] == "StatefulSet"]
+    (container,) = server["spec"]["template"]["spec"]["containers"]
+    found: list[str] = container["args"][3:]
+    return found
+
+
+@contextlib.contextmanager
+def running(folder: pathlib.Path, binary: str, port: int, mounted: Mapping[str, str]) -> Iterator[None]:
+    """Run the server with these arguments; ``mounted``: path in the pod -> path here, and its port."""
+    given = arguments(folder / "kustomization")
+    for inside, here in {**mounted, "6379": str(port)}.items():
+        given = [each.replace(inside, here) for each in given]
+    data = folder / "data"
+    data.mkdir()
+    fixed = ["--dir", str(data), "--bind", "127.0.0.1", "--appendonly", "yes", "--save", ""]
+    limits = ["--maxmemory", "100mb", "--aclfile", str(folder / "users.acl")]
+    process = child_processes.Process("store", [binary, *fixed, *limits, *given], log=folder / "server.log")
+    process.start()
+    try:
+        polling.ready(process, lambda: _listens(port))
+        yield
+    finally:
+        process.stop()
+
+
+def _listens(port: int) -> bool:
+    with socket.create_connection(("127.0.0.1", port)):
+        return True
