@@ -8,7 +8,8 @@ import werkzeug.test
 from app import bootstrap, settings, viewing
 from app.domain import events
 from app.domain.fitting import node_sums
-from app.serving import roles
+from app.serving.access import roles
+from app.serving.tls import role_names
 from app.store import stores
 from app.store.log import logs
 from app.store.server import embedded
@@ -54,7 +55,7 @@ def test_view_adds_up_the_requests_before_the_first_map(
     chosen = settings.load(None, {"TOPOLOG_STORE_URL": store_server.url, "TOPOLOG_CLUSTER": cluster})
     appended: list[events.AnyEvent] = [*map(api_worlds.node, ("n1", "n2")), api_worlds.pod_seen("a-1", "n1")]
     store.log.append(logs.Batch(events=appended))
-    process = viewing.Viewing(chosen, roles.RoleBindings({}, anonymous=roles.ROLES))
+    process = viewing.Viewing(chosen, roles.RoleBindings({}, anonymous=role_names.ROLES))
     client = werkzeug.test.Client(process.introspection)
     process.start()
     try:
