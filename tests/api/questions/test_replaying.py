@@ -180,7 +180,7 @@ def test_records_that_are_not_selected_spend_the_budget(
 ) -> None:
     seconds = iter(range(10_000))
     monkeypatch.setattr("app.api.v1.questions.bodies.monotonic", lambda: float(next(seconds)))
-    answer = ask(lived, "replay", namespace="nobody", budget=5.5, mode=mode)
+    answer = ask(lived, "replay", namespace="elsewhere", budget=5.5, mode=mode)
     assert (answer["looked"], answer["complete"]) == (0, False)
     assert (answer["continue"] is None) == (mode == "chain")
 
