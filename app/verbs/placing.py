@@ -214,7 +214,7 @@ class Placing:
             # Others appended in between: read the log to learn which state the placement follows.
             expected, after = after, context.state.catch_up(timeout=context.budgets.state)
             if len(made.placements) > 1 and releasing.released_if_crowded(
-                context.log, expected, after, appended.first, timeout=_RELEASE
+                context.log, expected, after, event, appended.first, timeout=_RELEASE
             ):
                 raise store_errors.Conflict(tuple(sorted({one.node for one in made.placements})))
         return Placed(after, position, own)

@@ -6,7 +6,7 @@ from app import telemetry
 from app.domain import events, model, projecting, snapshots
 from app.domain.fitting import node_fit
 from app.store import errors as store_errors
-from app.store.log import logs
+from app.store.log import logs, readers
 from app.verbs import contexts
 
 _ATTEMPTS = 8
@@ -50,7 +50,13 @@ def release(
 
 
 def released_if_crowded(
-    log: logs.Log, expected: snapshots.Snapshot, after: snapshots.Snapshot, offset: int, *, timeout: float
+    log: logs.Log,
+    expected: snapshots.Snapshot,
+    after: snapshots.Snapshot,
+    event: events.PlacementsCommitted,
+    offset: int,
+    *,
+    timeout: float,
 ) -> bool:
     """Whether a commitment at this offset was released because others filled one of its nodes.
 
@@ -59,15 +65,38 @@ def released_if_crowded(
     """
     if after.position.incarnation != expected.position.incarnation:
         return False
-    made = [placement for placement in after.placements.values() if placement.offset == offset]
-    if not any(_filled(expected, after, placement) for placement in made):
-        return False
+    held = [after.placements.get(placement.pod.uid) for placement in event.placements]
+    made = [placement for placement in held if placement is not None and placement.offset == offset]
     try:
+        # Of the nodes of a large gang, others have written about very few.
+        written = _written(log, after, expected.offset - 1, offset)
+        if not any(_filled(expected, after, one) for one in made if one.node in written):
+            return False
         _append(log, after, made, "superseded", "others took the room of the plan; it is made again", timeout)
     except store_errors.StoreError:
         return False
     telemetry.metrics.RELEASED.labels("superseded").inc(len(made))
     return True
+
+
+def _written(log: logs.Log, after: snapshots.Snapshot, since: int, own: int) -> set[model.NodeName]:
+    """The nodes that events behind an offset may have filled or changed, without our own event."""
+    found: set[model.NodeName] = set()
+    at = since
+    while at < after.offset:
+        entries = log.read(at, limit=min(after.offset - at, readers.CHUNK))
+        if not entries:
+            break
+        for entry in entries:
+            at = entry.offset
+            match entry.event:
+                case events.NodeSeen(node=node):
+                    found.add(node.name)
+                case events.PodSeen(pod=pod):
+                    found.add(after.node_of(pod.uid))
+                case events.PlacementsCommitted(placements=placements) if at != own:
+                    found.update(placement.node for placement in placements)
+    return found
 
 
 def _filled(expected: snapshots.Snapshot, after: snapshots.Snapshot, placement: model.Placement) -> bool:

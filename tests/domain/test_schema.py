@@ -152,6 +152,27 @@ def test_a_version_that_does_not_know_a_kind_keeps_objects_and_versions(
     assert snapshot_format.same(image.header, newer, lambda: read)
 
 
+@given(st.lists(GADGETS, min_size=1, unique_by=lambda one: one.key), st.data())
+def test_objects_without_one_are_those_that_are_built_without_it(
+    found: list[gadgets.Gadget], data: st.DataObject
+) -> None:
+    gone = data.draw(st.sampled_from(found))
+    other = {"others": found}
+    less = schema.objects({"gadgets": found} | other).without("gadgets", gone)
+    built = schema.objects({"gadgets": [one for one in found if one is not gone]} | other)
+    assert (less.kinds, less.namespaces) == (built.kinds, built.namespaces)
+
+
+def test_schemas_are_equal_if_they_consist_of_the_same_declarations() -> None:
+    kinds, counters = gadgets.SCHEMA.kinds, gadgets.SCHEMA.counters
+    same = schema.Schema(kinds, counters)
+    assert same == gadgets.SCHEMA
+    assert hash(same) == hash(gadgets.SCHEMA)
+    assert len({same, gadgets.SCHEMA}) == 1
+    for other in (schema.Schema(kinds, ()), schema.Schema(kinds, counters[1:]), declared.SCHEMA, "a schema"):
+        assert same != other
+
+
 def test_an_object_is_kept_with_the_fields_of_its_type_only() -> None:
     seen = events.ObjectObserved(
         kind="gadgets",
@@ -191,8 +212,8 @@ def test_every_kind_must_be_listed() -> None:
 
 def test_the_form_of_the_counts_names_every_family() -> None:
     assert schema.Schema().forms == ""
-    assert declared.SCHEMA.forms == f"{schema.FIRST_FORMS},quota.1,sigsquota.1" == "2,quota.1,sigsquota.1"
-    assert gadgets.SCHEMA.forms == "2,quota.1,shares.1,sigsquota.1,sizes.1"
+    assert declared.SCHEMA.forms == f"{schema.FIRST_FORMS},quota.2,sigsquota.2" == "2,quota.2,sigsquota.2"
+    assert gadgets.SCHEMA.forms == "2,quota.2,shares.1,sigsquota.2,sizes.1"
     later = dataclasses.replace(gadgets.SIZES, form=3)
     assert schema.Schema(gadgets.SCHEMA.kinds, (later, gadgets.SHARES)).forms == "shares.1,sizes.3"
 
@@ -265,3 +286,16 @@ def test_a_counter_selects_the_pods_that_an_object_of_a_needed_kind_reaches(
     assert {pod.namespace for pod in pods if found.selects(pod, held)} == selected
     needed = dependency.additive or dependency.required
     assert any(found.selects(pod, schema.Objects()) for pod in pods) is not needed
+
+
+def test_an_object_that_reaches_the_cluster_counts_the_pods_of_every_namespace() -> None:
+    needed = schema.Dependency(gadgets.GADGETS, reads=str, reach="cluster", required=True)
+    known = schema.Schema((gadgets.GADGETS,), (dataclasses.replace(gadgets.SHARES, depends_on=(needed,)),))
+    happened: list[events.AnyEvent] = [
+        events.NodeSeen(node=model.Node(name="n", uid="n", labels={"zone": "a"})),
+        gadgets.GADGETS.observed(gadgets.Gadget(uid="1", namespace="blue", name="a")),
+        events.PodSeen(
+            pod=model.Pod(uid="p", namespace="green", name="p", node="n", requests={"memory": 1024})
+        ),
+    ]
+    assert dict(projecting.project_all(snapshots.empty(schema=known), happened).counts) == {"shares|a": 2}

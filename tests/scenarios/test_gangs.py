@@ -187,13 +187,16 @@ def test_a_plan_of_fewer_than_the_minimum_is_decided_again_when_others_lose_thei
         assert small.snapshot.versions.get(f"pod:{one.uid}") != before
 
 
-def test_a_plan_of_the_whole_gang_relies_on_no_member_that_has_a_place() -> None:
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_plan_of_the_whole_gang_relies_on_a_member_with_a_place_only_if_it_defines_the_gang(
+    place: int,
+) -> None:
     five = gang("train", 5, minimum=2)
     small = Cluster(node("n1"), *five)
-    small.run(five[0], "n1")
-    made = small.commitment(five[1], "n1")
+    small.run(five[place], "n1")
+    made = small.commitment(five[2], "n1")
     assert len(made.placements) == 4
-    assert f"pod:{five[0].uid}" not in made.subjects
+    assert (f"pod:{five[place].uid}" in made.subjects) == (place == 0)
 
 
 @pytest.mark.scenario("CS-18")

@@ -1,6 +1,7 @@
 """Counts in another form are built beside the live ones, while others append; then only they are used."""
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,11 +11,16 @@ import redis
 
 from app import settings
 from app.domain import events, model, projecting, schema
+from app.plugins.elastic_quota import counting as quota_counting
+from app.plugins.elastic_quota import kinds as quota_kinds
+from app.plugins.elastic_quota.sigs import counting as sums
+from app.plugins.elastic_quota.sigs import namespace_quota
 from app.plugins.workload_policy import policy_model
 from app.store import count_rebuild, errors, keys, schemas, stores
 from app.store.log import logs
 from app.store.server import embedded
 from tests.support import declared, gadgets
+from tests.support.decisions import small_quotas
 from tests.support.store import writers
 
 POLICY = policy_model.WorkloadPolicy(uid="p", namespace="blue", name="web", topology_key="zone")
@@ -72,13 +78,13 @@ def keys_of(store: stores.Store) -> set[str]:
 def test_counts_of_another_form_are_not_used(older: stores.Store, store_server: embedded.Server) -> None:
     with pytest.raises(
         errors.SchemaMismatch,
-        match=r"keeps counts:2,quota.1,sigsquota.1, .* keeps counts:2,quota.1,shares.1,sigsquota.1,sizes.1",
+        match=r"keeps counts:2,quota.2,sigsquota.2, .* keeps counts:2,quota.2,shares.1,sigsquota.2,sizes.1",
     ):
         newer(older, store_server.url)
     status = schemas.status(older.client, names(older))
     assert (status.ready, status.pending) == (
         False,
-        ("counts:2,quota.1,sigsquota.1 to counts:2,quota.1,shares.1,sigsquota.1,sizes.1",),
+        ("counts:2,quota.2,sigsquota.2 to counts:2,quota.2,shares.1,sigsquota.2,sizes.1",),
     )
     assert "topolog migrate up" in status.advice
 
@@ -106,13 +112,47 @@ def test_the_new_counts_are_those_of_the_log(older: stores.Store, store_server: 
         opened.close()
 
 
+def test_a_store_that_counted_larger_amounts_for_quotas_is_counted_again(
+    store_server: embedded.Server, cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Form 1 of the quotas' counts was cut at 2^40 units, form 2 at 2^35."""
+    quotas = (quota_counting.COUNTER, sums.COUNTER)
+    first = [dataclasses.replace(one, form=1) if one in quotas else one for one in declared.SCHEMA.counters]
+    former = schema.Schema(declared.SCHEMA.kinds, first)
+    asking = pod(1).pod
+    asking = msgspec.structs.replace(asking, requests={"memory": 2**60, "cpu": 1})
+    happened = [
+        HISTORY[0],
+        quota_kinds.QUOTAS.observed(small_quotas.quota("blue", namespace="blue", max={"memory": 2**70})),
+        namespace_quota.KIND.observed(namespace_quota.NamespaceQuota("s", "blue", "s", max={"cpu": 9})),
+        events.PodSeen(pod=asking),
+    ]
+    wanted = {"quota||blue|memory": 2**35, "sigsquota|blue|memory": 2**35, "sigsquota||memory": 2**35}
+    with contextlib.closing(redis.Redis.from_url(store_server.url)) as client:
+        names = keys.Keys(cluster, former.forms)
+        schemas.migrate(client, names, former)
+        url = settings.Store(url=store_server.url)
+        monkeypatch.setattr(quota_counting, "LARGEST", 2**40)
+        with contextlib.closing(stores.open_store(url, schema=former, cluster=cluster)) as opened:
+            writers.facts(opened.log, opened.follower.catch_up(), happened)
+            assert opened.log.counts().items() >= dict.fromkeys(wanted, 2**40).items()
+        monkeypatch.undo()
+        with pytest.raises(errors.SchemaMismatch, match=r"quota\.1"):
+            stores.open_store(url, schema=declared.SCHEMA, cluster=cluster)
+        assert schemas.migrate(client, declared.names(cluster), declared.SCHEMA).ready
+    with contextlib.closing(stores.open_store(url, schema=declared.SCHEMA, cluster=cluster)) as opened:
+        snapshot = opened.follower.catch_up()
+        assert opened.log.counts() == dict(snapshot.counts)
+        assert dict(snapshot.counts).items() >= wanted.items()
+
+
 def test_a_writer_of_the_former_counts_is_rejected_afterwards(older: stores.Store) -> None:
     schemas.migrate(older.client, names(older), gadgets.SCHEMA)
     before = older.log.head()
     with pytest.raises(errors.StoreError):
         older.log.append(logs.Batch(events=[pod(7)], increments={"blue/web|zone=a": 1}))
     assert older.log.head() == before
-    with pytest.raises(errors.SchemaMismatch, match=r"counts:2,quota.1,shares.1,sigsquota.1,sizes.1"):
+    with pytest.raises(errors.SchemaMismatch, match=r"counts:2,quota.2,shares.1,sigsquota.2,sizes.1"):
         older.log.counts()
 
 
@@ -149,7 +189,7 @@ def test_a_run_that_was_killed_leaves_a_key_that_expires(
         patched.setattr(count_rebuild._Rebuild, "_swapped", killed)
         with pytest.raises(KeyboardInterrupt):
             schemas.migrate(older.client, names(older), gadgets.SCHEMA)
-    (left,) = keys_of(older) - {"counts:2,quota.1,sigsquota.1"}
+    (left,) = keys_of(older) - {"counts:2,quota.2,sigsquota.2"}
     anything: Any = older.client
     assert 0 < anything.ttl(older.keys.prefix + left) <= 3600
     assert older.log.counts() == {"blue/web|zone=a": 3}

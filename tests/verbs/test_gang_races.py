@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from concurrent import futures
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 
 from app.domain import model
-from app.plugins.coscheduling import membership
+from app.plugins.coscheduling import membership, options
 from app.plugins.coscheduling.plugin import Coscheduling
 from app.simulation import populations
 from app.simulation.apiserver import faults
@@ -163,6 +164,33 @@ def test_a_plan_for_a_state_in_which_another_gang_was_committed_is_made_again(
         assert one.bind(a[0], node) == ""
         assert late.bind(b[0], other) == "topolog: gang sigs/shop/b: no room for 6 members together"
         assert commitments(one) == [6]
+
+
+def test_a_plan_for_a_minimum_that_a_pod_no_longer_defines_is_made_again(
+    store_server: embedded.Server, cluster: str
+) -> None:
+    """The pod that defines the gang is gated: it is not a part of the plan."""
+
+    def demands(minimum: str) -> None:
+        def change(found: dict[str, Any]) -> dict[str, Any]:
+            found["metadata"]["labels"][options.MINIMUM_LABEL] = minimum
+            return found
+
+        shop.api.objects.change("pods", (replicas.NAMESPACE, "defines"), change)
+        shop.see()
+
+    with replicas.cluster(store_server.url, cluster) as shop:
+        prepared(shop)
+        shop.pod("defines", {options.LABEL: "g"}, schedulingGates=[{"name": "later"}])
+        containers = [{"name": "c", "image": "app:1", "resources": {"requests": {"cpu": "1"}}}]
+        members = [shop.pod(f"g-{n}", {options.LABEL: "g"}, containers=containers) for n in range(2)]
+        demands("2")
+        late = shop.replica(beside=(Coscheduling,))
+        (node,) = late.filter(members[0]).trace.kept
+        late.context = replicas.with_state(late, replicas.Behind(late, looks=1))
+        demands("3")
+        assert late.bind(members[0], node) == "topolog: gang koordinator/shop/g: 2 of 3 members exist"
+        assert not late.snapshot().placements
 
 
 @pytest.mark.scenario("CS-22")

@@ -1,6 +1,11 @@
 """Seats of gangs against binds of other nodes and of other pods, over one real store."""
 
+import contextlib
 import json
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
 
 from app.domain import model
 from app.plugins.coscheduling import membership, options
@@ -8,6 +13,7 @@ from app.plugins.coscheduling.plugin import Coscheduling
 from app.simulation import populations
 from app.simulation.apiserver import objects
 from app.store.server import embedded
+from app.verbs import releasing
 from tests.support.extender import replicas
 
 
@@ -55,19 +61,34 @@ def test_a_bind_to_a_node_without_room_does_not_cost_the_seat(
         assert seats(one) == before
 
 
-def test_a_pod_does_not_take_the_room_of_a_seat_that_it_did_not_see(
-    store_server: embedded.Server, cluster: str
-) -> None:
-    with replicas.cluster(store_server.url, cluster) as shop:
-        for name in ("n1", "n2"):
+class Scene(NamedTuple):
+    """Nodes with room for one pod each, a gang of two and another pod; the second replica is late."""
+
+    members: list[model.Pod]
+    other: model.Pod
+    one: replicas.Replica
+    late: replicas.Replica
+
+
+@contextlib.contextmanager
+def scene(url: str, cluster: str, *nodes: str) -> Iterator[Scene]:
+    with replicas.cluster(url, cluster) as shop:
+        for name in nodes:
             node(shop, name, 2)
         group(shop, "g", 2)
         members = [pod(shop, f"g-{number}", 2, "g") for number in range(2)]
         other = pod(shop, "other", 2)
         shop.see()
         one, late = (shop.replica(beside=(Coscheduling,)) for _ in range(2))
-        node_of_first = kept(one, members[0])
         late.context = replicas.with_state(late, replicas.Behind(late, looks=1))
+        yield Scene(members, other, one, late)
+
+
+def test_a_pod_does_not_take_the_room_of_a_seat_that_it_did_not_see(
+    store_server: embedded.Server, cluster: str
+) -> None:
+    with scene(store_server.url, cluster, "n1", "n2") as (members, other, one, late):
+        node_of_first = kept(one, members[0])
         assert one.bind(members[0], node_of_first) == ""
         (left,) = {"n1", "n2"} - {node_of_first}
         assert "reserved" in late.bind(other, left)
@@ -77,19 +98,29 @@ def test_a_pod_does_not_take_the_room_of_a_seat_that_it_did_not_see(
 def test_a_gang_is_not_planned_on_room_that_a_pod_has_just_taken(
     store_server: embedded.Server, cluster: str
 ) -> None:
-    with replicas.cluster(store_server.url, cluster) as shop:
-        for name in ("n1", "n2"):
-            node(shop, name, 2)
-        group(shop, "g", 2)
-        members = [pod(shop, f"g-{number}", 2, "g") for number in range(2)]
-        other = pod(shop, "other", 2)
-        shop.see()
-        one, late = (shop.replica(beside=(Coscheduling,)) for _ in range(2))
-        first = kept(late, members[0])
+    with scene(store_server.url, cluster, "n1", "n2") as (members, other, one, late):
+        first = kept(one, members[0])
         (left,) = {"n1", "n2"} - {first}
-        late.context = replicas.with_state(late, replicas.Behind(late, looks=1))
         assert one.bind(other, left) == ""
         assert "no room for 2" in late.bind(members[0], first)
+
+
+def test_only_the_nodes_that_others_have_written_about_are_checked_after_a_commitment(
+    store_server: embedded.Server, cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[str] = []
+
+    def filled(_: object, __: object, placement: model.Placement) -> bool:
+        checked.append(placement.node)
+        return False
+
+    monkeypatch.setattr(releasing, "_filled", filled)
+    with scene(store_server.url, cluster, "n1", "n2") as (members, other, one, late):
+        first = kept(one, members[0])
+        (left,) = {"n1", "n2"} - {first}
+        assert one.bind(other, left) == ""
+        late.bind(members[0], first)
+        assert checked == [left]
 
 
 def test_a_gang_of_another_namespace_is_not_placed_without_those_that_it_names(

@@ -44,7 +44,7 @@ _resources = msgspec.json.Decoder(_ResourceList)
 def serves(client: clients.Client, collection: str) -> bool:
     """Whether the collection ``/apis/GROUP/VERSION/RESOURCE`` is served; all below ``/api`` are.
 
-    If discovery is forbidden, the API server is there, and its 404 counts. Raises KubeError if it is unknown.
+    Raises KubeError if it is unknown, also if discovery is forbidden.
     """
     above, _, resource = collection.rpartition("/")
     if not above.startswith(f"{_GROUPS}/"):
@@ -63,6 +63,10 @@ def serves(client: clients.Client, collection: str) -> bool:
     except (ValueError, RecursionError) as problem:
         raise errors.Undecodable("discovery", _GROUPS, str(problem)) from problem
     except errors.ApiError as problem:
-        if problem.original and problem.status == http.HTTPStatus.FORBIDDEN:
-            return False
-        raise
+        if problem.status != http.HTTPStatus.FORBIDDEN:
+            raise
+        # Its 404 for the list may be that of a proxy: without the documents nothing proves the kind absent.
+        text = (
+            f"{problem.message}; whether {resource} exists is unknown: grant the ClusterRole system:discovery"
+        )
+        raise errors.ApiError(problem.status, problem.reason, text, original=problem.original) from problem

@@ -11,6 +11,7 @@ import msgspec
 
 from app.kube import errors
 from app.kube.client import clients
+from app.kube.objects import merge_patches
 
 Json = dict[str, Any]
 
@@ -51,7 +52,7 @@ def patch(
     body = _encode(
         {
             "metadata": {"resourceVersion": current.version},
-            "status": difference(current.status, status),
+            "status": merge_patches.difference(current.status, status),
         }
     )
     return _current(client.patch(f"{path}/status", body, timeout=timeout), path)
@@ -74,7 +75,7 @@ def annotate(
     body = _encode(
         {
             "metadata": {"resourceVersion": current.version, "annotations": annotations},
-            "status": difference(current.status, status),
+            "status": merge_patches.difference(current.status, status),
         }
     )
     return _current(client.patch(path, body, timeout=timeout), path)
@@ -113,20 +114,6 @@ def completed(
         **{name: current.status.get(name) or now for name in stamped},
         **({"observedGeneration": current.generation} if generation else {}),
     }
-
-
-def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
-    """The merge patch that makes ``after`` of ``before``: null removes a field, lists are replaced."""
-    patched: Json = {key: None for key in before if key not in after}
-    for key, value in after.items():
-        held = before.get(key)
-        if isinstance(value, Mapping) and isinstance(held, Mapping):
-            inner = difference(held, value)
-            if inner:
-                patched[key] = inner
-        elif key not in before or held != value:
-            patched[key] = value
-    return patched
 
 
 def _current(body: bytes, path: str) -> CurrentObject:

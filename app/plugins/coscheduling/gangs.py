@@ -42,7 +42,7 @@ class Gang:
     errors: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
     relies_on: tuple[str, ...] = ()
-    """The subjects of the objects that define the gang, or would if they existed."""
+    """The subjects of the objects or the pod that define the gang, or would if they existed."""
     seats: tuple[Seat, ...] = ()
     """Members on nodes, bound or only placed."""
     waiting: tuple[model.Pod, ...] = ()
@@ -251,6 +251,7 @@ def _of_pods(key: GangKey, everyone: Sequence[model.Pod]) -> Gang:
         created=pod.created,
         errors=errors,
         conflicts=tuple(conflicts),
+        relies_on=(f"pod:{pod.uid}",),
     )
 
 

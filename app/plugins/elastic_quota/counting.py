@@ -122,7 +122,7 @@ def _reads(quota: Quota) -> tuple[object, ...]:
 
 COUNTER = schema.Counter(
     family=FAMILY,
-    form=1,
+    form=2,
     contributions=_used,
     pending=_pending,
     selects=_selects,

@@ -10,12 +10,13 @@ from typing import Any
 
 import msgspec
 
+from app.kube.objects import merge_patches
 from app.simulation.apiserver import objects, patches, status_replies
 
 Json = dict[str, Any]
 
 PATCHES: dict[str, Callable[[object, object], object]] = {
-    "application/merge-patch+json": patches.merge,
+    "application/merge-patch+json": merge_patches.merge,
     "application/strategic-merge-patch+json": patches.merge_strategically,
 }
 

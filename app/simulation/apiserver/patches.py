@@ -1,4 +1,4 @@
-"""RFC 7386 merge patches, and the part of strategic merge patches that pods and nodes need."""
+"""The part of strategic merge patches that pods and nodes need."""
 
 from typing import Any
 
@@ -8,21 +8,8 @@ KEYS = {"conditions": "type", "containers": "name", "taints": "key", "ownerRefer
 """Lists that a strategic patch merges by a key of their elements; every other list is replaced."""
 
 
-def merge(target: object, patch: object) -> object:
-    """RFC 7386: null removes a field, objects are merged, other values are replaced."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = merge(merged.get(key), value)
-    return merged
-
-
 def merge_strategically(target: object, patch: object, *, field: str = "") -> object:
-    """A strategic merge patch: as above, and the lists in KEYS are merged by key."""
+    """A strategic merge patch: as a merge patch, and the lists in KEYS are merged by key."""
     if isinstance(patch, list) and field in KEYS:
         return _by_key(target if isinstance(target, list) else [], patch, KEYS[field])
     if not isinstance(patch, dict):

@@ -14,6 +14,7 @@ from typing import Any
 from app.domain import events, model, node_sets, snapshots
 from app.domain.fitting import fitting_nodes
 from app.framework import advising, cycles, pipeline, registry
+from app.kube.objects import merge_patches
 from app.verbs.explain import advice, explanations
 from app.verbs.questions import asking, errors, kinds, situations
 
@@ -241,7 +242,7 @@ def as_change(snapshot: snapshots.Snapshot, pod: model.Pod, proposed: advising.H
             return None
         overrides.append(override)
     if proposed.pod is not None:
-        labels = _difference(pod.labels, proposed.pod.labels)
+        labels = merge_patches.difference(pod.labels, proposed.pod.labels)
         overrides.append({"op": "labelPods", "pods": [pod.key], "labels": labels})
     return Change(proposed.message, proposed.cost, tuple(overrides))
 
@@ -252,7 +253,7 @@ def _override(snapshot: snapshots.Snapshot, event: events.AnyEvent) -> Override 
         before = snapshot.nodes.get(event.node.name)
         if before is None:
             return None
-        labels = _difference(before.labels, event.node.labels)
+        labels = merge_patches.difference(before.labels, event.node.labels)
         return {"op": "labelNodes", "nodes": [event.node.name], "labels": labels}
     observed = kinds.observed_in(snapshot, event)
     if observed is None:
@@ -266,22 +267,8 @@ def spelled(snapshot: snapshots.Snapshot, kind: str, after: model.DeclaredObject
     held = kinds.all_of(snapshot, kind).get(name)
     if held is None:
         return {"op": "setObject", "kind": kind, "fields": kinds.fields(after)}
-    patch = _difference(kinds.fields(held), kinds.fields(after))
+    patch = merge_patches.difference(kinds.fields(held), kinds.fields(after))
     return {"op": "patchObject", "kind": kind, "name": name, "patch": patch}
-
-
-def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """The merge patch (RFC 7386) from one object to the other, in which lists are replaced as a whole."""
-    patch: dict[str, Any] = dict.fromkeys(before.keys() - after.keys())
-    for key, value in after.items():
-        old = before.get(key)
-        if isinstance(value, dict) and isinstance(old, dict):
-            inner = _difference(old, value)
-            if inner:
-                patch[key] = inner
-        elif key not in before or old != value:
-            patch[key] = value
-    return dict(sorted(patch.items()))
 
 
 def deletion(names: Sequence[str]) -> Override:

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from app.domain import events, model, observing, snapshots
 from app.framework import supposing
+from app.kube.objects import merge_patches
 from app.verbs.questions import kinds, manifests
 
 MAX_NODES, MAX_PODS = 5_000, 20_000
@@ -225,7 +226,7 @@ class PatchObject(supposing.Operation, frozen=True, tag="patchObject"):
 
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
         before = kinds.get(snapshot, self.kind, self.name)
-        merged = merge(kinds.fields(before), self.patch)
+        merged = merge_patches.merge(kinds.fields(before), self.patch)
         after = kinds.recorded(snapshot, self.kind, merged if isinstance(merged, dict) else {}, "patch")
         if after.key != self.name:
             raise supposing.Impossible("patch", "the identity of an object cannot be changed")
@@ -290,19 +291,6 @@ def waiting(pod: model.Pod, uid: model.Uid) -> model.Pod:
         unscheduled="",
         disrupted=False,
     )
-
-
-def merge(value: object, patch: object) -> object:
-    """The value after a JSON merge patch (RFC 7386)."""
-    if not isinstance(patch, dict):
-        return patch
-    merged: dict[str, object] = dict(value) if isinstance(value, dict) else {}
-    for key, change in patch.items():
-        if change is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = merge(merged.get(key), change)
-    return merged
 
 
 def _nodes(

@@ -174,6 +174,17 @@ def test_a_spent_budget_continues_where_it_stopped(
     assert [one for part in parts for one in part["items"]] == whole["items"]
 
 
+@pytest.mark.parametrize("mode", ["each", "chain"])
+def test_records_that_are_not_selected_spend_the_budget(
+    lived: api_worlds.World, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    seconds = iter(range(10_000))
+    monkeypatch.setattr("app.api.v1.questions.bodies.monotonic", lambda: float(next(seconds)))
+    answer = ask(lived, "replay", namespace="elsewhere", budget=5.5, mode=mode)
+    assert (answer["looked"], answer["complete"]) == (0, False)
+    assert (answer["continue"] is None) == (mode == "chain")
+
+
 def test_an_override_that_never_applies_is_idle(lived: api_worlds.World) -> None:
     nowhere = {"op": "cordon", "nodes": ["n9"]}
     answer = ask(lived, "replay", overrides=[nowhere, *scale(2)])

@@ -440,6 +440,22 @@ def test_a_reply_that_is_not_the_api_servers_empties_no_kind(
     assert len(listed.identities) == 1
 
 
+def test_a_kind_is_not_absent_while_discovery_is_forbidden(cluster: Cluster, client: clients.Client) -> None:
+    """A proxy answers 404 for the list, and the API server refuses to name the kinds that it serves."""
+    cluster.server.objects.create("workloadpolicies", samples.policy("ns", "p", {}))
+    listing = faults.lists("workloadpolicies")
+    cluster.server.faults.add(faults.FaultKind.RAW, listing, raw=MISROUTED)
+    cluster.server.faults.add(faults.FaultKind.FAIL, faults.calls("GET", "/apis"), status=403)
+    problems: list[str] = []
+    refused = Reading(
+        client,
+        kinds.declared(declared.POLICIES),
+        meanwhile=lambda _: problems.append(refused.reflector.problem),
+    )
+    assert refused.until(reflectors.Listed).identities == {"ns/p"}
+    assert "grant the ClusterRole system:discovery" in problems[0]
+
+
 # -- kinds in several versions ----------------------------------------------------------------
 
 

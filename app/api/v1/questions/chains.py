@@ -13,7 +13,7 @@ from app.api.v1.questions import bodies, differences, ranges
 from app.store import errors as store_errors
 from app.store.decisions import records
 from app.verbs.pictures import figures
-from app.verbs.questions import asking, chaining, replaying
+from app.verbs.questions import asking, chaining
 
 _AHEAD = 1_000
 """Records that are held to be sorted by their offset: a record is written after its decision."""
@@ -81,7 +81,7 @@ def answer(question: asking.Replay, digest: str, shown: moments.Moment, budget: 
         limit=question.limit,
     )
     incarnation = shown.position.incarnation
-    selected = ranges.Range(question, incarnation, first, last)
+    selected = ranges.Range(question, incarnation, first, last, budget)
     complete = _play(run, selected, last, budget)
     return {
         **differences.counted(run),
@@ -106,7 +106,7 @@ def _first(question: asking.Replay) -> int:
 def _play(run: chaining.Chain, selected: ranges.Range, last: int, budget: bodies.Budget) -> bool:
     """Play the range up to its end; returns False if the budget was spent before."""
     given = services.current()
-    for seen, decision in enumerate(_by_offset(selected.decisions()), start=1):
+    for decision in _by_offset(selected.decisions()):
         with ranges.skipping(run):
             if selected.comparable(run, decision):
                 offset = decision.position.offset
@@ -116,9 +116,9 @@ def _play(run: chaining.Chain, selected: ranges.Range, last: int, budget: bodies
                 if snapshot.offset != offset:
                     snapshot = given.histories.at(offset)
                 run.look(decision, given.decisions.candidates(decision, snapshot), snapshot)
-        if seen >= replaying.MOST or not budget.running():
+        if not budget.running():
             return False
-    return _advance(run, last, budget)
+    return selected.rest is None and _advance(run, last, budget)
 
 
 def _advance(run: chaining.Chain, offset: int, budget: bodies.Budget) -> bool:

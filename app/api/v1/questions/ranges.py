@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Iterator
 
 from app.api.introspection import services
+from app.api.v1.questions import bodies
 from app.store import errors as store_errors
 from app.store.decisions import records
 from app.verbs.questions import asking, replaying
@@ -14,24 +15,39 @@ _PAGE = 500
 class Range:
     """The decisions between two offsets of one incarnation."""
 
-    def __init__(self, question: asking.Replay, incarnation: str, first: int, last: int) -> None:
+    def __init__(
+        self, question: asking.Replay, incarnation: str, first: int, last: int, budget: bodies.Budget
+    ) -> None:
         """Raises Mistake."""
+        self.rest: str | None = None
+        """The id of the latest record that was read, if the end was not reached within the budget."""
+        self._budget = budget
         self._question = question
         self._incarnation = incarnation
         self._first, self._last = first, last
         self._where = asking.where(question.where)
 
     def decisions(self) -> Iterator[records.Decision]:
-        """Those that the question selects, oldest first, also of former incarnations. Raises StoreError."""
-        question = self._question
+        """Those that the question selects, oldest first, also of former incarnations. Raises StoreError.
+
+        Reading the others spends the budget, too.
+        """
+        looked = 0
         for decision in self._records():
-            if question.verbs and decision.verb not in question.verbs:
-                continue
-            if question.namespace not in ("", decision.pod.namespace) or not self._where.holds(decision):
-                continue
-            if not self._superseded(decision) and not self._within(decision):
-                continue
-            yield decision
+            if self._selects(decision):
+                yield decision
+                looked += 1
+            if looked >= replaying.MOST or not self._budget.running():
+                self.rest = decision.id
+                return
+
+    def _selects(self, decision: records.Decision) -> bool:
+        question = self._question
+        if question.verbs and decision.verb not in question.verbs:
+            return False
+        if question.namespace not in ("", decision.pod.namespace) or not self._where.holds(decision):
+            return False
+        return self._superseded(decision) or self._within(decision)
 
     def comparable(self, run: replaying.Replay, decision: records.Decision) -> bool:
         """Whether the decision can be compared, as far as its record shows; if not, it is skipped."""

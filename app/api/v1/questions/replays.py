@@ -47,14 +47,14 @@ def replay(_: pages.Query) -> pages.Body:
             if question.continue_:
                 raise errors.Mistake("continue", "a chain is answered at once: raise the budget")
             return chains.answer(question, supposed.plugins.digest, shown, budget)
-        selected = ranges.Range(question, incarnation, first, last)
+        selected = ranges.Range(question, incarnation, first, last, budget)
         run = replaying.Replay(
             lambda configured: bodies.hypothesis(situation, "", configured),
             given.configurations,
             scores=question.compare == "scores",
             limit=question.limit,
         )
-        following = _each(run, selected, budget)
+        following = _each(run, selected)
     return {
         **differences.counted(run),
         "from_": f"{incarnation}/{first}",
@@ -68,14 +68,12 @@ def replay(_: pages.Query) -> pages.Body:
     }
 
 
-def _each(run: replaying.Replay, selected: ranges.Range, budget: bodies.Budget) -> str | None:
+def _each(run: replaying.Replay, selected: ranges.Range) -> str | None:
     """Look at the records of the range; returns the id of the last one if there may be more."""
     walk = walks.Walk(services.current().histories)
-    for seen, decision in enumerate(selected.decisions(), start=1):
+    for decision in selected.decisions():
         with ranges.skipping(run):
             if selected.comparable(run, decision):
                 snapshot = walk.to(decision.position.offset)
                 run.look(decision, services.current().decisions.candidates(decision, snapshot), snapshot)
-        if seen >= replaying.MOST or not budget.running():
-            return decision.id
-    return None
+    return selected.rest

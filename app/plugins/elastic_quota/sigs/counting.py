@@ -52,7 +52,7 @@ def _reads(_: NamespaceQuota) -> object:
 
 COUNTER = schema.Counter(
     family=FAMILY,
-    form=1,
+    form=2,
     contributions=_used,
     selects=_selects,
     pod_fields=("namespace", "phase", "requests"),
