@@ -1,0 +1,1 @@
+"""Evictions that plugins want, and the nominations of the pods that they are for."""
