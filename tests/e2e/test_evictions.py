@@ -158,7 +158,12 @@ def test_a_less_important_pod_does_not_take_what_was_evicted_for_another(
     polling.eventually(served, "it is nominated, or placed already", within=90)
     assert "deletionTimestamp" in cluster.api().get(f"{PODS}/middle")["metadata"]
     add_pod(cluster, "rival", "low")
-    polling.eventually(lambda: running(cluster) == {"urgent", "later"}, "it runs", within=60)
+    polling.eventually(
+        lambda: running(cluster) == {"urgent", "later"},
+        "it runs",
+        within=60,
+        seen=lambda: [(workloads.name(one), one["status"]) for one in cluster.pods(NAMESPACE)],
+    )
     polling.throughout(lambda: "rival" not in running(cluster), "the rival waits", during=2.0)
     assert cluster.api().get(f"{PODS}/later")["spec"]["nodeName"] == "n1"
     assert cluster.events(NAMESPACE, "urgent", reason="TopologEvicted") == []
