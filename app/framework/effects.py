@@ -93,14 +93,6 @@ class ReleasePlacements:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """Room that evictions make for a pending pod."""
-
-    pod: model.Pod
-    node: model.NodeName
-
-
-@dataclass(frozen=True, slots=True)
 class Eviction:
     """Pods to evict for one purpose, one after the other."""
 
@@ -112,8 +104,6 @@ class Eviction:
     """A sentence for the Event of an evicted pod."""
     after: float = 0.0
     """Seconds for which the subject must have been wanted without interruption."""
-    room: Room | None = None
-    """For a pod: it is nominated for the node as soon as the first of the others is evicted."""
 
 
 @dataclass(frozen=True, slots=True)

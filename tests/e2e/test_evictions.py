@@ -62,14 +62,11 @@ def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
         yield installed
 
 
-def add_pod(cluster: clusters.Cluster, name: str, priority: str = "") -> None:
-    """A pod of 4 cores in the quota, with this priority, or that of its name."""
+def add_pod(cluster: clusters.Cluster, name: str) -> None:
+    """A pod of 4 cores in the quota, with the priority of its name."""
     pod = workloads.pod(NAMESPACE, name, app=name)
     pod["metadata"]["labels"][elastic_quotas.LABEL] = "team"
-    pod["spec"] |= {
-        "priorityClassName": priority or name,
-        "containers": workloads.spec("", cpu="4")["containers"],
-    }
+    pod["spec"] |= {"priorityClassName": name, "containers": workloads.spec("", cpu="4")["containers"]}
     cluster.apply(pod)
 
 
@@ -140,34 +137,6 @@ def test_the_pod_that_the_view_shows_is_evicted_as_soon_as_its_budget_allows_it(
     assert event == (f"evicted from node n1: pod {NAMESPACE}/urgent of elastic quota team is more important")
     assert cluster.events(NAMESPACE, "middle", reason="TopologEvicted") == []
     polling.eventually(lambda: shown() == {}, "nothing is left to evict", within=30, seen=shown)
-
-
-@pytest.mark.scenario("EQ-26")
-def test_a_less_important_pod_does_not_take_what_was_evicted_for_another(
-    cluster: clusters.Cluster, topolog: installations.Installation
-) -> None:
-    """The victim terminates for as long as that takes: its end does not wake the pods that wait."""
-    assert cluster.kubelet is not None
-    cluster.kubelet.ignore(NAMESPACE, "middle")
-    add_pod(cluster, "later", "urgent")
-
-    def served() -> bool:
-        found = cluster.api().get(f"{PODS}/later")
-        return bool(found["status"].get("nominatedNodeName") or found["spec"].get("nodeName"))
-
-    polling.eventually(served, "it is nominated, or placed already", within=90)
-    assert "deletionTimestamp" in cluster.api().get(f"{PODS}/middle")["metadata"]
-    add_pod(cluster, "rival", "low")
-    polling.eventually(
-        lambda: running(cluster) == {"urgent", "later"},
-        "it runs",
-        within=60,
-        seen=lambda: [(workloads.name(one), one["status"]) for one in cluster.pods(NAMESPACE)],
-    )
-    polling.throughout(lambda: "rival" not in running(cluster), "the rival waits", during=2.0)
-    assert cluster.api().get(f"{PODS}/later")["spec"]["nodeName"] == "n1"
-    assert cluster.events(NAMESPACE, "urgent", reason="TopologEvicted") == []
-    cluster.kubelet.attend(NAMESPACE, "middle")
 
 
 @pytest.mark.usefixtures("topolog")

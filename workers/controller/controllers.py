@@ -23,6 +23,7 @@ from app.store.log import readers
 from app.verbs import releasing
 from workers import election
 from workers.controller import (
+    evictions,
     executors,
     orphaned_placements,
     pod_events,
@@ -32,7 +33,6 @@ from workers.controller import (
     statuses,
     wakeups,
 )
-from workers.controller.evictions import evictors
 
 GATHER = 0.1
 """Seconds between two reads of the log: this work is not latency-sensitive."""
@@ -80,7 +80,7 @@ class Controller:
         )
         recorder = event_recorders.EventRecorder(client, self._clock, now=_second, limit=limit)
         self.poster = pod_events.PodEventPoster(recorder)
-        self.evictor = evictors.Evictor(
+        self.evictor = evictions.Evictor(
             client, lambda: follower.snapshot, plugins, self.poster.submit, limit, self._clock
         )
         self.executor = executors.Executor(

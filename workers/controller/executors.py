@@ -41,7 +41,7 @@ class StatusWriter(Protocol):
 
 
 class Evictor(Protocol):
-    """Evicts pods (evictors.Evictor)."""
+    """Evicts pods (evictions.Evictor)."""
 
     def submit(self, found: effects.EvictPods, term: str) -> None:
         """Evict the pods, in place of those that the plugin wanted before."""

@@ -103,9 +103,6 @@ def _preemption(later: snapshots.Snapshot, pod: model.Pod, rules: admission.Rule
     base = cycles.cycle(pod, frozenset(), later)
     assumed = cycles.assuming(base, cycles.nominated(base))
     possible = quota_preemption.evictions(assumed.snapshot, pod, rules)
-    if pod.nominated in possible:
-        # What was evicted for it already is not evicted in vain.
-        possible = {pod.nominated: possible[pod.nominated]}
     chosen = victims.choose(possible)
     if chosen is None:
         return None
@@ -156,7 +153,6 @@ def _for_pods(later: snapshots.Snapshot, rules: Rules) -> Iterator[effects.Evict
                 tuple(reversed(found.eviction.victims)),
                 f"evicted from node {found.node}: {waiting} of elastic quota {found.quota} is more important",
                 WAITED,
-                effects.Room(found.pod, found.node),
             )
 
 
@@ -174,8 +170,8 @@ def _above_runtime(later: snapshots.Snapshot, rules: Rules) -> Iterator[effects.
 
 
 def _waiting(snapshot: snapshots.Snapshot) -> Iterator[model.Pod]:
-    """The pods that kube-scheduler has tried in vain."""
+    """The pods that kube-scheduler has tried in vain, and for which it evicts none itself."""
     for uid in snapshot.waiting:
         pod = snapshot.pod(uid)
-        if pod is not None and pod.unscheduled:
+        if pod is not None and pod.unscheduled and not pod.nominated:
             yield pod

@@ -108,32 +108,16 @@ def test_what_the_view_shows_is_evicted_if_the_argument_requests_it() -> None:
     "changed",
     [
         {"unscheduled": ""},
+        {"nominated": "n1"},
         {"preemption_policy": "Never"},
         {"gated": True},
         {"priority": 0},
         {"labels": {membership.LABEL: "r"}},
     ],
-    ids=["not tried", "never", "gated", "not more important", "admitted"],
+    ids=["not tried", "nominated", "never", "gated", "not more important", "admitted"],
 )
 def test_nothing_is_evicted_for_other_pods(changed: dict[str, object]) -> None:
     assert wanted(full(changed=changed)) == ()
-
-
-def test_the_evictions_for_a_nominated_pod_stay_on_its_node() -> None:
-    """Also where those on another node would do less harm: some may be evicted for it already."""
-    small = cluster(
-        *(small_gangs.node(name, 8) for name in ("n1", "n2")),
-        small_quotas.quota("q", 1, 12),
-        *(pod(f"a{number}", 4, "q", "n1", priority=1) for number in range(2)),
-        pod("b", 4, "q", "n2"),
-        pod("asks", 4, "q", priority=5),
-    )
-    assert names(wanted(small)) == [("elastic quota q: pod x/asks", ["b"])]
-    small.see(pod("asks", 4, "q", priority=5, nominated="n1"))
-    (found,) = wanted(small) or ()
-    assert [one.node for one in found.pods] == ["n1"]
-    assert found.room is not None
-    assert (found.room.pod.name, found.room.node) == ("asks", "n1")
 
 
 def test_a_pod_that_terminates_counts_as_gone() -> None:

@@ -4,7 +4,6 @@ The plugin and the evictor are the real ones, over HTTP; time is virtual, and th
 The oracle counts cores with plain numbers.
 """
 
-import copy
 import itertools
 import json
 import random
@@ -28,7 +27,7 @@ from tests.support import declared
 from tests.support.decisions import small_quotas
 from tests.support.kube import fake_clock
 from tests.support.workers import clusters
-from workers.controller.evictions import evictors
+from workers.controller import evictions
 
 Json = dict[str, Any]
 RULES = ElasticQuota(runtime=False, quota_preemption="evict")
@@ -49,15 +48,8 @@ class Pod:
         self.cores = int(found["spec"]["containers"][0]["resources"]["requests"]["cpu"])
         self.priority = found["spec"]["priority"]
         self.node = found["spec"].get("nodeName", "")
-        self.nominated = found["status"].get("nominatedNodeName", "")
         self.going = "deletionTimestamp" in found["metadata"]
         self.tried = any(one["type"] == "PodScheduled" for one in found["status"].get("conditions", ()))
-
-    def placed(self) -> "Pod":
-        """The pod on its nominated node."""
-        found = copy.copy(self)
-        found.node = self.nominated
-        return found
 
 
 def admitted(pod: Pod, pods: Iterable[Pod]) -> bool:
@@ -67,20 +59,9 @@ def admitted(pod: Pod, pods: Iterable[Pod]) -> bool:
     return sum(one.cores for one in held) + pod.cores <= LIMITS[pod.quota] and (not pod.firm or firm <= MIN)
 
 
-def beside(pod: Pod, pods: Iterable[Pod]) -> list[Pod]:
-    """The pods that hold something against the pod: on their nodes, or nominated and as important."""
-    found = []
-    for one in pods:
-        if one.node:
-            found.append(one)
-        elif one.nominated and one.uid != pod.uid and one.priority >= pod.priority and not one.going:
-            found.append(one.placed())
-    return found
-
-
 def fits(pod: Pod, pods: Iterable[Pod]) -> list[str]:
     """The nodes on which the pod has room beside these, if its quota admits it."""
-    held = beside(pod, pods)
+    held = [one for one in pods if one.node]
     return [
         name
         for name in NODES
@@ -112,16 +93,16 @@ class History:
             *map(kinds.QUOTAS.observed, things),
         ]
         self.snapshot = projecting.project_all(self.snapshot, seen)
-        self.term, self.numbers, self.requested, self.nominated = 0, itertools.count(), 0, 0
+        self.term, self.numbers, self.requested = 0, itertools.count(), 0
         self.planned: list[Pod] = []
         """The pods of the state from which the present plan was made."""
         self.last: tuple[str, float] | None = None
         """The latest eviction that took effect, or may have, in this leadership."""
         self.evictor = self._evictor()
 
-    def _evictor(self) -> evictors.Evictor:
+    def _evictor(self) -> evictions.Evictor:
         limit = call_limits.CallLimit(self.clock, term=lambda: str(self.term), burst=1000.0, rate=1000.0)
-        return evictors.Evictor(
+        return evictions.Evictor(
             self.cluster.client,
             lambda: self.snapshot,
             registry.Registry([RULES]),
@@ -152,13 +133,10 @@ class History:
                 continue
             nodes = fits(pod, self.pods())
             if nodes:
-                preferred = pod.nominated if pod.nominated in nodes else self.dice.choice(nodes)
-                self.cluster.bind(pod.name, preferred)
+                self.cluster.bind(pod.name, self.dice.choice(nodes))
                 self.cluster.phase(pod.name, "Running")
             else:
                 self.cluster.refuse(pod.name)
-                path = f"/api/v1/namespaces/ns/pods/{pod.name}/status"
-                self.cluster.patch(path, {"status": {"nominatedNodeName": None}})
 
     def end(self) -> None:
         """Kubelets end a pod that terminates, and its owner may make another one."""
@@ -236,19 +214,16 @@ class History:
         for asked in self.server.seen:
             if asked.method == "GET":
                 continue
-            name = asked.path.split("/")[-2]
-            if asked.method == "PATCH":
-                self._nominated(name, asked.path)
-                continue
             assert asked.path.endswith("/eviction"), asked.path
             self.requested += 1
+            name = asked.path.split("/")[-2]
             victim = next(pod for pod in self.planned if pod.name == name)
             self._permitted(victim)
             if self.last is not None:
                 uid, at = self.last
                 last = self.snapshot.pod(uid)
                 unseen = last is not None and not last.terminating
-                assert not unseen or self.clock.now - at >= evictors.SEEN, (
+                assert not unseen or self.clock.now - at >= evictions.SEEN, (
                     "before the state has the former one"
                 )
             after = {pod.name: pod for pod in self.pods()}.get(victim.name)
@@ -257,19 +232,11 @@ class History:
         for one in self.server.objects.all("poddisruptionbudgets"):
             assert one["status"]["disruptionsAllowed"] >= 0
 
-    def _nominated(self, name: str, path: str) -> None:
-        """Only a pod that waits, and for which a pod was evicted, is nominated, and has room by that."""
-        assert path.endswith("/status")
-        assert any(pod.name == name and not pod.node for pod in self.planned)
-        self.nominated += 1
-
     def _permitted(self, victim: Pod) -> None:
         """Some pod waits for the victim in the state of the plan, in which terminating pods count as gone."""
         planned = [pod for pod in self.planned if not pod.going]
         asking = [pod for pod in planned if pod.tried and not pod.node and may_go(victim, pod)]
-        assert any(not admitted(pod, beside(pod, planned)) for pod in asking), (
-            f"{victim.name} is evicted for nothing"
-        )
+        assert any(not admitted(pod, planned) for pod in asking), f"{victim.name} is evicted for nothing"
 
     def helped(self) -> bool:
         """Whether a pod waits for its quota, and some set of pods of a node would let it in there."""

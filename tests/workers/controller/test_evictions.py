@@ -18,7 +18,7 @@ from tests.support import declared
 from tests.support.decisions import fake_plugins
 from tests.support.kube import fake_clock
 from tests.support.workers import clusters
-from workers.controller.evictions import evictors
+from workers.controller import evictions
 
 Json = dict[str, Any]
 EVICT = faults.calls("POST", "/eviction")
@@ -47,7 +47,7 @@ class Evicting:
         self.term: Callable[[], str | None] = lambda: TERM
         self.snapshot = snapshots.empty(schema=declared.SCHEMA)
         self.posted: list[effects.PostEvent] = []
-        self.evictor = evictors.Evictor(
+        self.evictor = evictions.Evictor(
             cluster.client,
             lambda: self.snapshot,
             registry.Registry(plugins),
@@ -132,18 +132,18 @@ def test_one_pod_is_evicted_and_the_next_once_the_state_shows_that_it_terminates
     before = outcomes()["evicted"]
     evicting.want("a b", "c")
     assert evicting.asked() == ["a"]
-    assert evicting.asked(after=evictors.SEEN - 1) == []
+    assert evicting.asked(after=evictions.SEEN - 1) == []
     evicting.observe()
     assert evicting.pod("a").terminating
     assert evicting.asked() == ["b"]
     evicting.observe()
-    assert evicting.asked(after=evictors.EVERY / 2) == []
-    assert evicting.asked(after=evictors.EVERY) == ["c"]
+    assert evicting.asked(after=evictions.EVERY / 2) == []
+    assert evicting.asked(after=evictions.EVERY) == ["c"]
     assert outcomes()["evicted"] == before + 3
     assert [(one.about.key, one.reason, one.message) for one in evicting.posted] == [
-        ("ns/a", evictors.EVICTED, "for a b"),
-        ("ns/b", evictors.EVICTED, "for a b"),
-        ("ns/c", evictors.EVICTED, "for c"),
+        ("ns/a", evictions.EVICTED, "for a b"),
+        ("ns/b", evictions.EVICTED, "for a b"),
+        ("ns/c", evictions.EVICTED, "for c"),
     ]
 
 
@@ -175,13 +175,13 @@ def test_a_budget_that_refuses_is_asked_again_later_and_no_other_pod_goes_meanwh
     evicting.observe()
     assert not evicting.pod("a").terminating
     evicting.allow("a")
-    assert evicting.asked(after=evictors.RETRY) == ["a"]
+    assert evicting.asked(after=evictions.RETRY) == ["a"]
     evicting.observe()
     assert evicting.pod("a").terminating
     assert [one.reason for one in evicting.posted] == [
-        evictors.NOT_EVICTED,
-        evictors.NOT_EVICTED,
-        evictors.EVICTED,
+        evictions.NOT_EVICTED,
+        evictions.NOT_EVICTED,
+        evictions.EVICTED,
     ]
     assert "disruption budget" in evicting.posted[0].message
 
@@ -279,7 +279,7 @@ def test_a_plugin_may_object_unless_all_that_belong_together_go(cluster_side: cl
     assert evicting.asked() == ["c"]
     evicting.observe()
     evicting.want("a b")
-    assert evicting.asked(after=evictors.EVERY) == ["a"]
+    assert evicting.asked(after=evictions.EVERY) == ["a"]
 
 
 def test_without_the_right_it_is_logged_and_tried_again_later(evicting: Evicting) -> None:
@@ -290,7 +290,7 @@ def test_without_the_right_it_is_logged_and_tried_again_later(evicting: Evicting
     (line,) = [one for one in logged if one["event"] == "cannot evict a pod"]
     assert line["pod"] == "ns/a"
     assert "403" in line["problem"]
-    assert evicting.asked(after=evictors.RETRY - 1) == []
+    assert evicting.asked(after=evictions.RETRY - 1) == []
     assert evicting.asked(after=1) == ["a"]
 
 
@@ -298,7 +298,7 @@ def test_a_lost_reply_counts_as_an_eviction_until_the_state_shows_otherwise(evic
     evicting.cluster.server.faults.add(faults.FaultKind.LOSE, EVICT, times=1)
     evicting.want("a", "b")
     assert evicting.asked() == ["a"]
-    assert evicting.asked(after=evictors.SEEN - 1) == []
+    assert evicting.asked(after=evictions.SEEN - 1) == []
     evicting.observe()
     assert evicting.pod("a").terminating
     assert evicting.asked() == ["b"]

@@ -17,7 +17,6 @@ from app.framework import cycles, effects, registry
 from app.kube import backoffs, call_limits, errors
 from app.kube.client import clients
 from app.kube.writes import evictions
-from workers.controller.evictions import nominations
 
 EVERY = 1.0
 """Seconds between two evictions for a plugin (Koordinator's revokePodInterval)."""
@@ -65,7 +64,6 @@ class Evictor:
         self._post = post
         self._limit = limit
         self._clock = clock
-        self._nominations = nominations.Nominations(client, limit, clock)
         self._lock = threading.Lock()
         self._wanted: dict[str, _Wanted] = {}
         """Plugin -> what it wants."""
@@ -88,9 +86,7 @@ class Evictor:
         self._refused = {key: at for key, at in self._refused.items() if at > now}
         with self._lock:
             wanted = list(self._wanted.values())
-        evicted = sum(self._evict_one(one, snapshot, now) for one in wanted)
-        self._nominations.run_once(snapshot)
-        return evicted
+        return sum(self._evict_one(one, snapshot, now) for one in wanted)
 
     def _evict_one(self, wanted: _Wanted, snapshot: snapshots.Snapshot, now: float) -> bool:
         plugin = wanted.found.plugin
@@ -122,6 +118,7 @@ class Evictor:
         self, pod: model.Pod, one: effects.Eviction, wanted: _Wanted, snapshot: snapshots.Snapshot
     ) -> str | None:
         """Evict the pod; the outcome for the metric, None if the leadership has ended."""
+        plugin = wanted.found.plugin
         reason = self._veto(pod, one, snapshot)
         if reason is not None:
             telemetry.log.info("not evicted", pod=pod.key, subject=one.subject, reason=reason)
@@ -132,7 +129,7 @@ class Evictor:
         except call_limits.NotAdmitted:
             return None
         except errors.Unreachable:
-            self._gone(pod, one, wanted)
+            self._evicted[plugin] = _Evicted(pod.uid, self._clock.monotonic())
             return "failed"
         except errors.ApiError as problem:
             if problem.status in (http.HTTPStatus.NOT_FOUND, http.HTTPStatus.CONFLICT):
@@ -143,16 +140,10 @@ class Evictor:
             self._post(effects.PostEvent(pod, NOT_EVICTED, f"{one.subject}: {reason}"), wanted.term)
             telemetry.log.info("not evicted", pod=pod.key, subject=one.subject, reason=reason)
             return "budget"
-        self._gone(pod, one, wanted)
+        self._evicted[plugin] = _Evicted(pod.uid, self._clock.monotonic())
         self._post(effects.PostEvent(pod, EVICTED, one.message), wanted.term)
         telemetry.log.info("evicted", pod=pod.key, node=pod.node, subject=one.subject, reason=one.message)
         return "evicted"
-
-    def _gone(self, pod: model.Pod, one: effects.Eviction, wanted: _Wanted) -> None:
-        """The pod was evicted, or may have been."""
-        self._evicted[wanted.found.plugin] = _Evicted(pod.uid, self._clock.monotonic())
-        if one.room is not None:
-            self._nominations.evicted(pod, one.room, wanted.term)
 
     def _veto(self, pod: model.Pod, one: effects.Eviction, snapshot: snapshots.Snapshot) -> str | None:
         """Why a plugin objects, if all pods of the subject go that are left."""

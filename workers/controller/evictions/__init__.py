@@ -1,1 +1,0 @@
-"""Evictions that plugins want, and the nominations of the pods that they are for."""
