@@ -409,7 +409,7 @@ BUGS = (
     ),
     Bug(
         "a group that is disrupted as a whole has to stay",
-        "app.plugins.coscheduling.planning.evictions:Evictions._may_go",
+        "app.plugins.coscheduling.planning.evictions:_expendable",
         "or gang.disrupted_whole ",
         "",
     ),
@@ -433,9 +433,9 @@ BUGS = (
     ),
     Bug(
         "a plan with evictions is kept although a running pod has changed",
-        "app.plugins.coscheduling.planning.plans:plan",
-        "snapshot.pods if supposing else None",
-        "None",
+        "app.plugins.coscheduling.planning.kept_plans:_same_pods",
+        "if kept.compared is None or kept.pods is snapshot.pods:",
+        "if True:",
     ),
     Bug(
         "a gang takes the room of nominated pods",
