@@ -302,6 +302,8 @@ def pages(bench: runs.Bench) -> Iterator[rows.Row]:
         ("page and code, compressed", "kB", took.code / 1000, 90),
         ("all that is loaded, compressed", "kB", took.overview / 1000, 150),
         ("a window of frames, compressed", "kB", took.window / 1000, 100),
+        ("the slowest of eight tabs", "ms", took.tab, 3_000),
+        ("another tab has the stream", "ms", took.led, 2_000),
     ):
         yield rows.at_most(f"{size}, {case}", unit, ours=ours, bar=bar)
 

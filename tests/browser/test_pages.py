@@ -110,6 +110,11 @@ def test_a_quantity_is_rounded_in_the_unit_that_it_fills(on_small: browsers.Brow
     assert on_small.later(scripts.read("quantity"), list(shown_as)) == list(shown_as.values())
 
 
+def test_a_waiting_time_ends_now_or_at_the_moment_that_is_shown(on_small: browsers.Browser) -> None:
+    on_small.open("/dashboard/")
+    assert on_small.later(scripts.read("ago")) == ["2 h", "1 min"]
+
+
 @pytest.mark.scenario("UI-10")
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_panel_shows_the_numbers_of_its_link_and_its_command(

@@ -213,3 +213,44 @@ def test_steps_are_by_decision_or_by_event_of_the_selected_object(
     on_small.keys(",")
     sentence = "there is no earlier event of the object in this window"
     on_small.until(lambda: sentence in on_small.text("#moment-wrong"), sentence)
+
+
+@pytest.mark.scenario("UI-3")
+def test_a_moment_is_typed_as_a_position_or_a_time(on_small: browsers.Browser, small: shown.Shown) -> None:
+    on_small.open("/dashboard/")
+    happened = ask(small, f"events?from={small.head - 3}&limit=1")["items"][0]["at"]
+    for text in (on_small.settled().replace(f"/{small.head}", f"/{small.head - 5}"), happened):
+        position = ask(small, f"cluster?at={urllib.parse.quote(text)}")["metadata"]["position"]
+        on_small.run("const one = document.getElementById('moment'); one.value = ''; one.focus()")
+        on_small.keys(text, keys.Keys.ENTER)
+        on_small.settled(position)
+        assert figures(on_small) == expected(small, int(position.rpartition("/")[2]))
+    on_small.run("document.getElementById('moment').focus()")
+    on_small.keys("yesterday or so", keys.Keys.ENTER)
+    sentence = "is neither an offset, nor a position, nor a time"
+    on_small.until(lambda: sentence in on_small.text("#moment-wrong"), sentence)
+
+
+@pytest.mark.scenario("UI-4")
+def test_a_film_shows_frame_after_frame_and_rests_at_the_last(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    on_small.open("/dashboard/?at=1")
+    on_small.run("document.getElementById('main').focus()")
+    on_small.keys(" ")
+    offsets = on_small.until(lambda: on_small.later(scripts.read("frames")), "the frames of the window")
+    passed: list[int] = []
+
+    def ended() -> bool:
+        offset = int(on_small.run("return document.getElementById('slider').value"))
+        if offset not in passed[-1:]:
+            passed.append(offset)
+        return f"at={offsets[-1]}" in str(on_small.driver.current_url)
+
+    on_small.until(ended, "the end of the film")
+    assert len(passed) > 3
+    assert passed == sorted(passed)
+    assert set(passed) <= {1, *offsets}
+    on_small.settled(f"/{offsets[-1]}")
+    assert figures(on_small) == expected(small, offsets[-1])
+    assert coloured(on_small) == labels(small, offsets[-1])

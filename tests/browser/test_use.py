@@ -74,3 +74,14 @@ def test_the_past_needs_no_stream(on_small: browsers.Browser, small: shown.Shown
     on_small.open(f"/dashboard/?at={small.head - 1}")
     time.sleep(1.0)
     assert [path for path in on_small.requests() if path.startswith("/apis/v1/watch")] == []
+
+
+def test_a_link_leads_to_the_top_of_another_view(on_small: browsers.Browser) -> None:
+    browsers.resize(on_small.driver, 360)
+    on_small.open("/dashboard/pending")
+    on_small.run("scrollTo(0, document.body.scrollHeight)")
+    assert on_small.run("return scrollY") > 0
+    on_small.click("#pods td a")
+    on_small.until(lambda: on_small.text("#pod h2"), "the pod")
+    on_small.settled()
+    assert on_small.run("return [scrollY, document.activeElement.id]") == [0, "main"]

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 import redis
@@ -175,6 +176,18 @@ class DecisionLog:
         with connections.translated():
             entries = self._client.xrange(self._key, min="-", max="+", count=1)
         return next((identity for identity, _ in _raw(entries)), "")
+
+    def has_removed(self) -> bool:
+        """Whether older records were removed. Raises StoreAway.
+
+        False if the user's access list is that of an earlier version, and does not allow the question.
+        """
+        try:
+            with connections.translated():
+                found: Any = self._client.xinfo_stream(self._key)
+        except errors.Denied:
+            return False
+        return int(found["entries-added"]) > int(found["length"])
 
     def get(self, identity: str) -> records.Decision | None:
         """The record; None if it does not exist, was trimmed, or is not one of Topolog's."""

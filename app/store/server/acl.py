@@ -167,7 +167,7 @@ ROLES: tuple[Role, ...] = (
     Role("extender", ("append", *_FOLLOWING), (*_FOLLOWS, "xadd", "xrevrange"), synced=("config|get",)),
     Role("compactor", ("trim", *_FOLLOWING), (*_FOLLOWS, *_KEEPING, *_WEIGHING)),
     Role("auditor", ("append", *_FOLLOWING), (*_FOLLOWS, *_AUDITING)),
-    Role("viewer", _FOLLOWING, (*_FOLLOWS, "xrevrange")),
+    Role("viewer", _FOLLOWING, (*_FOLLOWS, "xinfo|stream", "xrevrange")),
     Role("operator", ("append", *_FOLLOWING), (*_FOLLOWS, *_MENDING)),
     Role("migrator", ("read",), ("function|list", "function|load", *_MIGRATING)),
     Role(

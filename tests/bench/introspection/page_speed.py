@@ -21,6 +21,7 @@ _AGAIN = 3
 _EMPTY = "data:text/html,<title>empty</title><p>empty"
 _PAINT = "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"
 _STATIC = "/dashboard/"
+_VIEWS = ("", "pending", "workloads", "decisions", "compare", "health", "", "pending")
 _ENDLESS = ("/favicon", "/apis/v1/watch")
 """Paths without a weight: what the browser asks for itself, and the stream."""
 
@@ -47,6 +48,10 @@ class Page:
     """The same with the data of the Overview."""
     window: int
     """Bytes of a window of frames, compressed."""
+    tab: float
+    """The slowest of eight tabs of one browser, from its navigation until it is settled."""
+    led: float
+    """From the end of the tab whose stream all tabs share until another one shows a later event, slowest."""
 
     @property
     def later(self) -> float:
@@ -86,16 +91,20 @@ def measure(
         frames = next(path for path in page.requests() if path.startswith("/apis/v1/frames"))
         long_tasks = _long_tasks(page)
         _live(page, world, pods + window, nodes, live_seconds)
+        long_tasks, heap = long_tasks + _long_tasks(page), _heap(page)
+        tab, led = _tabs(page, world, nodes)
         return Page(
             empty=statistics.median(empty),
             painted=statistics.median(painted),
             drawn=statistics.median(drawn),
             dragged=dragged,
-            long_tasks=long_tasks + _long_tasks(page),
-            heap=_heap(page),
+            long_tasks=long_tasks,
+            heap=heap,
             code=sum(size for path, size in sizes.items() if path.startswith(_STATIC)),
             overview=sum(sizes.values()),
             window=_weight(viewer.url + frames),
+            tab=tab,
+            led=led,
         )
 
 
@@ -129,6 +138,32 @@ def _live(page: browsers.Browser, world: api_worlds.World, first: int, nodes: in
         _churn(world, first, 10, nodes)
         first += 10
         time.sleep(1.0)
+    page.settled(f"/{world.store.follower.catch_up().offset}")
+
+
+def _tabs(page: browsers.Browser, world: api_worlds.World, nodes: int) -> tuple[float, float]:
+    """The slowest of eight tabs, and the slowest change of the one that has the stream."""
+    took, changed = [], []
+    for view in _VIEWS:
+        page.driver.switch_to.new_window("tab")
+        begun = time.monotonic()
+        page.open(f"{_STATIC}{view}")
+        took.append(time.monotonic() - begun)
+    # Each tab in turn is looked at, so that it has the stream, and closed.
+    for number, tab in enumerate(page.driver.window_handles[:0:-1]):
+        page.driver.switch_to.window(tab)
+        _settled_at_the_head(page, world, 1_000_000 + 2 * number, nodes)
+        page.collect()
+        page.driver.close()
+        begun = time.monotonic()
+        page.driver.switch_to.window(page.driver.window_handles[-1])
+        _settled_at_the_head(page, world, 1_000_001 + 2 * number, nodes)
+        changed.append(time.monotonic() - begun)
+    return 1000 * max(took), 1000 * max(changed)
+
+
+def _settled_at_the_head(page: browsers.Browser, world: api_worlds.World, first: int, nodes: int) -> None:
+    _churn(world, first, 1, nodes)
     page.settled(f"/{world.store.follower.catch_up().offset}")
 
 

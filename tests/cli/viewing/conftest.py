@@ -1,7 +1,6 @@
 """A small cluster in a real store, and a real process of ``topolog view`` on it."""
 
 import secrets
-import signal
 from collections.abc import Iterator
 
 import pytest
@@ -20,11 +19,3 @@ def seen(store_server: embedded.Server, tmp_path_factory: pytest.TempPathFactory
         world = api_worlds.filled(start())
         with viewers.running(store_server.url, cluster, tmp_path_factory.mktemp("seen")) as viewer:
             yield Seen(world, viewer)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def interruptible() -> Iterator[None]:
-    """Start processes that SIGINT ends, although a shell that runs tests in the background ignores it."""
-    former = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, former)

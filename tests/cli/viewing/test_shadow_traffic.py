@@ -59,6 +59,43 @@ def test_a_process_that_is_killed_counts_again_and_misses_no_decision(seen: Seen
     assert (found["behindSeconds"], found["gap"], found["problem"]) == (0, False, None)
 
 
+@pytest.mark.scenario("WI-9")
+def test_what_was_trimmed_before_it_was_compared_is_reported(seen: Seen) -> None:
+    store = seen.world.store
+    assert seen.world.client.put(PATH, json={"overrides": OVERRIDES}).status_code == 200
+    seen.world.append(events.ConfigurationApplied(seen.world.registry.configuration()))
+    since = body(seen.world.client.get(PATH))["since"]
+    api_worlds.decide(seen.world, *(api_worlds.pod(f"early-{at}") for at in range(20)))
+    polling.eventually(lambda: looked(seen) == replay(seen, since)["looked"], "it compares", within=30)
+    assert differences(seen)["gap"] is False
+    seen.viewer.stop(kill=True)
+    # A policy that changes, so that the later decisions see other states; their log is trimmed, too.
+    seen.world.append(api_worlds.policy(host=2))
+    api_worlds.decide(seen.world, *(api_worlds.pod(f"middle-{at}") for at in range(20)))
+    seen.world.append(api_worlds.policy(host=3))
+    state = store.follower.catch_up()
+    store.checkpoints.write(state, store.follower.dated()[1] or 0)
+    before = store.client.xlen(store.keys.decisions)
+    api_worlds.decide(seen.world, *(api_worlds.pod(f"late-{at}") for at in range(20)))
+    late = store.client.xlen(store.keys.decisions) - before
+    assert store.log.trim(state.offset, state.offset, reader_timeout=-1.0)
+    kept = late + 10
+    store.client.xtrim(store.keys.decisions, maxlen=kept, approximate=False)
+    seen.viewer.start()
+    replayed = replay(seen, since)
+    polling.eventually(lambda: total(differences(seen)) == total(replayed), "all is compared", within=60)
+    found = differences(seen)
+    assert {name: found[name] for name in replayed} == replayed
+    assert total(found) == kept
+    assert found["skipped"]["trimmed"] == 10
+    assert (found["gap"], found["problem"]) == (True, None)
+
+
+def total(found: Json | None) -> int:
+    """How many records were read; none before it has begun."""
+    return found["looked"] + sum(found["skipped"].values()) if found is not None else 0
+
+
 def replay(seen: Seen, since: int) -> Json:
     """The counters of a replay of everything since an offset, in as many parts as it takes."""
     counted: Json = {"looked": 0, "same": 0, "classes": {}, "skipped": {}}

@@ -69,6 +69,9 @@ class Store:
     def oldest(self) -> str:
         return self.written[0][0].id if self.visible else ""
 
+    def has_removed(self) -> bool:
+        return False
+
     def candidates(self, decision: records.Decision, snapshot: snapshots.Snapshot) -> frozenset[str]:
         assert snapshot.position == decision.position
         self.failing -= 1

@@ -54,6 +54,11 @@ export function between(from, to) {
   return (new Date(to).getTime() - new Date(from).getTime()) / 1000;
 }
 
+/** How long ago it was: at the moment shown, which in a live page is now. */
+export function ago(from, asOf) {
+  return span(between(from, state.at === null ? Date.now() : asOf));
+}
+
 /** Text that is too long is cut, and its length is stated. */
 export function cut(text, most = 300) {
   const whole = String(text ?? "");

@@ -74,6 +74,8 @@ export function install() {
     go(url.pathname + url.search);
     shown = location.pathname;
     // Of the same view the link stays where it is.
-    if (another) document.querySelector("main")?.focus();
+    if (!another) return;
+    document.querySelector("main")?.focus({ preventScroll: true });
+    scrollTo(0, 0);
   });
 }

@@ -1,7 +1,7 @@
 // @ts-check
 /** The state of the page, and the requests behind it. A picture is a function of the state. */
 
-/** @typedef {{status: "loading"|"ready"|"failed", body: any, error: string, url: string}} Answer */
+/** @typedef {{status: "loading"|"ready"|"failed", body: any, error: string, reason?: string, url: string}} Answer */
 
 const listeners = new Set();
 /** @type {Map<string, Answer>} */
@@ -21,6 +21,8 @@ export const state = {
   /** The value of ?at=: null while the page is live. */
   at: null,
   connected: true,
+  /** The oldest offset that can be shown; 0 until a moment before it was asked for. */
+  oldest: 0,
   /** The bundle that is shown, as GET /lag names it; null for a live cluster. */
   bundle: null,
   view: "",
@@ -40,9 +42,19 @@ export function listen(listener) {
   listeners.add(listener);
 }
 
-/** The first offset that can be shown: a bundle has none before its own. */
+/** The first offset that can be shown: a bundle has none before its own, and a log may be trimmed. */
 export function earliest() {
-  return state.bundle?.first ?? 0;
+  return Math.max(state.bundle?.first ?? 0, state.oldest);
+}
+
+/** The reason of an answer about a moment that is no longer kept. */
+export const TRIMMED = "PositionTrimmed";
+
+/** The oldest moment that is kept: asked for once a moment before it is. */
+async function learnOldest() {
+  const found = await ask("/apis/v1/moments?buckets=1").catch(() => null);
+  if (found) state.oldest = found.metadata.oldest;
+  changed();
 }
 
 export function offsetOf(position) {
@@ -139,7 +151,8 @@ async function load(name) {
   try {
     found = { status: "ready", body: await ask(path, undefined, needed), error: "", url: path };
   } catch (error) {
-    found = { status: "failed", body: null, error: error.message, url: path };
+    found = { status: "failed", body: null, error: error.message, reason: error.name, url: path };
+    if (error.name === TRIMMED) learnOldest();
     // Such as a server whose store is away.
     if (error.again) setTimeout(() => wanted.get(name) === path && load(name), error.again);
   }
@@ -168,6 +181,7 @@ export function forgetAll() {
   wanted.clear();
   loading.clear();
   answers.clear();
+  state.oldest = 0;
   for (const forgets of forgetting) forgets();
 }
 

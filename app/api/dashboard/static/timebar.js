@@ -2,7 +2,7 @@
 /** The time bar: an axis of events. Dragging shows frames that are in the browser; at rest the moment is asked for. */
 import { html, nothing } from "../vendor/lit-html-3.3.3/lit-html.js";
 import { live as bound } from "../vendor/lit-html-3.3.3/directives/live.js";
-import { answer, ask, changed, earliest, offsetOf, onForget, state } from "./store.js";
+import { answer, ask, changed, earliest, offsetOf, onForget, state, TRIMMED } from "./store.js";
 import { clock, number, plural, time } from "./format.js";
 import { address, go, set } from "./router.js";
 import { BY, next, selected } from "./steps.js";
@@ -26,8 +26,9 @@ onForget(() => {
 function bounds() {
   const head = state.head ? offsetOf(state.head) : 0;
   const shown = state.position ? offsetOf(state.position) : head;
-  if (!range || range.head !== head) {
-    if (!range || state.at === null || range.width !== bar.width || shown < range.first || shown > range.last) {
+  const trimmed = range && range.first < earliest();
+  if (!range || trimmed || range.head !== head) {
+    if (!range || trimmed || state.at === null || range.width !== bar.width || shown < range.first || shown > range.last) {
       range = { first: Math.max(earliest(), head - bar.width), last: head, head, width: bar.width };
     }
   }
@@ -337,7 +338,7 @@ export function timebar(rested) {
     </div>
     <div class="track" @pointerenter=${prefetch}>
       <time-strip></time-strip>
-      ${strip.status === "failed" ? html`<p class="failed">${strip.error}</p>` : nothing}
+      ${strip.status === "failed" && strip.reason !== TRIMMED ? html`<p class="failed">${strip.error}</p>` : nothing}
       <input type="range" id="slider" aria-label="Moment, as an offset of the log" min=${first} max=${Math.max(last, first + 1)} step="1"
         .value=${bound(String(shown))} aria-valuetext="offset ${number(shown)}${at}${waiting}"
         @pointerdown=${() => hold(true)} @pointerup=${() => hold(false)} @pointercancel=${() => hold(false)}

@@ -184,8 +184,9 @@ class Shadowing:
 
     def _advance(self, held: _Held) -> bool:
         page = self._decisions.since(held.behind, limit=_PAGE)
-        if page and held.last and self._decisions.oldest() == page[0].id:
-            held.gap = True  # The record that was read last is gone, and perhaps others behind it.
+        # The record before these is gone, and perhaps others that were not read.
+        if page and self._decisions.oldest() == page[0].id and (held.last or self._decisions.has_removed()):
+            held.gap = True
         held.left = len(page) == _PAGE
         for decision in page:
             self._look(held, decision)

@@ -24,6 +24,16 @@ const asked = { pod: "", busy: "", error: "", kind: "", body: null, first: null,
 onForget(() => Object.assign(asked, { error: "", body: null }));
 let again = 0;
 
+/** What the classes of decisions that differ mean. */
+const CLASSES = {
+  refused: "it fitted, and would not",
+  admitted: "it did not fit, and would",
+  node: "another node would be chosen",
+  nodes: "another set of nodes would be kept",
+  reason: "the same nodes would be refused, for other reasons",
+  scores: "the same nodes would be kept, with other scores",
+};
+
 /** Rows of one answer. */
 const ROWS = 20;
 
@@ -102,8 +112,8 @@ function contrast(body, id) {
 /** The differences of two states, a table for each kind of object; a long one is closed. */
 function sections(body) {
   return Object.entries(body.sections).filter(([, found]) => found.rows.length).map(([name, found]) => html`
-    <details class="section" ?open=${found.rows.length <= 8}><summary><b>${name}</b>: ${number(found.began)} began, ${number(found.ended)} ended, ${number(found.changed)} changed</summary>
-    ${table([["name"], ["change"], ["fields"]], found.rows.map((row) => [cut(row.name, 100), row.change, fieldsOf(name, row).map((one) => html`<span class="field">${one.field}: ${cut(value(one.before), 60)} → ${cut(value(one.after), 60)}</span> `)]))}
+    <details class="section" ?open=${found.rows.length <= 8}><summary><b>${name}</b>: ${["began", "ended", "changed"].filter((change) => found[change]).map((change) => `${number(found[change])} ${change}`).join(", ")}</summary>
+    ${table([["name"], ["change"], ["fields", "w"]], found.rows.map((row) => [cut(row.name, 100), row.change, fieldsOf(name, row).map((one) => html`<span class="field">${one.field}: ${cut(value(one.before), 60)} → ${cut(value(one.after), 60)}</span> `)]))}
     ${more(found.more, "rows")}</details>`);
 }
 
@@ -141,7 +151,7 @@ function side(name, title, names) {
   };
   return html`<fieldset class=${name}><legend>${title}</legend>
     <label>Moment <input class="at" .value=${one.at} placeholder=${state.position} @input=${(event) => (one.at = event.target.value.trim())}></label>
-    <label>Start from <select @change=${begin}><option value="">…</option>${Object.keys(TEMPLATES).map((text) => html`<option value=${text}>${text}</option>`)}</select></label>
+    <label>Fill in an override <select @change=${begin}><option value="">choose one …</option>${Object.keys(TEMPLATES).map((text) => html`<option value=${text}>${text}</option>`)}</select></label>
     <label>Overrides, as JSON
       <textarea rows="6" spellcheck="false" .value=${one.overrides} @input=${(event) => (one.overrides = event.target.value)}></textarea></label></fieldset>`;
 }
@@ -179,7 +189,7 @@ function simulated(body) {
     ${body.explanation ? html`<p class="why">${cut(body.explanation.summary, 600)}</p>` : nothing}
     ${body.placed.length ? table([["placed"], ["node"]], body.placed.slice(0, ROWS).map((one) => [podLink(one.pod), one.node])) : nothing}
     ${more(Math.max(0, body.placedPods - ROWS), "pods that are placed")}
-    ${body.refused.length ? table([["refused"], ["reason"]], body.refused.slice(0, ROWS).map((one) => [podLink(one.pod), cut(one.reason, 300)])) : nothing}
+    ${body.refused.length ? table([["refused"], ["reason", "w"]], body.refused.slice(0, ROWS).map((one) => [podLink(one.pod), cut(one.reason, 300)])) : nothing}
     ${more(Math.max(0, body.pods - body.placedPods - ROWS), "pods that are refused")}
     ${body.counts.length ? table([["count"], ["before", "n"], ["after", "n"]], body.counts.map((one) => [one.count, number(one.before), number(one.after)])) : nothing}`;
 }
@@ -197,9 +207,9 @@ function differing(body) {
   const named = (numbers) => Object.entries(numbers).filter(([, count]) => count);
   const skipped = named(body.skipped).map(([cause, count]) => `${number(count)} ${cause}`).join(", ");
   return html`
-    ${named(body.classes).length ? table([["class"], ["decisions", "n"]], named(body.classes).map(([name, count]) => [name, number(count)])) : nothing}
+    ${named(body.classes).length ? table([["class"], ["decisions", "n"], ["what it means", "w"]], named(body.classes).map(([name, count]) => [name, number(count), CLASSES[name] ?? ""])) : nothing}
     ${skipped ? html`<p class="warned">Not compared: ${skipped}.</p>` : nothing}
-    ${body.items.length ? table([["class"], ["when"], ["verb"], ["pod"], ["kept", "n"], ["would keep", "n"], ["reasons then"]], body.items.map((one) => [
+    ${body.items.length ? table([["class"], ["when", "t"], ["verb"], ["pod", "p"], ["kept", "n"], ["would keep", "n"], ["reasons then", "w"]], body.items.map((one) => [
       one.class, html`<a href=${address("pods", [one.pod.namespace, one.pod.name], { decision: one.id })}>${time(one.at)}</a>`, one.verb, podLink(`${one.pod.namespace}/${one.pod.name}`),
       number(one.was.kept), number(one.would.kept), cut(Object.keys(one.would.reasons).join("; "), 160)]), "nothing", body.items.map((one) => one.id)) : nothing}`;
 }

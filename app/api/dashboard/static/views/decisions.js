@@ -26,7 +26,7 @@ export function decisions() {
     ${panel({ id: "facets", title: state.query.get("pickedSince") ? "What differs in the selection" : "In common", answer: facets, wide: true, rows: (body) => body.facets.flatMap((one) => one.values.map((value) => ({ facet: one.name, ...value }))) }, (body) => html`
       <div class="facets">${body.facets.filter((one) => one.values.length).map((one) => facet(one, body))}</div>`)}
     ${panel({ id: "list", title: "Decisions, newest first", answer: listed, wide: true, rows: (body) => body.items, command: command("get", "decisions", "--limit", "50", "--at", state.position, ...[...query].flatMap(([name, value]) => ["--where", `${name}=${value}`])) }, (body) =>
-      table([["when"], ["verb"], ["pod"], ["outcome"], ["kept", "n"], ["of", "n"], ["node"], ["ms", "n"], ["reasons"]], body.items.map((one) => [
+      table([["when", "t"], ["verb"], ["pod", "p"], ["outcome"], ["kept", "n"], ["of", "n"], ["node", "p"], ["ms", "n"], ["reasons", "w"]], body.items.map((one) => [
         html`<a href=${address("pods", [one.pod.namespace, one.pod.name], { decision: one.id })}>${time(one.at)}</a>`, one.verb, podLink(`${one.pod.namespace}/${one.pod.name}`),
         html`<span class="outcome ${one.outcome}">${one.outcome}</span>`, number(one.kept), number(one.candidates), one.node || "–", one.milliseconds.toFixed(1), cut(Object.keys(one.reasons).join("; "), 120)]), "no decision matches", body.items.map((one) => one.id)))}`;
 }

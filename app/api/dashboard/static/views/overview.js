@@ -5,7 +5,7 @@ import { announce } from "../focus.js";
 import { legend, rows as mapRows, table as domains } from "../map.js";
 import { bar as share, panel } from "../panel.js";
 import { answer, changed, moment, state } from "../store.js";
-import { between, cut, number, plural, quantity, span, time } from "../format.js";
+import { ago, cut, number, plural, quantity, time } from "../format.js";
 import { address, set } from "../router.js";
 import { bar, prefetch } from "../timebar.js";
 import { facts, more, podLink, table, tile } from "./parts.js";
@@ -56,7 +56,7 @@ export function overview() {
         ${panel({ id: "why", title: "Why pods wait", answer: reasons, rows: (body) => body.groups }, (body) => html`
           ${body.groups.length ? html`<ol class="reasons">${body.groups.slice(0, 5).map((one) => html`<li><b>${number(one.pods)}</b>
               <span>${cut(one.reason || one.message || "no reason is known yet", 180)}
-              <small>the oldest for ${span(between(one.oldest, body.metadata.asOf))}</small></span></li>`)}</ol>
+              <small>the oldest for ${ago(one.oldest, body.metadata.asOf)}</small></span></li>`)}</ol>
               <p><a href=${address("pending")}>all reasons, and what would end them</a></p>`
             : html`<p class="empty">no pod waits at this moment</p>`}`)}
         ${panel({ id: "quotas", title: "Fullest quotas", answer: cluster, rows: (body) => body.quotas }, (body) => html`

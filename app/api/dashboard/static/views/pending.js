@@ -4,7 +4,7 @@ import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { repeat } from "../../vendor/lit-html-3.3.3/directives/repeat.js";
 import { command, forms, panel } from "../panel.js";
 import { answer, ask, changed, moment, onForget, state } from "../store.js";
-import { between, cut, number, plural, quantity, span } from "../format.js";
+import { ago, cut, number, plural, quantity, span } from "../format.js";
 import * as answers from "./answers.js";
 import { more, podLink, table } from "./parts.js";
 
@@ -55,23 +55,29 @@ export function pending() {
       <ol class="groups">${repeat(body.groups, (group) => group.reason + group.message, (group) => card(group, body.metadata.asOf))}</ol>
       ${more(body.more, "reasons")}`)}
     ${panel({ id: "pods", title: "Pods, the longest waiting first", answer: listed, wide: true, rows: (body) => body.items, command: command("get", "pending", "--limit", "50", "--at", state.position) }, (body) => html`
-      ${table([["pod"], ["waits", "n"], ["attempts", "n"], ["reason"]], body.items.map((one) => [
+      ${table([["pod"], ["waits", "n"], ["attempts", "n"], ["reason", "w"]], body.items.map((one) => [
         podLink(`${one.namespace}/${one.name}`), span(one.age), `${number(one.attempts)}${one.attemptsComplete ? "" : "+"}`, cut(one.reason || one.message || "no objection", 160)]), "no pod waits at this moment", body.items.map((one) => one.uid))}
       ${more(body.metadata.remaining, "pods")}`)}`;
 }
 
-function card(group, now) {
+function card(group, asOf) {
   const found = tried.get(group.reason);
   const requests = Object.entries(group.requests).map(([name, amount]) => `${quantity(amount)} ${name}`).join(", ");
   return html`<li class="group">
     <p class="why">${cut(group.reason || group.message || "Topolog has no objection, and kube-scheduler has given no reason yet", 600)}</p>
-    <p class="numbers"><b>${plural(group.pods, "pod")}</b> · the oldest for ${span(between(group.oldest, now))} · together ${requests || "no requests"}
-      · ${Object.entries(group.namespaces).map(([name, count]) => `${name} ${number(count)}`).join(", ")}</p>
+    <p class="numbers"><b>${plural(group.pods, "pod")}</b> · the oldest for ${ago(group.oldest, asOf)} · together ${requests || "no requests"}
+      · in ${namespaces(group.namespaces)}</p>
     ${group.changes.length ? html`<p>Smallest change for the first: ${group.changes.map((change, index) => html`${index ? "; or " : ""}<b>${cut(change, 300)}</b>`)}
       <button type="button" @click=${() => fit(group)}>try</button></p>` : nothing}
     ${found && found.position === state.position ? advice(found) : nothing}
-    <details><summary>${plural(group.first.length, "pod")}</summary><p class="names">${group.first.map((key) => html`${podLink(key)} `)}</p></details>
+    <details><summary>${group.first.length < group.pods ? `the first ${plural(group.first.length, "pod")}` : plural(group.pods, "pod")}, by name</summary><p class="names">${group.first.map((key) => html`${podLink(key)} `)}</p></details>
   </li>`;
+}
+
+/** The namespace of the pods; of several, each with its number of pods. */
+function namespaces(numbers) {
+  const all = Object.entries(numbers);
+  return all.length === 1 ? all[0][0] : all.map(([name, count]) => `${name} (${number(count)})`).join(", ");
 }
 
 function advice(found) {

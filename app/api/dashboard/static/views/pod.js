@@ -38,6 +38,7 @@ export function pod() {
   // Only those that can be explained: the state before the first offset is not kept.
   const attempts = life.body?.items.filter((one) => one.decision && one.offset >= life.body.first) ?? [];
   const chosen = state.query.get("decision") ?? attempts.findLast((one) => /^filter/.test(one.text))?.decision ?? attempts.at(-1)?.decision ?? null;
+  const tried = attempts.find((one) => one.decision === chosen);
   const why = answer("why", chosen ? `${base}/explain?decision=${encodeURIComponent(chosen)}&limit=20` : life.body ? moment(`${base}/explain?limit=20`) : null);
   const map = answer("pod-map", chosen ? `/apis/v1/map?color=${encodeURIComponent(`decision:${chosen}`)}` : null);
   if (map.body && chosen) queueMicrotask(() => /** @type {any} */ (document.querySelector("cluster-map"))?.show(map.body));
@@ -59,10 +60,10 @@ export function pod() {
           <span class="dot" aria-hidden="true"></span>
           <span class="what">${one.decision
             ? html`<a href=${address("pods", state.path, { decision: one.decision })} aria-current=${one.decision === chosen}>attempt</a> `
-            : html`<b>${one.kind}</b> `}${cut(one.text, 300)} <small>${time(one.at)}</small></span></li>`)}</ol>`)}
+            : one.text.startsWith(one.kind) ? nothing : html`<b>${one.kind}</b> `}${cut(one.text, 300)} <small>${time(one.at)}</small></span></li>`)}</ol>`)}
     </div>
     ${chosen || why.body ? html`<div class="columns even">
-      ${panel({ id: "why", title: chosen ? `Attempt ${chosen}` : "If it were tried now", answer: why, rows: (body) => body.scores, command: command("explain", key, ...(chosen ? ["--decision", chosen] : ["--at", state.position])) }, explained)}
+      ${panel({ id: "why", title: tried ? `Attempt at ${time(tried.at)}` : chosen ? `Attempt ${chosen}` : "If it were tried now", answer: why, rows: (body) => body.scores, command: command("explain", key, ...(chosen ? ["--decision", chosen] : ["--at", state.position])) }, explained)}
       ${chosen ? panel({ id: "pod-map", title: "What it kept and refused", answer: map, rows: mapRows }, (body) => html`<cluster-map @node=${(event) => set({ node: event.detail })}></cluster-map>${legend(body)}`) : nothing}
     </div>` : nothing}`;
 }
@@ -71,7 +72,7 @@ function explained(body) {
   const plugins = [...new Set(body.scores.flatMap((one) => Object.keys(one.scores)))];
   return html`<p class="why">${cut(body.summary, 600)}</p>
     ${body.difference ? html`<p class="warned">${body.difference}</p>` : nothing}
-    ${body.refusals.length ? table([["nodes", "n"], ["plugin"], ["reason"], ["such as"]], body.refusals.map((one) => [number(one.nodes), one.plugin, cut(one.reason, 300), one.examples.slice(0, 3).join(", ")])) : nothing}
+    ${body.refusals.length ? table([["nodes", "n"], ["plugin"], ["reason", "w"], ["such as"]], body.refusals.map((one) => [number(one.nodes), one.plugin, cut(one.reason, 300), one.examples.slice(0, 3).join(", ")])) : nothing}
     ${body.change.length ? html`<p>Smallest change: ${body.change.map((one, index) => html`${index ? "; or " : ""}<b>${one}</b>`)}</p>` : nothing}
     ${body.remarks.length ? html`<ul>${body.remarks.map((one) => html`<li>${one.plugin}: ${one.text}</li>`)}</ul>` : nothing}
     ${table([["node"], ["kept"], ...plugins.map((name) => [`${name}${body.weights[name] > 1 ? ` ×${body.weights[name]}` : ""}`, "n"]), ["total", "n"]],

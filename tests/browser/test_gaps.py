@@ -1,0 +1,74 @@
+"""Parts of the past that cannot be shown, or that nobody watched."""
+
+import pathlib
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from app.domain import events
+from app.store.server import embedded
+from tests.support import declared
+from tests.support.browser import browsers, scripts, shown, viewers
+from tests.support.extender import api_worlds
+
+pytestmark = [pytest.mark.browser, pytest.mark.scenario("UI-12")]
+
+
+@pytest.fixture
+def world(chromium: None, store_server: embedded.Server) -> Iterator[api_worlds.World]:
+    with api_worlds.processes(store_server, f"gaps{secrets.token_hex(4)}") as start:
+        yield api_worlds.filled(start())
+
+
+@pytest.fixture
+def gaps(
+    world: api_worlds.World, store_server: embedded.Server, tmp_path: pathlib.Path
+) -> Iterator[shown.Shown]:
+    with viewers.running(store_server.url, world.store.keys.cluster, tmp_path) as viewer:
+        yield shown.Shown(world, viewer)
+
+
+@pytest.fixture
+def page(gaps: shown.Shown, tmp_path: pathlib.Path) -> Iterator[browsers.Browser]:
+    with browsers.browser(gaps.viewer.url, tmp_path / "profile") as found:
+        yield found
+
+
+def test_from_a_trimmed_moment_the_page_leads_to_the_oldest(
+    gaps: shown.Shown, page: browsers.Browser
+) -> None:
+    store = gaps.world.store
+    state = store.follower.catch_up()
+    store.checkpoints.write(state, store.follower.dated()[1] or 0)
+    gaps.world.append(*(api_worlds.pod_seen(f"later-{at}") for at in range(10)))
+    assert store.log.trim(state.offset, state.offset, reader_timeout=-1.0)
+    page.driver.get(f"{gaps.viewer.url}/dashboard/?at={state.offset - 5}")
+    sentence = "that position is no longer kept; the oldest offset is"
+    page.until(lambda: sentence in page.text(".banner.past"), sentence)
+    page.until(lambda: "go to the oldest moment" in page.text(".banner.past"), "the way to the oldest moment")
+    page.press("go to the oldest moment", ".banner.past")
+    page.settled(f"/{state.offset}")
+    assert "The cluster as it was" in page.text(".banner.past")
+    assert page.text(".panel .failed") == ""
+    slider = "const one = document.getElementById('slider'); return [Number(one.min), Number(one.max)]"
+    page.open("/dashboard/")
+    page.until(lambda: page.run(slider) == [state.offset, gaps.head], "a time axis of what there is")
+    page.settled()
+    assert page.text(".timebar .failed") == ""
+    page.collect()
+    page.found[:] = [line for line in page.found if "status of 410" not in line]
+
+
+def test_a_stretch_that_nobody_watched_is_hatched(gaps: shown.Shown, page: browsers.Browser) -> None:
+    listed = [events.Relisted(kind, since="", until="77", reason="start") for kind in declared.SCHEMA.names]
+    gaps.world.append(*listed)
+    start = gaps.world.append(*(api_worlds.pod_seen(f"before-{at}") for at in range(40)))
+    gaps.world.append(events.StoreRestarted(by="recorder", before="a", after="b"))
+    until = gaps.world.append(*(api_worlds.pod_seen(f"found-{at}") for at in range(40)), *listed)
+    end = gaps.world.append(*(api_worlds.pod_seen(f"after-{at}") for at in range(40)))
+    page.open(f"/dashboard/?at={end}")
+    whole = ((start - 38, start - 2), (start + 2, until - 1), (until + 2, end))
+    before, inside, after = page.run(scripts.read("hatched"), whole)
+    assert (before, after) == (0, 0)
+    assert inside > 20
