@@ -71,7 +71,6 @@ class RecorderLeadership:
         """Readiness checks of a process that does not lead."""
         return {
             **election.readiness(self._elector),
-            "election": self._elector.problem or None,
             "store": self.problem or None,
         }
 
@@ -88,6 +87,10 @@ class RecorderLeadership:
 
     def acquire(self) -> leader_terms.LeaderTerm | None:
         """Wait on standby until this process leads and the log is whole; None once stopped."""
+        if self._tenure is not None and not self._stopped.is_set():
+            telemetry.log.warning(
+                "recorder no longer leads", problem=self._elector.problem or "another replica has the Lease"
+            )
         while not self._stopped.is_set():
             self._tenure = self._recorded = None
             tenure = self._elector.wait(_POLL)
