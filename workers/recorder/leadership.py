@@ -198,6 +198,9 @@ class RecorderLeadership:
     def _settled(self, tenure: electors.Tenure, snapshot: snapshots.Snapshot) -> bool:
         """Wait until no Binding of a placement that may be lost is under way; false if leadership is over."""
         if (rest := settle_time.remaining(self._log, snapshot, self._settle)) > 0:
+            telemetry.log.info(
+                "everything is listed again once the Bindings under way have ended", seconds=round(rest, 1)
+            )
             self._stopped.wait(rest)
         return not self._stopped.is_set() and self._elector.tenure == tenure
 

@@ -26,6 +26,8 @@ from tests.support.workers import clusters, recordings
 
 Start = Callable[[], recordings.Recording]
 LEASE = ("ns", "topolog-recorder")
+RESTARTED = "the store was restarted"
+WAITS = "everything is listed again once the Bindings under way have ended"
 ALL_KINDS = set(declared.SCHEMA.names)
 
 
@@ -433,10 +435,14 @@ def test_a_placement_lost_without_a_reader_is_not_forgotten_in_silence(own: Own)
 def test_a_recorder_that_leads_notices_a_restart_of_the_store(own: Own) -> None:
     recording = filled(own)
     before = own.log.state().run
-    own.server.kill()
-    own.server.start()
-    recordings.eventually(lambda: len(restarts(recording.store.log)) == 1, "the restart is recorded")
-    recordings.eventually(lambda: recording.recorder.ready, "the recorder is ready again")
+    with testing.capture_logs() as lines:
+        own.server.kill()
+        own.server.start()
+        recordings.eventually(lambda: len(restarts(recording.store.log)) == 1, "the restart is recorded")
+        recordings.eventually(lambda: recording.recorder.ready, "the recorder is ready again")
+    written = [line["event"] for line in lines]
+    noticed, waits = written.index(f"{RESTARTED}; its latest events may be lost"), written.index(WAITS)
+    assert noticed < waits < written.index("recorder leads", waits)
     own.healed()
     (restarted,) = restarts(own.log)
     assert (restarted.before, restarted.after) == (before, own.log.state().run)
