@@ -68,7 +68,11 @@ class NoElection:
 
 
 def readiness(elector: Leadership) -> dict[str, str | None]:
-    """The readiness check of leadership: a standby replica is ready as long as some replica leads."""
+    """The readiness checks of a replica that does not lead: it is ready as long as another one leads."""
+    election = {"election": elector.problem or None}
     if elector.holder not in ("", elector.identity):
-        return {f"standby, {elector.holder} leads": None}
-    return {"leader": "this process is taking over" if elector.holder else "no replica leads"}
+        return {f"standby, {elector.holder} leads": None, **election}
+    if elector.problem:
+        # Why no replica leads, in place of the fact.
+        return election
+    return {"leader": "this process is taking over" if elector.holder else "no replica leads", **election}

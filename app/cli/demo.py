@@ -36,7 +36,10 @@ def demo_command(config: str | None, keep: bool | None) -> None:
     except ModuleNotFoundError as missing:
         if missing.name != "rich":
             raise
-        reason = "the demo needs the package rich: run `make demo` in the repository, the image leaves it out"
+        reason = (
+            "the demo needs the package rich and a Redis or Valkey server, which image and zipapp leave out:"
+            " clone the repository and run `make demo`"
+        )
         raise exits.Failed(exit_codes.USAGE, reason) from missing
 
     as_expected = demo.run(settings.load(config, os.environ), keep=keep, dashboard=_dashboard)

@@ -37,8 +37,10 @@ def rebuild(client: redis.Redis, names: keys.Keys, schema: schemas.Schema, *, pa
     if live is None or connections.text(live) == names.counts:
         return
     former = connections.text(live)
+    counted = client.exists(names.log)
     _Rebuild(client, names, schema, former, patience).run()
-    telemetry.log.info("counts were built in another form", former=former, live=names.counts)
+    if counted:
+        telemetry.log.info("counts were built in another form", former=former, live=names.counts)
 
 
 class _Rebuild:

@@ -217,6 +217,22 @@ def test_the_secrets_of_a_cluster_are_checked(cluster: clusters.Cluster, made: p
         assert line not in run.text
 
 
+@pytest.mark.parametrize(
+    ("file", "days", "wrong"),
+    [("server", 365, {}), ("server", 5, {"T01": "warning"}), ("viewer", 365, {"T02": "problem"})],
+)
+def test_the_certificate_of_the_store_is_checked_where_there_is_one(
+    cluster: clusters.Cluster, tmp_path: pathlib.Path, file: str, days: int, wrong: dict[str, str]
+) -> None:
+    issuing.issue(tmp_path / "store", ["topolog-valkey"], days=days)
+    files = (f"{file}.crt", f"{file}.key", "ca.crt")
+    pems = ((tmp_path / "store" / each).read_bytes() for each in files)
+    cluster.add_certificate(*pems, name="topolog-valkey-tls")
+    run = runs.doctor("tls", *AWAY, environ=cluster.environ)
+    assert run.wrong() == wrong
+    assert "Secret topolog-system/topolog-valkey-tls" in run.text
+
+
 def test_a_certificate_without_the_name_of_the_view_is_found(
     cluster: clusters.Cluster, tmp_path: pathlib.Path
 ) -> None:

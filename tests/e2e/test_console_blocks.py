@@ -1,7 +1,8 @@
-"""Every block of commands in the tutorial and the how-tos that needs a cluster, run as it is written.
+"""Every block of commands in READMEs, tutorial and how-tos that needs a cluster, run as it is written.
 
 There are three kinds of pages: those that install (an empty cluster, whose pods run as processes), the
-tutorial (an empty cluster, beside which `topolog up` runs), and all others (an installation that is there). A
+README and the tutorial (a clone and an empty cluster, beside which `topolog up` runs), and all others (an
+installation that is there). The README is of the first kind, too, for its block that installs. A
 kubelet for processes has no server: `kubectl logs` shows its files, and a forwarded port is that of the
 process. tests/cli/questions/test_console_blocks.py runs the pages that need no cluster.
 """
@@ -9,6 +10,7 @@ process. tests/cli/questions/test_console_blocks.py runs the pages that need no 
 import os
 import pathlib
 import shutil
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -37,7 +39,8 @@ TUTORIAL = "tutorial.md"
 INSTALLING = sorted(
     page for page, blocks in PAGES.items() if any("-k deploy/overlays" in each.text for each in blocks)
 )
-OTHERS = sorted(PAGES.keys() - {*INSTALLING, TUTORIAL})
+README = "README.md"
+OTHERS = sorted(PAGES.keys() - {*INSTALLING, README, TUTORIAL})
 
 
 def session(
@@ -149,6 +152,8 @@ def test_the_commands_of_an_installation_run(
 ) -> None:
     """Those of Helm in a cluster of their own, because only one of both may install there."""
     blocks = [block for block in PAGES[page] if ("helm" in block.text) == helm]
+    if page == README:
+        blocks = [block for block in blocks if "kubectl" in block.text]
     if blocks:
         with readiness.empty_cluster(binary, "a", "b") as empty:
             made = session(tmp_path, empty, binary)
@@ -164,10 +169,12 @@ exec {helm_program} "$@"''',
             made.run(blocks, {})
 
 
-# The tutorial
+# The README, and the tutorial that continues it
 
 
-def test_the_commands_of_the_tutorial_run(binary: pathlib.Path, tmp_path: pathlib.Path) -> None:
+@pytest.fixture
+def beside(binary: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[console_sessions.Session]:
+    """A session beside a cluster with a policy and a pod, for a `topolog up` on free ports."""
     with clusters.Cluster(binary) as empty:
         empty.start_controller_manager()
         empty.add_nodes("n1", labels={"topology.kubernetes.io/zone": "zone-a"})
@@ -177,7 +184,7 @@ def test_the_commands_of_the_tutorial_run(binary: pathlib.Path, tmp_path: pathli
         empty.kubectl("apply", "-f", "-", stdin=spread)
         empty.apply(workloads.pod("default", "web-1", app="web", **{workloads.POLICY_LABEL: "spread"}))
         port, health = child_processes.free_port(row=2), child_processes.free_port(row=8)
-        made = session(
+        yield session(
             tmp_path,
             empty,
             binary,
@@ -186,10 +193,31 @@ def test_the_commands_of_the_tutorial_run(binary: pathlib.Path, tmp_path: pathli
             TOPOLOG_CLIENT_URL=f"https://127.0.0.1:{port}",
             PIP_CACHE_DIR=os.environ.get("PIP_CACHE_DIR", str(pathlib.Path.home() / ".cache" / "pip")),
         )
-        names = {
-            "REPOSITORY": str(ROOT),
-            ".venv/bin/topolog up": "topolog up",  # the one that is left running
-            "NAME-OF-THIS-MACHINE": "localhost",
-            "NAME-OF-A-POD": "web-1",
-        }
-        made.run(PAGES[TUTORIAL], names)
+
+
+NAMES = {".venv/bin/topolog up": "topolog up"}  # the one that is left running
+
+
+def test_the_commands_of_the_tutorial_run(beside: console_sessions.Session) -> None:
+    names = {
+        "REPOSITORY": str(ROOT),
+        "NAME-OF-THIS-MACHINE": "localhost",
+        "NAME-OF-A-POD": "web-1",
+    }
+    beside.run(PAGES[TUTORIAL], NAMES | names)
+
+
+def test_the_commands_of_the_readme_run_in_a_clone(beside: console_sessions.Session) -> None:
+    shutil.rmtree(beside.work)
+    subprocess.run(["git", "clone", "--quiet", ROOT, beside.work], check=True)
+    (beside.work / "cluster.json").write_text('{"pod": {"name": "web-1"}, "nodes": [{"name": "n1"}]}')
+    names = {
+        "ns/name": "default/spread",
+        "ns/pod": "default/web-1",
+        "-f FILE": "-f deploy/scheduler/kube-scheduler-service.yaml",
+        "score FILE": "score cluster.json",
+        "2026-07-01T10:00:00Z": "$(date -u +%Y-%m-%dT%H:%M:%SZ)",
+    }
+    blocks = [block for block in PAGES[README] if "kubectl" not in block.text]
+    output = beside.run(blocks, NAMES | names)
+    assert "as expected" in output, "the summary of the demo"

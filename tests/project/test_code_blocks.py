@@ -1,4 +1,4 @@
-"""The code blocks of tutorial and how-tos: each has a language, and commands are run or name why not.
+"""The code blocks of READMEs, tutorial and how-tos: each has a language; commands are run or name why not.
 
 A block of commands has the language `console`. tests/cli/questions/test_console_blocks.py and
 tests/e2e/test_console_blocks.py run all of them, except those below a comment `<!-- not run: REASON -->`.
@@ -11,11 +11,11 @@ import pytest
 
 from tests.support import how_to_pages
 
-NOT_RUN = {"needs a container runtime": 1, "needs a bucket of a provider": 1}
+NOT_RUN = {"needs a container runtime": 2, "needs a bucket of a provider": 1}
 """Reason -> blocks."""
 
 
-@pytest.mark.parametrize("path", how_to_pages.paths(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", how_to_pages.paths(), ids=how_to_pages.name)
 def test_every_block_is_fenced_at_the_margin_and_has_a_language(path: pathlib.Path) -> None:
     lines = path.read_text().splitlines()
     fences = [line for line in lines if re.match(r"\s*(```|~~~)", line)]

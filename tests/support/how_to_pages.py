@@ -1,4 +1,4 @@
-"""The tutorial and the how-to pages: their code blocks, and the command that each shows with its output."""
+"""README, tutorial and how-to pages: their code blocks, and the command that each shows with its output."""
 
 import pathlib
 import re
@@ -14,7 +14,7 @@ _FENCE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _OF_A_CLUSTER = re.compile(
-    r"^git clone|\b(kubectl|helm)\b|\btopolog (bootstrap|up|doctor (?!store))", re.MULTILINE
+    r"^git clone|^make demo|\b(kubectl|helm)\b|\btopolog (bootstrap|up|doctor (?!store))", re.MULTILINE
 )
 
 
@@ -30,8 +30,14 @@ class Block:
 
 
 def paths() -> list[pathlib.Path]:
-    """The tutorial and all how-to pages."""
-    return [ROOT / "docs" / "tutorial.md", *sorted(_FOLDER.glob("*.md"))]
+    """Both READMEs, the tutorial, and all how-to pages."""
+    readmes = (ROOT / "README.md", ROOT / "deploy" / "README.md")
+    return [*readmes, ROOT / "docs" / "tutorial.md", *sorted(_FOLDER.glob("*.md"))]
+
+
+def name(path: pathlib.Path) -> str:
+    """How a page is called here: a page of the documentation by its file, a README by its path."""
+    return path.name if path.is_relative_to(ROOT / "docs") else str(path.relative_to(ROOT))
 
 
 def fenced(path: pathlib.Path, language: str) -> list[str]:
@@ -47,7 +53,7 @@ def console() -> list[Block]:
         for each in _FENCE.finditer(text):
             if each["language"] == "console":
                 line = text.count("\n", 0, each.start("text")) + 1
-                found.append(Block(path.name, line, each["text"], each["reason"] or ""))
+                found.append(Block(name(path), line, each["text"], each["reason"] or ""))
     return found
 
 

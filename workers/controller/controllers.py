@@ -17,6 +17,7 @@ from app.domain import events, model, snapshots
 from app.framework import registry
 from app.kube import backoffs, call_limits
 from app.kube.client import clients
+from app.kube.election import electors
 from app.kube.writes import binding, event_recorders, fencing
 from app.store import errors, stores
 from app.store.log import readers
@@ -62,6 +63,8 @@ class Controller:
         self._clock = clock or backoffs.RealClock()
         self._stopped = threading.Event()
         self._elector = elector or election.NoElection()
+        self._tenure: electors.Tenure | None = None
+        """The tenure that was logged last."""
         self._led = ("", "", 0)
         """Tenure, incarnation and number of skipped ranges for which everything was reconciled."""
         follower = store.follower
@@ -113,11 +116,15 @@ class Controller:
         follower = self._store.follower
         reading = f"reading the log: {follower.snapshot.offset} of {follower.head_seen}"
         return {
-            **(election.readiness(self._elector) if self._elector.tenure is None else {}),
-            "election": self._elector.problem or None,
+            **self._led_by(),
             "store": str(follower.error) if follower.error is not None else None,
             "state": None if follower.caught_up else reading,
         }
+
+    def _led_by(self) -> Mapping[str, str | None]:
+        if self._elector.tenure is None:
+            return election.readiness(self._elector)
+        return {"election": self._elector.problem or None}
 
     def run(self) -> None:
         """Control until stopped."""
@@ -165,12 +172,23 @@ class Controller:
     def _catch_up(self) -> None:
         """Reconcile everything in each new tenure and incarnation, and after skipped events."""
         tenure, snapshot = self._elector.tenure, self._store.follower.snapshot
+        if tenure != self._tenure:
+            self._tenure = tenure
+            self._log_tenure(tenure)
         if tenure is None or not self._complete(snapshot):
             return
         led = (tenure.epoch, snapshot.position.incarnation, self._store.follower.jumps)
         if led != self._led:
             self._led = led
             self.reconciliation.resume()
+
+    def _log_tenure(self, tenure: electors.Tenure | None) -> None:
+        if tenure is not None:
+            telemetry.log.info("controller leads", epoch=tenure.epoch)
+        else:
+            telemetry.log.warning(
+                "controller no longer leads", problem=self._elector.problem or "another replica has the Lease"
+            )
 
     def _reconcile(self) -> None:
         """Reconcile what has changed, on a complete state only."""

@@ -71,7 +71,6 @@ class RecorderLeadership:
         """Readiness checks of a process that does not lead."""
         return {
             **election.readiness(self._elector),
-            "election": self._elector.problem or None,
             "store": self.problem or None,
         }
 
@@ -88,6 +87,10 @@ class RecorderLeadership:
 
     def acquire(self) -> leader_terms.LeaderTerm | None:
         """Wait on standby until this process leads and the log is whole; None once stopped."""
+        if self._tenure is not None and not self._stopped.is_set():
+            telemetry.log.warning(
+                "recorder no longer leads", problem=self._elector.problem or "another replica has the Lease"
+            )
         while not self._stopped.is_set():
             self._tenure = self._recorded = None
             tenure = self._elector.wait(_POLL)
@@ -195,6 +198,9 @@ class RecorderLeadership:
     def _settled(self, tenure: electors.Tenure, snapshot: snapshots.Snapshot) -> bool:
         """Wait until no Binding of a placement that may be lost is under way; false if leadership is over."""
         if (rest := settle_time.remaining(self._log, snapshot, self._settle)) > 0:
+            telemetry.log.info(
+                "everything is listed again once the Bindings under way have ended", seconds=round(rest, 1)
+            )
             self._stopped.wait(rest)
         return not self._stopped.is_set() and self._elector.tenure == tenure
 

@@ -43,8 +43,9 @@ def tls_command(
     """Check certificates: time, names, keys, purposes, roles, and whether both sides trust one another.
 
     Reads the files of --dir, else those of tls.* and of `topolog up`, else the Secrets topolog-tls and
-    topolog-scheduler-tls of the cluster. Then asks the extender with the client's certificate. Private keys
-    are compared with their certificates, and never printed.
+    topolog-scheduler-tls of the cluster, and topolog-valkey-tls where the bundled store has TLS. Then asks
+    the extender with the client's certificate. Private keys are compared with their certificates, and never
+    printed.
     """
     from app.doctor.tls import catalog
 

@@ -35,7 +35,8 @@ def lines(document: Json) -> Iterator[str]:
     yield from _section("audit", _audit(document["audit"]), width)
     yield from _section("cluster", _cluster(document["cluster"]), width)
     yield from _listed("pending", [_group(one) for one in document["pending"]], document["cluster"], width)
-    yield from _listed("plugins", [_line(one) for one in document["plugins"]], document["cluster"], width)
+    shown = [_line(one) for one in document["plugins"]]
+    yield from _listed("plugins", shown, document["cluster"], width, empty="nothing to show")
     yield from _attention(document["attention"], width)
 
 
@@ -132,10 +133,12 @@ def _line(one: Json) -> str:
     return f"{one['name']}: {one['seen']}" + (f"; {one['wrong']}" if one["wrong"] else "")
 
 
-def _listed(name: str, found: Sequence[str], cluster: Json | None, width: int) -> Iterator[str]:
+def _listed(
+    name: str, found: Sequence[str], cluster: Json | None, width: int, *, empty: str = "none"
+) -> Iterator[str]:
     """A section with a line for each item, or with what there is instead."""
     if not found:
-        yield from _section(name, "none" if cluster is not None else _UNSEEN, width)
+        yield from _section(name, empty if cluster is not None else _UNSEEN, width)
     for at, text in enumerate(found[:_SHOWN]):
         yield from _section(name if not at else "", text, width)
     if len(found) > _SHOWN:

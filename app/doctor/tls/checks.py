@@ -18,7 +18,7 @@ _OTHERS = 0o007
 _PASSWORD: Final = "another TLS_KEYSTORE_PASSWORD, and stores that are encrypted with it"
 _LONGEST_CHAIN = 8
 
-Name = Literal["extender", "kube-scheduler"]
+Name = Literal["extender", "kube-scheduler", "store"]
 
 
 @dataclass(frozen=True, slots=True)

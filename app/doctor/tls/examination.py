@@ -51,17 +51,32 @@ def of_cluster(
     now: datetime.datetime,
     names: Mapping[str, Collection[str]],
 ) -> Iterator[diagnosing.Result]:
-    """The same of the Secrets of a cluster, and T04."""
+    """The same of the Secrets of a cluster, T04, and the certificate of a bundled store."""
     extender = seen(lambda: sources.of_secret(reader, namespace, "extender"))
     scheduler = seen(lambda: sources.of_secret(reader, namespace, "kube-scheduler"))
     yield from of_sides(extender, scheduler, now=now, names=names)
     if isinstance(extender, checks.Side):
         yield from _of_view(reader, namespace, extender)
+    yield from _of_store(reader, namespace, now)
     started = seen(lambda: sources.starts(reader, namespace))
     if isinstance(started, api_reader.Unseen):
         yield catalog.LOADED.unsure("kube-scheduler", started.reason, fix=started.fix)
     elif isinstance(scheduler, checks.Side):
         yield from checks.loaded(scheduler, started)
+
+
+def _of_store(
+    reader: api_reader.ApiReader, namespace: str, now: datetime.datetime
+) -> Iterator[diagnosing.Result]:
+    """T01 and T02 for the bundled store; none where it has no TLS."""
+    store = seen(lambda: sources.of_secret(reader, namespace, "store"))
+    if isinstance(store, checks.Side):
+        yield from checks.times(store, now)
+        yield checks.server(store, now)
+    elif isinstance(store, sources.Broken):
+        yield catalog.FIT.problem("store", store.reason, why="no process can use it", fix=store.fix)
+    elif not isinstance(store, api_reader.Missing):
+        yield catalog.TIME.unsure("store", store.reason, fix=store.fix)
 
 
 def _of_view(

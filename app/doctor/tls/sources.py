@@ -20,6 +20,7 @@ from app.serving.tls import certificate_checks, keystores
 _SECRETS: Mapping[checks.Name, str] = {
     "extender": "topolog-tls",
     "kube-scheduler": "topolog-scheduler-tls",
+    "store": "topolog-valkey-tls",
 }
 
 

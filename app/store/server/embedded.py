@@ -26,6 +26,8 @@ _START_SECONDS = 20.0
 _POLL_SECONDS = 0.003
 _LONGEST_REASON = 500
 _SOCKET = "redis.sock"
+_HEADER = 200
+"""Bytes at the beginning of a base file that name who wrote it."""
 _SOCKET_PATH_LIMIT = 100
 """Linux allows 107 bytes."""
 
@@ -48,14 +50,20 @@ def find_binary() -> str:
 
 
 def _major(path: str) -> int:
+    """The first number of its version; 0 if it has none."""
+    return int(_version(path).rpartition(" ")[2].partition(".")[0] or 0)
+
+
+def _version(path: str) -> str:
+    """Name and version of a server, such as Valkey 9.1.2; empty if it shows none."""
     try:
         output = subprocess.run(
             [path, "--version"], capture_output=True, text=True, timeout=10, check=False
         ).stdout
     except OSError:
-        return 0
-    found = re.search(r"\bv=(\d+)\.", output)
-    return int(found.group(1)) if found else 0
+        return ""
+    found = re.search(r"^(\w+) server v=([\d.]+)", output, re.MULTILINE)
+    return f"{found[1]} {found[2]}" if found else ""
 
 
 def _fits(directory: Path) -> bool:
@@ -135,7 +143,9 @@ class Server:
         with log.open("rb") as written:
             written.seek(max(since, log.stat().st_size - _LONGEST_REASON))
             output = written.read().decode(errors="replace").strip()
-        found = re.search(r"append only file (\S+\.(?:aof|manifest))\b", output)
+        if foreign := self._foreign(output):
+            return f"{output}\n{foreign}"
+        found = re.search(r"append only file (\S+\.(?:aof|manifest))\b(?!\.)", output)
         if found is None:
             return output
         # The file itself, not the manifest: the checker does not support base files of Valkey 9.
@@ -145,6 +155,26 @@ class Server:
         return (
             f"{output}\nthe append-only file is damaged: copy {damaged.parent}, then run"
             f" `{made}{checker.name} --fix {damaged}`, which removes what follows the damage"
+        )
+
+    def _foreign(self, output: str) -> str:
+        """What to run if the data was written by another server; empty if it was not, or if that is unknown.
+
+        The server reports it as a damaged file, and its checker would cut off what it cannot read.
+        """
+        bases = sorted((self._directory / "appendonlydir").glob("*.base.rdb"))
+        if not bases or not re.search(r"\.base\.rdb|RDB format version", output):
+            return ""
+        with bases[-1].open("rb") as file:
+            wrote = re.search(rb"(redis|valkey)-ver.(\d+\.\d+\.\d+)", file.read(_HEADER), re.DOTALL)
+        binary = find_binary()
+        reads = _version(binary)
+        writer = f"{wrote[1].decode().capitalize()} {wrote[2].decode()}" if wrote else reads
+        if writer == reads:
+            return ""
+        return (
+            f"the data in {self._directory} was written by {writer}, and {binary} is {reads}: put the former"
+            " on PATH, or name it in store.url while it runs. Nothing is damaged; repair nothing"
         )
 
     def kill(self) -> None:

@@ -191,7 +191,7 @@ class Follower:
                 self._subscribers.notify()
                 if self._consumer is not None:
                     self._consumer.heartbeat(start.snapshot.offset)
-                self.error = None
+                self._note(None)
                 pause = _PAUSE_SECONDS
                 rest = max(gather, _REST_SECONDS if applied else 0.0)
                 if rest and self._stopping.wait(rest):
@@ -199,13 +199,21 @@ class Follower:
                 update = self._wait(start)
             except errors.StoreError as error:
                 # Callers of catch_up get the same error, readiness shows it.
-                self.error = error
+                self._note(error)
                 update = None
                 self._stopping.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
             except Exception as error:
                 self.error = error
                 raise
+
+    def _note(self, error: errors.StoreError | None) -> None:
+        """Keep the error, and log where it begins and ends."""
+        before, self.error = self.error, error
+        if error is not None and before is None:
+            telemetry.log.warning("cannot read the log", error=str(error))
+        elif error is None and before is not None:
+            telemetry.log.info("the log is read again")
 
     def _wait(self, start: log_cursors.Start) -> log_cursors.Update | None:
         """The entries that arrive after the start, none after a while; None if the head must be read."""

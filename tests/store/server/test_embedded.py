@@ -1,5 +1,6 @@
 """The embedded server: private, and its data survives a crash if it has a directory."""
 
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,28 @@ def test_a_server_that_cannot_start_shows_its_output(tmp_path: Path) -> None:
     (tmp_path / "appendonlydir" / "appendonly.aof.manifest").write_text("nonsense\n")
     with pytest.raises(errors.NoServer, match="did not start"):
         embedded.Server(tmp_path, append_only=True)
+
+
+def test_data_of_a_later_server_is_named_and_no_repair_is_suggested(tmp_path: Path) -> None:
+    server = embedded.Server(tmp_path, append_only=True)
+    connections.connect(server.url).set("k", "v")
+    server.kill()
+    (base,) = (tmp_path / "appendonlydir").glob("*.base.rdb")
+    content = base.read_bytes()
+    later = re.sub(rb"^([A-Z]+)\d+", lambda found: found[1] + b"9" * (9 - len(found[1])), content)
+    later = re.sub(rb"(-ver.)\d", rb"\g<1>9", later, count=1, flags=re.DOTALL)
+    later = re.sub(rb"(-ver.9\.)\d", rb"\g<1>9", later, count=1, flags=re.DOTALL)
+    assert later != content
+    base.write_bytes(later)
+    with pytest.raises(
+        errors.NoServer, match=r"was written by \w+ 9\.9\.\d+, and .* Nothing is damaged"
+    ) as caught:
+        server.start()
+    assert "--fix " not in str(caught.value).splitlines()[-1]
+    base.write_bytes(content)
+    server.start()
+    assert connections.connect(server.url).get("k") == b"v"
+    server.stop()
 
 
 def test_a_missing_server_binary_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

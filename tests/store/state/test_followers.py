@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog import testing
 
 from app import settings
 from app.domain import events, projecting, snapshots
@@ -446,6 +447,22 @@ def test_a_server_that_dies_is_away_within_the_timeout_and_back_after_a_restart(
     durable.log.append(logs.Batch(events=[writers.seen("u2")]))
     assert set(durable.follower.catch_up(timeout=20).pods) == {"u1", "u2"}
     assert durable.log.counts() == {"c": 1}
+
+
+def test_the_follower_logs_where_an_outage_begins_and_ends(durable: stores.Store) -> None:
+    server = durable.server
+    assert server is not None
+    durable.log.append(logs.Batch(events=[writers.seen("u1")]))
+    crash_safe_server.await_written(server.url)
+    with testing.capture_logs() as lines:
+        durable.follower.start()
+        assert durable.follower.catch_up(timeout=20).offset == 1
+        server.kill()
+        polling.eventually(lambda: durable.follower.error, "the store is away")
+        server.start()
+        polling.eventually(lambda: durable.follower.error is None, "the store is back")
+    own = [(line["log_level"], line["event"]) for line in lines if "the log" in line["event"]]
+    assert own == [("warning", "cannot read the log"), ("info", "the log is read again")]
 
 
 def test_a_server_that_hangs_is_away_within_the_timeout(durable: stores.Store) -> None:

@@ -3,11 +3,12 @@
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
+from structlog import testing
 
 from app.domain import events, model, projecting, snapshots
 from app.framework import effects, registry
@@ -147,13 +148,21 @@ def test_the_next_leader_goes_on_and_the_former_one_writes_nothing(
         cluster_side.pod(f"p{number}", node="n", app="x")
         return second.tenure is not None and first.tenure is None
 
-    recordings.eventually(taken_over, "the second one leads")
+    with testing.capture_logs() as lines:
+        recordings.eventually(taken_over, "the second one leads")
+        recordings.eventually(lambda: len(own(lines)) == 2, "both have logged it")
+    assert sorted(line["event"] for line in own(lines)) == ["controller leads", "controller no longer leads"]
     since = len(server.seen)
     cluster_side.pod("last", node="n", app="x")
     recordings.eventually(lambda: status(cluster_side, "p")["placed"] == number + 1, "the second one goes on")
     later = [one for one in server.seen[since:] if "/leases" not in one.path and one.method != "GET"]
     assert any(_of(one, "two") for one in later)
     assert not [one for one in later if _of(one, "one")]
+
+
+def own(lines: list[MutableMapping[str, Any]]) -> list[MutableMapping[str, Any]]:
+    """What controllers log about their leadership."""
+    return [line for line in lines if line["event"].startswith("controller ")]
 
 
 def _of(asked: requests.Request, token: str) -> bool:

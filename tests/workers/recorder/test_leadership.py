@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog import testing
 
 from app import settings
 from app.domain import events, model, projecting
 from app.kube.client import clients, credentials
-from app.simulation.apiserver import apiservers
+from app.simulation.apiserver import apiservers, faults
 from app.store import errors, keys, schemas, stores
 from app.store.log import incarnations, logs
 from app.store.server import connections
@@ -25,6 +26,8 @@ from tests.support.workers import clusters, recordings
 
 Start = Callable[[], recordings.Recording]
 LEASE = ("ns", "topolog-recorder")
+RESTARTED = "the store was restarted"
+WAITS = "everything is listed again once the Bindings under way have ended"
 ALL_KINDS = set(declared.SCHEMA.names)
 
 
@@ -128,6 +131,30 @@ def test_a_recorder_whose_lease_was_stolen_returns_to_standby(
     recordings.eventually(lambda: first.recorder.ready, "it leads again")
     assert len(leaders(store.log)) == 2
     check_epochs(store.log)
+
+
+def test_a_leader_that_cannot_renew_its_lease_names_the_reason(
+    beside: Start, cluster_side: clusters.Cluster
+) -> None:
+    with testing.capture_logs() as lines:
+        one = beside().ready()
+        cluster_side.server.faults.add(
+            faults.FaultKind.FAIL, lambda asked: "/leases" in asked.path, times=10**6, status=503
+        )
+        recordings.eventually(lambda: not one.recorder.ready, "the recorder does not lead")
+        recordings.eventually(lambda: "leader" not in one.recorder.checks(), "the reason stands alone")
+        problem = one.recorder.checks()["election"]
+        assert problem is not None
+        assert "answered 503" in problem
+        cluster_side.server.faults.clear()
+        one.ready()
+    own = [line for line in lines if line["event"].startswith("recorder ")]
+    assert [line["event"] for line in own] == [
+        "recorder leads",
+        "recorder no longer leads",
+        "recorder leads",
+    ]
+    assert "answered 503" in own[1]["problem"]
 
 
 def test_a_leader_that_was_overtaken_during_a_pause_writes_nothing(
@@ -408,10 +435,14 @@ def test_a_placement_lost_without_a_reader_is_not_forgotten_in_silence(own: Own)
 def test_a_recorder_that_leads_notices_a_restart_of_the_store(own: Own) -> None:
     recording = filled(own)
     before = own.log.state().run
-    own.server.kill()
-    own.server.start()
-    recordings.eventually(lambda: len(restarts(recording.store.log)) == 1, "the restart is recorded")
-    recordings.eventually(lambda: recording.recorder.ready, "the recorder is ready again")
+    with testing.capture_logs() as lines:
+        own.server.kill()
+        own.server.start()
+        recordings.eventually(lambda: len(restarts(recording.store.log)) == 1, "the restart is recorded")
+        recordings.eventually(lambda: recording.recorder.ready, "the recorder is ready again")
+    written = [line["event"] for line in lines]
+    noticed, waits = written.index(f"{RESTARTED}; its latest events may be lost"), written.index(WAITS)
+    assert noticed < waits < written.index("recorder leads", waits)
     own.healed()
     (restarted,) = restarts(own.log)
     assert (restarted.before, restarted.after) == (before, own.log.state().run)
