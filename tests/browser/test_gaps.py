@@ -1,4 +1,4 @@
-"""Parts of the past that cannot be shown, or that nobody watched."""
+"""Parts of the past that cannot be shown, or that were not watched."""
 
 import pathlib
 import secrets
@@ -60,7 +60,7 @@ def test_from_a_trimmed_moment_the_page_leads_to_the_oldest(
     page.found[:] = [line for line in page.found if "status of 410" not in line]
 
 
-def test_a_stretch_that_nobody_watched_is_hatched(gaps: shown.Shown, page: browsers.Browser) -> None:
+def test_a_stretch_that_was_not_watched_is_hatched(gaps: shown.Shown, page: browsers.Browser) -> None:
     listed = [events.Relisted(kind, since="", until="77", reason="start") for kind in declared.SCHEMA.names]
     gaps.world.append(*listed)
     start = gaps.world.append(*(api_worlds.pod_seen(f"before-{at}") for at in range(40)))

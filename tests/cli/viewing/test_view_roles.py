@@ -67,6 +67,6 @@ def test_viewers_and_operators_see_it_and_others_do_not(view: tuple[str, pathlib
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "/filter"), ("PUT", "/apis/v1/shadows/one")])
-def test_nobody_decides_or_changes_anything(view: tuple[str, pathlib.Path], method: str, path: str) -> None:
+def test_nothing_is_decided_or_changed_there(view: tuple[str, pathlib.Path], method: str, path: str) -> None:
     found = {role: status(view, role, method, path) for role in ("viewer", "operator", "scheduler")}
     assert all(code in (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND) for code in found.values()), found
