@@ -45,7 +45,7 @@ def test_a_process_that_is_killed_counts_again_and_misses_no_decision(seen: Seen
         for _ in range(3):
             seen.viewer.stop(kill=True)
             seen.viewer.start()
-            polling.eventually(lambda: looked(seen), "it compares", within=30)
+            polling.eventually(lambda: looked(seen), "it compares", within=60)
     finally:
         killed.set()
         deciding.join(120)
@@ -66,7 +66,7 @@ def test_what_was_trimmed_before_it_was_compared_is_reported(seen: Seen) -> None
     seen.world.append(events.ConfigurationApplied(seen.world.registry.configuration()))
     since = body(seen.world.client.get(PATH))["since"]
     api_worlds.decide(seen.world, *(api_worlds.pod(f"early-{at}") for at in range(20)))
-    polling.eventually(lambda: looked(seen) == replay(seen, since)["looked"], "it compares", within=30)
+    polling.eventually(lambda: looked(seen) == replay(seen, since)["looked"], "it compares", within=60)
     assert differences(seen)["gap"] is False
     seen.viewer.stop(kill=True)
     # A policy that changes, so that the later decisions see other states; their log is trimmed, too.
