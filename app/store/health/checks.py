@@ -125,7 +125,8 @@ def transport(facts: ServerFacts) -> Finding:
         "poor",
         "plain TCP",
         "anyone who can read the network traffic gets the password and can write to the log",
-        "listen on tls-port with tls-auth-clients yes, and write store.url with rediss",
+        "listen on tls-port, and write store.url with rediss; the bundled store: store.bundled.tls"
+        " of the chart, or deploy/components/store-tls",
     )
 
 

@@ -124,7 +124,7 @@ class Installation:
             cert_file=str(self.tls / "viewer.crt"),
             key_file=str(self.tls / "viewer.key"),
             retries=False,
-            timeout=10.0,
+            timeout=10.0 * polling.PATIENCE,
         )
 
     def start_view(self) -> Part:
