@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.timeout(900),
     pytest.mark.skipif(bool(LACKING), reason=LACKING),
-    pytest.mark.skipif(not BINARY, reason="no redis-server or valkey-server with TLS on the path"),
+    pytest.mark.skipif(not BINARY, reason="no store with TLS: set TLS_STORE to the path of one"),
 ]
 
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"

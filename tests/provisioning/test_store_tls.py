@@ -26,7 +26,7 @@ TLS = "topolog-valkey-tls"
 RENEWED = 245
 """Days after which two thirds of a year have passed."""
 BINARY = servers.tls_binary()
-pytestmark = pytest.mark.skipif(not BINARY, reason="no redis-server or valkey-server with TLS on the path")
+pytestmark = pytest.mark.skipif(not BINARY, reason="no store with TLS: set TLS_STORE to the path of one")
 
 
 class Bundled(NamedTuple):

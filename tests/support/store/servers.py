@@ -109,8 +109,8 @@ class Server:
 
 
 def tls_binary() -> str:
-    """A server on PATH that speaks TLS; empty if there is none: some are built without."""
-    for name in ("redis-server", "valkey-server"):
+    """A server that speaks TLS: that of TLS_STORE, or one on PATH; empty without one: some are built without."""
+    for name in (os.environ.get("TLS_STORE", ""), "redis-server", "valkey-server"):
         path = shutil.which(name)
         if path is not None:
             # One that has TLS misses its certificate, the others do not know the word.
