@@ -24,10 +24,7 @@ def cluster_command(
     /,
     pre: bool,
     namespace: str | None,
-    output: str,
-    fail_on: str,
-    skip: tuple[str, ...],
-    listed: bool,
+    shown: options.Shown,
 ) -> None:
     """Check the cluster: versions, permissions, custom resources, pods, Leases and NetworkPolicies.
 
@@ -40,12 +37,12 @@ def cluster_command(
     """
     from app.doctor.cluster import catalog
 
-    if reports.listed(catalog.CHECKS, output, skip=skip, listed=listed):
+    if reports.listed(catalog.CHECKS, shown):
         return
     loaded = settings.load(config, os.environ)
     home = options.home(loaded, namespace)
     results = examine(loaded, namespace=home, pre=pre)
-    reports.show("cluster", loaded.cluster, results, reports.Shown(output, fail_on, skip))
+    reports.show("cluster", loaded.cluster, results, shown)
 
 
 def examine(loaded: settings.Settings, *, namespace: str, pre: bool = False) -> list["diagnosing.Result"]:

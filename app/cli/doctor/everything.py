@@ -30,10 +30,7 @@ def all_command(
     pre: bool,
     urls: tuple[str, ...],
     namespace: str | None,
-    output: str,
-    fail_on: str,
-    skip: tuple[str, ...],
-    listed: bool,
+    shown: options.Shown,
     **server: str | None,
 ) -> None:
     """Make the checks of all areas: scheduler, cluster, tls, run, policies and store.
@@ -41,7 +38,7 @@ def all_command(
     The commands of the areas have more options, such as a file of kube-scheduler's configuration. With
     --pre, makes those of cluster and store that can be made before an installation.
     """
-    if reports.listed(_checks(), output, skip=skip, listed=listed):
+    if reports.listed(_checks(), shown):
         return
     loaded = settings.load(config, os.environ)
     home = options.home(loaded, namespace)
@@ -49,7 +46,7 @@ def all_command(
         stored = store.examine(loaded) if loaded.store.url else []
         fresh = [one for one in stored if one.id not in _AFTER]
         results = [*cluster.examine(loaded, namespace=home, pre=True), *fresh]
-        reports.show("all --pre", loaded.cluster, results, reports.Shown(output, fail_on, skip))
+        reports.show("all --pre", loaded.cluster, results, shown)
         return
     results = [
         *scheduler.examine(config, loaded, server, namespace=home),
@@ -59,7 +56,7 @@ def all_command(
         *policies.examine(loaded, names=(), namespace=home),
         *store.examine(loaded),
     ]
-    reports.show("all", loaded.cluster, results, reports.Shown(output, fail_on, skip))
+    reports.show("all", loaded.cluster, results, shown)
 
 
 def _checks() -> list["diagnosing.Check"]:

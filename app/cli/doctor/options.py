@@ -1,7 +1,9 @@
 """Options of the commands below ``topolog doctor``."""
 
+import functools
 from collections.abc import Callable
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import TypeVar, cast
 
 import click
 
@@ -17,6 +19,17 @@ FAILING: dict[str, tuple[diagnosing.Verdict, ...]] = {
     "warning": (diagnosing.PROBLEM, diagnosing.UNSURE, diagnosing.WARNING),
 }
 """Value of --fail-on -> verdicts with exit code 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How the results of a command are shown."""
+
+    output: str
+    fail_on: str
+    skip: tuple[str, ...]
+    listed: bool
+    """The checks are shown, and not made."""
 
 
 def namespace(command: F) -> F:
@@ -57,7 +70,15 @@ def process(command: F) -> F:
 
 
 def output(command: F) -> F:
-    """Add ``-o``, ``--fail-on``, ``--skip`` and ``--list`` to a command."""
+    """Add ``-o``, ``--fail-on``, ``--skip`` and ``--list`` to a command, which gets them as ``shown``."""
+
+    @functools.wraps(command)
+    def made(
+        *given: object, output: str, fail_on: str, skip: tuple[str, ...], listed: bool, **others: object
+    ) -> None:
+        command(*given, shown=Shown(output, fail_on, skip, listed), **others)
+
+    found = cast(F, made)
     for option in (
         click.option("--list", "listed", is_flag=True, help="List the checks of this command and exit."),
         click.option("--skip", multiple=True, metavar="ID", help="Leave a check out; may be repeated."),
@@ -70,5 +91,5 @@ def output(command: F) -> F:
         ),
         formats.option(formats.TEXT, formats.TABLE, formats.WIDE, default=formats.TEXT),
     ):
-        command = option(command)
-    return command
+        found = option(found)
+    return found

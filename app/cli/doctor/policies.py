@@ -30,10 +30,7 @@ def policies_command(
     /,
     names: tuple[str, ...],
     namespace: str | None,
-    output: str,
-    fail_on: str,
-    skip: tuple[str, ...],
-    listed: bool,
+    shown: options.Shown,
 ) -> None:
     """Check the objects of the plugins, and the pods and workloads that they concern.
 
@@ -42,12 +39,12 @@ def policies_command(
     """
     from app.doctor.policies import examination
 
-    if reports.listed(examination.checks(plugins.catalog().classes), output, skip=skip, listed=listed):
+    if reports.listed(examination.checks(plugins.catalog().classes), shown):
         return
     loaded = settings.load(config, os.environ)
     home = options.home(loaded, namespace)
     results = examine(loaded, names=names, namespace=home)
-    reports.show("policies", loaded.cluster, results, reports.Shown(output, fail_on, skip))
+    reports.show("policies", loaded.cluster, results, shown)
 
 
 def examine(

@@ -6,7 +6,6 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import click
 
@@ -19,35 +18,26 @@ _WIDTH = 100
 _USER_INFO = re.compile(r"(\b[A-Za-z][\w+.-]*://)[^/@\s]+@")
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """How the results of a command are shown, by its options."""
-
-    output: str
-    fail_on: str
-    skip: tuple[str, ...]
-
-
-def listed(checks: Iterable[diagnosing.Check], output: str, *, skip: Iterable[str], listed: bool) -> bool:
+def listed(checks: Iterable[diagnosing.Check], shown: options.Shown) -> bool:
     """Show the checks of a command, if that is requested. An unknown ID to skip is a usage error."""
     found = sorted(checks, key=lambda one: one.id)
-    unknown = sorted(set(skip) - {one.id for one in found})
+    unknown = sorted(set(shown.skip) - {one.id for one in found})
     if unknown:
         raise click.BadParameter(f"there is no check {unknown[0]} here", param_hint="--skip")
-    if not listed:
+    if not shown.listed:
         return False
-    if not formats.is_document(output):
+    if not formats.is_document(shown.output):
         tables.show(["ID", "WHAT HAS TO BE SO"], [(one.id, one.about) for one in found])
     else:
         document = [
             {"id": one.id, "about": one.about, "why": one.why, "fix": one.fix, "docs": _page(one.docs)}
             for one in found
         ]
-        formats.show_document(document, output)
+        formats.show_document(document, shown.output)
     return True
 
 
-def show(area: str, cluster: str, results: Sequence[diagnosing.Result], shown: Shown) -> None:
+def show(area: str, cluster: str, results: Sequence[diagnosing.Result], shown: options.Shown) -> None:
     """Show the results, the worst first, and end with the exit code that they have."""
     kept = [_public(one) for one in results if one.id not in shown.skip]
     order = {verdict: at for at, verdict in enumerate(diagnosing.VERDICTS)}

@@ -27,10 +27,7 @@ def run_command(
     /,
     urls: tuple[str, ...],
     namespace: str | None,
-    output: str,
-    fail_on: str,
-    skip: tuple[str, ...],
-    listed: bool,
+    shown: options.Shown,
     **server: str | None,
 ) -> None:
     """Check the processes: readiness, leaders, versions, lag, audits; and when kube-scheduler called last.
@@ -40,11 +37,11 @@ def run_command(
     """
     from app.doctor.run import catalog
 
-    if reports.listed(catalog.CHECKS, output, skip=skip, listed=listed):
+    if reports.listed(catalog.CHECKS, shown):
         return
     loaded = settings.load(config, os.environ)
     results = examine(config, loaded, server, urls=urls, namespace=options.home(loaded, namespace))
-    reports.show("run", loaded.cluster, results, reports.Shown(output, fail_on, skip))
+    reports.show("run", loaded.cluster, results, shown)
 
 
 def examine(

@@ -50,10 +50,7 @@ def scheduler_command(
     configz_ca: str | None,
     server_cert: str | None,
     namespace: str | None,
-    output: str,
-    fail_on: str,
-    skip: tuple[str, ...],
-    listed: bool,
+    shown: options.Shown,
     **server: str | None,
 ) -> None:
     """Check how kube-scheduler calls the extender.
@@ -71,7 +68,7 @@ def scheduler_command(
     """
     from app.doctor.scheduler import catalog
 
-    if reports.listed(catalog.CHECKS, output, skip=skip, listed=listed):
+    if reports.listed(catalog.CHECKS, shown):
         return
     loaded = settings.load(config, os.environ)
     home = options.home(loaded, namespace)
@@ -85,7 +82,7 @@ def scheduler_command(
         configz_ca=configz_ca or "",
         server_cert=server_cert,
     )
-    reports.show("scheduler", loaded.cluster, results, reports.Shown(output, fail_on, skip))
+    reports.show("scheduler", loaded.cluster, results, shown)
 
 
 def examine(

@@ -31,10 +31,7 @@ def store_command(
     /,
     repair_tail: bool,
     yes: bool,
-    output: str,
-    fail_on: str,
-    skip: tuple[str, ...],
-    listed: bool,
+    shown: options.Shown,
 ) -> None:
     """Check the server of store.url with the permissions of the user in that URL.
 
@@ -50,15 +47,15 @@ def store_command(
     """
     from app.doctor import store_checks
 
-    if reports.listed(store_checks.CHECKS, output, skip=skip, listed=listed):
+    if reports.listed(store_checks.CHECKS, shown):
         return
     loaded = settings.load(config, os.environ)
     if not loaded.store.url:
         raise exits.Failed(exit_codes.SETTINGS, _NO_STORE)
     if repair_tail:
-        _repair_tail(loaded, yes=yes, output=output)
+        _repair_tail(loaded, yes=yes, output=shown.output)
         return
-    reports.show("store", loaded.cluster, examine(loaded), reports.Shown(output, fail_on, skip))
+    reports.show("store", loaded.cluster, examine(loaded), shown)
 
 
 _NO_STORE = (

@@ -34,10 +34,7 @@ def tls_command(
     /,
     directory: pathlib.Path | None,
     namespace: str | None,
-    output: str,
-    fail_on: str,
-    skip: tuple[str, ...],
-    listed: bool,
+    shown: options.Shown,
     **server: str | None,
 ) -> None:
     """Check certificates: time, names, keys, purposes, roles, and whether both sides trust one another.
@@ -49,12 +46,12 @@ def tls_command(
     """
     from app.doctor.tls import catalog
 
-    if reports.listed(catalog.CHECKS, output, skip=skip, listed=listed):
+    if reports.listed(catalog.CHECKS, shown):
         return
     loaded = settings.load(config, os.environ)
     home = options.home(loaded, namespace)
     results = examine(config, loaded, server, directory=directory, namespace=home)
-    reports.show("tls", loaded.cluster, results, reports.Shown(output, fail_on, skip))
+    reports.show("tls", loaded.cluster, results, shown)
 
 
 def examine(
