@@ -109,7 +109,7 @@ class Server:
 
 
 def tls_binary() -> str:
-    """A server that speaks TLS: that of TLS_STORE, or one on PATH; empty without one: some are built without."""
+    """A server that speaks TLS: that of TLS_STORE, or one on PATH; empty without one."""
     for name in (os.environ.get("TLS_STORE", ""), "redis-server", "valkey-server"):
         path = shutil.which(name)
         if path is not None:
