@@ -15,7 +15,7 @@ import pytest
 from app.store.server import embedded
 from tests.campaigns import seeds
 from tests.support.campaigns import sizes
-from tests.support.simulation import planted_bugs, preemptions
+from tests.support.simulation import histories, planted_bugs, preemptions
 
 ROOT = pathlib.Path(__file__).parents[2]
 HERE = range(40)
@@ -38,6 +38,8 @@ EASY = {
     "a gang takes the room of nominated pods": 474,
     "a group that is disrupted as a whole is put back pod": 106,
     "a pod that preempts breaks up a gang": 58,
+    "another pod is evicted before": 38,
+    "a quota that uses its max": 70,
 }
 """Bugs that the default run plants -> a seed that finds each, which is tried first.
 
@@ -63,6 +65,16 @@ def test_most_cycles_of_a_group_that_preempts_are_judged(own: embedded.Server) -
     partly = cycles[preemptions.NOMINATED] + cycles[preemptions.LIMITED]
     assert cycles[preemptions.JUDGED] + partly >= 0.7 * cycles.total() >= 30
     assert cycles[preemptions.JUDGED] >= 0.3 * cycles.total()
+
+
+def test_a_controller_that_evicts_for_quotas_is_judged(own: embedded.Server) -> None:
+    outcomes = Counter[str]()
+    for seed in range(6, 300, 32):
+        history = histories.Simulation(seed, own.url)
+        history.run()
+        outcomes += history.reclaims.requests
+    assert outcomes["evicted"] >= 3
+    assert outcomes["refused"] >= 1
 
 
 @pytest.mark.parametrize("seed", [3, 12])

@@ -14,6 +14,7 @@ from app.store.log import codecs
 from app.verbs import preempting
 from tests.support.decisions import small_quotas
 from tests.support.decisions.small_gangs import (
+    CORE,
     Cluster,
     gang,
     koordinator,
@@ -383,6 +384,36 @@ def test_nominated_members_are_planned_as_if_they_were_not() -> None:
     for one in four[:3]:
         small.see(msgspec.structs.replace(one, nominated=nodes[one.name]))
     assert {one.name: small.planned(one) for one in four} == nodes
+
+
+def test_gangs_that_are_placed_together_have_one_plan_whichever_pod_is_asked_about() -> None:
+    both = '["x/a", "x/b"]'
+    a, b = gang("a", 2, 2, groups=both), gang("b", 3, 2, groups=both)
+    small = Cluster(node("n0"), node("n1"), *a, *b)
+    planned = [
+        {one.pod.name: one.node for one in small.commitment(pod, small.planned(pod)).placements}
+        for pod in (*a, *b)
+    ]
+    assert len(planned[0]) == 5
+    assert planned == planned[:1] * 5
+    assert [small.planned(pod) for pod in (*a, *b)] == [planned[0][pod.name] for pod in (*a, *b)]
+
+
+def test_min_resources_of_every_gang_that_is_placed_hold() -> None:
+    """Also for a pod of another one: with 5 and 6 cores of 10 free, neither of them is enough."""
+    both = '["x/a", "x/b"]'
+    a, b = gang("a", 1, groups=both), gang("b", 1, groups=both)
+    groups = [
+        koordinator(name, 1, options={f"{options.PREFIX}groups": both}, resources={"cpu": cores * CORE})
+        for name, cores in (("a", 5), ("b", 6))
+    ]
+    small = Cluster(node("n0", 10), *groups, *a, *b)
+    for one, key in ((a[0], "a"), (b[0], "b")):
+        assert small.why(one) == (
+            f"gang koordinator/x/{key}: the cluster has too little free for minResources in cpu"
+        )
+    small.see(koordinator("b", 1, options={f"{options.PREFIX}groups": both}, resources={"cpu": 5 * CORE}))
+    assert small.planned(a[0]) == small.planned(b[0]) == "n0"
 
 
 def test_a_released_seat_is_planned_again() -> None:

@@ -24,7 +24,14 @@ from app.store.log import incarnations
 from app.store.server import connections
 from tests.support import declared
 from tests.support.decisions import pod_sets
-from tests.support.simulation import change_text, preemptions, processes, rare_interleavings, virtual_time
+from tests.support.simulation import (
+    change_text,
+    preemptions,
+    processes,
+    rare_interleavings,
+    reclaims,
+    virtual_time,
+)
 from tests.support.simulation.cluster import api_client, cluster_activity, cluster_objects
 from tests.support.simulation.oracle import gang_law, guarantees
 from tests.support.simulation.store import fault_schedule, lagging_replica, lossy_calls, server_runs
@@ -63,6 +70,7 @@ class Simulation:
         self._preempting = seed % 16 == 10
         self._deep = seed % 16 == 0
         self._sharing |= seed % 32 == 26 or self._deep
+        self._evicting = seed % 32 == 6
         self._gathering = seed % 8 == 1 or seed % 16 == 14 or self._preempting
         self.narrowing = seed % 32 == 22
         """A quota may be lowered while a placement of one of its pods is about to be appended."""
@@ -77,6 +85,7 @@ class Simulation:
             sharing=self._sharing,
             preempting=self._preempting,
             deep=self._deep,
+            evicting=self._evicting,
         )
         self._client = connections.connect(url)
         """A client whose connections have no faults."""
@@ -107,6 +116,7 @@ class Simulation:
         self._rare = rare_interleavings.RareInterleavings(self)
         self._store.appending = self._rare.appending
         self.preemptions = preemptions.Preemptions(self, self._rare.record_through)
+        self.reclaims = reclaims.Reclaims(self, self._rare.record_through)
         self._stores: list[stores.Store] = []
         self.extenders: list[processes.Extender | None] = [None, None]
         self.recorders: list[processes.Recorder] = []
@@ -142,6 +152,8 @@ class Simulation:
             stack.enter_context(lossy_calls.watched(self._store.watch, self._store.plain))
             stack.enter_context(mock.patch("workers.recorder.recorders.LINGER", 0.0))
             stack.enter_context(mock.patch("workers.recorder.recorders.PACE", 0.0))
+            stack.enter_context(mock.patch("app.plugins.elastic_quota.evictions.WAITED", 1.5))
+            stack.enter_context(mock.patch("app.plugins.elastic_quota.evictions.OVERUSED", 3.0))
             # A process freezes what it has read at its start: here thousands of them start and end in one.
             stack.enter_context(mock.patch("gc.freeze"))
             # Limits that only large clusters reach.
@@ -278,6 +290,7 @@ class Simulation:
             (self._rare.fall_back, 0.6 if self._falling_back and self._depth == 1 else 0.0),
             (self.preemptions.group, 3.0 if self._preempting and self._depth == 1 else 0.0),
             (self.preemptions.pod, 2.0 if self._preempting and self._depth == 1 else 0.0),
+            (self.reclaims.run, 9.0 if self._evicting and self._depth == 1 else 0.0),
         ]
 
     deep = DEPTH + 1

@@ -437,6 +437,31 @@ BUGS = (
         "if kept.compared is None or kept.pods is snapshot.pods:",
         "if True:",
     ),
+    # Evictions for quotas.
+    Bug(
+        "a pod that is not preemptible is evicted for its quota",
+        "app.plugins.elastic_quota.trees.overuse:excess_pods",
+        "(one for one in found if membership.preemptible(one.pod))",
+        "found",
+    ),
+    Bug(
+        "pods are evicted for what is about to be free",
+        "app.plugins.elastic_quota.evictions:without_terminating",
+        "if pod.terminating]",
+        "if False]",
+    ),
+    Bug(
+        "another pod is evicted before the state shows the former one",
+        "workers.controller.evictions:Evictor._seen",
+        "(EVERY if going else SEEN)",
+        "EVERY",
+    ),
+    Bug(
+        "a quota that uses its max counts as over it",
+        "app.plugins.elastic_quota.trees.overuse:over",
+        "- counting.ceiling(resource, most)",
+        "- counting.ceiling(resource, most) + 1000",
+    ),
     Bug(
         "a gang takes the room of nominated pods",
         "app.plugins.coscheduling.planning.nominations:of_others",

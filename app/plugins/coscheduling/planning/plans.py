@@ -69,7 +69,12 @@ class Question:
     @property
     def pods(self) -> tuple[model.Pod, ...]:
         """The waiting members, in the order in which they fill nodes."""
-        return tuple(pod for gang in self.gangs for pod in gang.waiting)
+        return tuple(pod for gang in self.ordered for pod in gang.waiting)
+
+    @property
+    def ordered(self) -> tuple[Gang, ...]:
+        """The gangs by key: their plan is the same, whichever of them the pod of the call belongs to."""
+        return tuple(sorted(self.gangs, key=lambda gang: gang.key))
 
 
 def plan(question: Question) -> Plan:
@@ -100,8 +105,8 @@ class _Planning:
         self._snapshot = nominations.counted(question.snapshot, question.holding)
         self._peers = question.peers
         self._name = f"gang {question.gangs[0].key}"
-        given = next((gang.given.gather for gang in question.gangs if gang.given.gather), ())
-        keys = [gang.topology_key for gang in question.gangs if gang.topology_key]
+        given = next((gang.given.gather for gang in question.ordered if gang.given.gather), ())
+        keys = [gang.topology_key for gang in question.ordered if gang.topology_key]
         self._demands = domains.demands(self._snapshot, given, keys, question.usual)
         self._pods = question.pods
         self._concerned = frozenset(
@@ -343,16 +348,19 @@ class _Planning:
 
     def _lacking(self) -> str:
         """The resources of minResources that the cluster has too little of."""
-        gang = self._question.gangs[0]
-        if not gang.resources or gang.satisfied:
+        needed: dict[str, int] = {}
+        for gang in self._question.ordered:
+            for resource, amount in gang.resources.items() if not gang.satisfied else ():
+                needed[resource] = needed.get(resource, 0) + amount
+        if not needed:
             return ""
         free: dict[str, int] = {}
         for name, node in self._snapshot.nodes.items():
             used = self._snapshot.used(name)
-            for resource in gang.resources:
+            for resource in needed:
                 amount = node.allocatable.get(resource, 0) - used.get(resource, 0)
                 free[resource] = free.get(resource, 0) + amount
-        short = [resource for resource, amount in gang.resources.items() if free.get(resource, 0) < amount]
+        short = [resource for resource, amount in needed.items() if free.get(resource, 0) < amount]
         return f"the cluster has too little free for minResources in {', '.join(short)}" if short else ""
 
     def _no_room(self) -> str:

@@ -27,13 +27,15 @@ class Activity:
         sharing: bool = False,
         preempting: bool = False,
         deep: bool = False,
+        evicting: bool = False,
     ) -> None:
         """``steady``: only pods change. ``selected``: some pods are counted by policies that they do not
         name, there are two policies, and another scheduler binds pods, too. ``planning``: most pods belong
         to a set whose pods are placed together. ``gathering``: most pods belong to a gang, and capacity is
         scarce. ``sharing``: most pods belong to an elastic quota. ``preempting``: pods have priorities, and
         there are groups of kube-scheduler's own. ``deep``: the tree of quotas has another layer, which is as
-        tight as the teams below it, and most pods are of one team.
+        tight as the teams below it, and most pods are of one team. ``evicting``: pods of quotas have
+        priorities, and budgets protect some.
         """
         self._cluster = cluster
         self._rng = rng
@@ -47,6 +49,7 @@ class Activity:
         self._names = cluster_objects.MANY if preempting else cluster_objects.NAMES
         self._started = 0
         self._deep = deep
+        self._evicting = evicting
         self._tree = quota_law.DEEP if deep else quota_law.TREE
 
     def begin(self) -> None:
@@ -65,6 +68,8 @@ class Activity:
             cluster.policy(
                 {"host": rng.randint(1, 3), "member": rng.randint(1, 2)}, cluster_objects.OVERLAPPING
             )
+        for name, labels in _BUDGETS.items() if self._evicting else ():
+            cluster.budget(name, labels, rng.randint(0, 2))
         if self._preempting:
             self._begin_full()
         for name in cluster_objects.NAMES[: rng.randint(2, 6)]:
@@ -109,6 +114,23 @@ class Activity:
             )
             self._fill(node, gang_law.ROOM - held - (rng.random() < 0.2))
 
+    def overuse(self) -> None:
+        """Another scheduler binds pods of a quota, and kube-scheduler refuses a more important one."""
+        rng, cluster = self._rng, self._cluster
+        there = {pod["metadata"]["name"] for pod in cluster.all("pods")}
+        team = rng.choice(quota_law.TEAMS)
+        names = [name for name in (f"{team}-{number}" for number in range(6)) if name not in there]
+        self._log_step(f"another scheduler binds pods of quota {team}")
+        for name in names[: rng.randint(0, 4)]:
+            labels = {**self._of_a_quota(), plain_quotas.LABEL: team}
+            cluster.pod(name, labels, node=rng.choice(sorted(cluster_objects.NODES)))
+            self._phase((cluster_objects.NAMESPACE, name), "Running")
+        asks = f"{team}-asks"
+        if asks not in there and rng.random() < 0.6:
+            labels = {**self._of_a_quota(), plain_quotas.LABEL: team}
+            made = cluster.pod(asks, labels)
+            self.refuse(made["metadata"], "simulated")
+
     def users(self) -> None:
         """A user, a kubelet or another scheduler makes one change."""
         acts: list[Callable[[], None]] = [
@@ -124,6 +146,8 @@ class Activity:
             acts.append(self._edit_group)
         if self._preempting:
             acts += [self._edit_native_group, self.budgets]
+        if self._evicting:
+            acts.append(self.budgets)
         if self._sharing and not self._deep:
             acts += [self._edit_quota, self._renew_quota]
         if not self._steady:
@@ -190,6 +214,9 @@ class Activity:
             return labels
         if self._rng.random() < 0.25:
             labels[plain_quotas.FIRM] = "false"
+        if self._evicting:
+            tier = self._rng.choice(("db", "cache", "web", "web"))
+            return {**labels, cluster_objects.PRIORITY: str(self._rng.randrange(4)), "tier": tier}
         if self._gathering and self._rng.random() < 0.6:
             return {**labels, gang_law.LABEL: self._rng.choice(sorted(gang_law.GROUPS))}
         return {**cluster_objects.WEB, **labels} if self._rng.random() < 0.2 else labels

@@ -89,7 +89,7 @@ class Cluster:
         made = {
             "metadata": {"namespace": NAMESPACE, "name": name, "uid": self.uid()},
             "spec": {"selector": {"matchLabels": dict(labels)}},
-            "status": {"disruptionsAllowed": allowed},
+            "status": {"disruptionsAllowed": allowed, "observedGeneration": 1},
         }
         self.objects.create("poddisruptionbudgets", made)
 
