@@ -110,7 +110,7 @@ def _preempting(cycle: cycles.Cycle, snapshot: snapshots.Snapshot) -> bool:
     in_form = pod.group and "/" not in pod.group  # Groups of Workloads (1.35) are preempted for pod by pod.
     if not cycle.offered or not in_form or pod.preemption_policy == "Never":
         return False
-    return evictions.Evictions(snapshot, pod.priority).suppose(cycle.candidates)
+    return evictions.Evictions(snapshot, pod.priority).suppose(pod, cycle.candidates)
 
 
 def refusal(cycle: cycles.Cycle, rules: Rules) -> verdicts.Refusal | None:

@@ -101,6 +101,26 @@ def test_a_pod_that_stays_uses_up_a_budget_before_less_important_ones() -> None:
     assert small.filter(asked, ["n0", "n1", "n2"], offered=True).kept == {"n1"}
 
 
+def test_a_member_is_answered_to_whom_only_nodes_are_offered_from_which_no_pod_may_go() -> None:
+    """kube-scheduler does not offer what the members before it fill."""
+    low = [
+        running("stays0", "n0", 4, group="whole"),
+        running("goes", "n1", 8),
+        running("stays2", "n2", 8, group="whole"),
+    ]
+    case = Case({"n0": 8, "n1": 8, "n2": 8}, low, members(3, 4))
+    small = case.cluster()
+    small.see(small_gangs.native("whole", 2))
+    plan = {
+        one.name: "".join(small.filter(one, ["n0", "n1", "n2"], offered=True).kept) for one in case.members
+    }
+    assert sorted(plan.values()) == ["n0", "n1", "n1"]
+    (last,) = (one for one in case.members if plan[one.name] == "n0")
+    assert small.filter(last, ["n0", "n2"], offered=True).kept == {"n0"}
+    # On this node it fits as it is, but not the gang as a whole: nothing shows that kube-scheduler preempts.
+    assert small.filter(last, ["n0"], offered=True).kept == set()
+
+
 def test_a_pod_of_a_node_that_is_gone_uses_up_no_budget() -> None:
     """kube-scheduler sees no pods there."""
     limit = budgets.DisruptionBudget(

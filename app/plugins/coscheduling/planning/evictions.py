@@ -7,7 +7,7 @@ has to be left out of the supposition here.
 """
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from app.domain import model, snapshots
@@ -63,12 +63,17 @@ class Evictions:
         """Less important pods of the other nodes."""
         self._units: list[Unit] = []
 
-    def suppose(self, candidates: Iterable[model.NodeName]) -> bool:
-        """Whether kube-scheduler may suppose that pods are gone: from some candidate a pod may go.
+    def suppose(self, pod: model.Pod, candidates: Collection[model.NodeName]) -> bool:
+        """Whether kube-scheduler may suppose that pods are gone when it offers these nodes to the pod.
 
-        The candidates do not show more: each may have room for one member, and together they have too little.
+        From some candidate a pod may go, or the pod has no room on one as it is: kube-scheduler does not
+        offer the nodes that the members before it fill. The candidates do not show more: each may have room
+        for one member, and together they have too little.
         """
-        return any(self.occupancy(name) is not None for name in candidates)
+        snapshot, low = self._snapshot, [name for name in candidates if self._has_less_important(name)]
+        return any(self.occupancy(name) is not None for name in low) or any(
+            node_fit.fits(snapshot, pod, snapshot.nodes[name]) for name in low
+        )
 
     def occupancies(self) -> dict[model.NodeName, node_fit.Occupancy]:
         """What the nodes would hold, of those on which that differs."""
