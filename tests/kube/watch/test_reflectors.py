@@ -422,8 +422,10 @@ def test_a_kind_whose_definition_is_deleted_is_empty_again(cluster: Cluster, cli
 
 
 PAGE = b"<html>default backend - 404</html>"
-MISROUTED = b"HTTP/1.1 404 Not Found\r\nContent-Length: %d\r\n\r\n%s" % (len(PAGE), PAGE)
-BLANK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+MISROUTED = b"HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(PAGE), PAGE)
+BLANK = (
+    b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+)
 
 
 @pytest.mark.parametrize("reply", [MISROUTED, BLANK])

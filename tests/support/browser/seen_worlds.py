@@ -25,7 +25,7 @@ def ask(seen: Seen, path: str, method: str = "GET", body: bytes | None = None) -
     """Status and JSON of a reply."""
     request = urllib.request.Request(seen.viewer.url + path, body, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=20) as reply:
+        with urllib.request.urlopen(request, timeout=60) as reply:
             return reply.status, json.load(reply)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)
