@@ -94,7 +94,8 @@ def decide(cycle: cycles.Cycle, rules: Rules) -> Decision | None:
         question = replace(question, above=cycle.pod.priority)
         plan = plans.plan(question)
     node = plan.seats.get(cycle.pod.uid, "")
-    if node and node not in cycle.candidates:
+    # Members that kube-scheduler evicts for get the nodes of one plan: it would evict for the nodes of several.
+    if node and node not in cycle.candidates and not supposed:
         plan = plans.plan_on(question, plan, cycle.pod, cycle.candidates)
         node = plan.seats.get(cycle.pod.uid, "")
     reason = plan.reason

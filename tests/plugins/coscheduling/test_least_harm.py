@@ -121,6 +121,17 @@ def test_a_member_is_answered_to_whom_only_nodes_are_offered_from_which_no_pod_m
     assert small.filter(last, ["n0"], offered=True).kept == set()
 
 
+def test_members_whose_planned_node_is_not_offered_are_not_answered_the_same_room() -> None:
+    """kube-scheduler would evict the pod that stays: it puts back whom the members leave room for."""
+    low = [running("goes", "n0", 8), running("stays", "n1", 4, 9, group="whole"), running("dear", "n2", 8, 9)]
+    case = Case({"n0": 8, "n1": 8, "n2": 8}, low, members(2, 4))
+    small = case.cluster()
+    small.see(small_gangs.native("whole", 1))
+    assert [small.filter(one, ["n0", "n1", "n2"], offered=True).kept for one in case.members] == [{"n0"}] * 2
+    # Other members may be nominated for n0.
+    assert [small.filter(one, ["n1", "n2"], offered=True).kept for one in case.members] == [set(), set()]
+
+
 def test_a_pod_of_a_node_that_is_gone_uses_up_no_budget() -> None:
     """kube-scheduler sees no pods there."""
     limit = budgets.DisruptionBudget(

@@ -86,8 +86,8 @@ class Preemptions:
         self._record = record
         self.cycles: Counter[str] = Counter()
         """JUDGED, NOMINATED, LIMITED, or why a group's cycle is not judged -> cycles."""
-        self._offered: dict[str, set[str]] = {}
-        """uid -> the nodes that the extender was asked about for the member in the present cycle."""
+        self._asked = False
+        """Whether the extender was asked in the present cycle: about no node it is not."""
 
     def roomy(self) -> list[str]:
         """The nodes with room, according to the API server, in any order."""
@@ -143,9 +143,7 @@ class Preemptions:
         for supposed in (False, True):
             answered = self._answers(extender, view, members, supposed=supposed)
             why = "a member gets no answer" if answered is None else self._unsure(extender, group)
-            if any(
-                node not in self._offered[uid] for uid, node in group.placed.items() if uid in self._offered
-            ):
+            if any(group.placed.get(uid, node) != node for uid, node in (answered or {}).items()):
                 why = "a member is placed on a node that is not offered"
             why = why or ("" if known else ahead)
             if answered is None or why:
@@ -174,7 +172,7 @@ class Preemptions:
         self, extender: processes.Extender, view: View, members: list[model.Pod], *, supposed: bool
     ) -> dict[str, str] | None:
         """uid -> the node that filter answers, of those that have one; None: some call got no answer."""
-        self._offered = {pod.uid: set() for pod in members}
+        self._asked = False
         found, assumed = dict[str, str](), list[model.Pod]()
         for pod in members:
             node = self._answer(extender, view, pod, assumed, supposed=supposed)
@@ -190,7 +188,7 @@ class Preemptions:
         watchdog = self._of.watchdog
         if not watchdog.current:
             return "the log may lack events"
-        if any(self._offered.values()) and extender.store.follower.snapshot.offset != watchdog.fold.offset:
+        if self._asked and extender.store.follower.snapshot.offset != watchdog.fold.offset:
             return "the extender lags behind the log"
         if group.torn:
             return "a node is gone on which a pod of a group that is disrupted as a whole runs"
@@ -212,7 +210,7 @@ class Preemptions:
             offered = view.offered(pod, assumed, nodes, supposed=supposed)
             if not offered:
                 continue
-            self._offered[pod.uid].update(offered)
+            self._asked = True
             try:
                 found = filtering.run(extender.context, pod, candidates.Candidates(offered))
             except errors.VerbError:
