@@ -94,7 +94,7 @@ def decide(cycle: cycles.Cycle, rules: Rules) -> Decision | None:
         question = replace(question, above=cycle.pod.priority)
         plan = plans.plan(question)
     node = plan.seats.get(cycle.pod.uid, "")
-    # Members that kube-scheduler evicts for get the nodes of one plan: it would evict for the nodes of several.
+    # A group that preempts gets the nodes of one plan: for those of several others would be evicted.
     if node and node not in cycle.candidates and not supposed:
         plan = plans.plan_on(question, plan, cycle.pod, cycle.candidates)
         node = plan.seats.get(cycle.pod.uid, "")
