@@ -186,7 +186,7 @@ class Client(clients.Client):
         if over > 1e-6:
             raise AssertionError(f"P6: a Binding may be under way {over:.3f} s after its time")
         sent = sent_bindings.sent(request, began + timeout + self._under_way)
-        self._cluster.sent.append(sent)
+        self._cluster.sends(sent)
         try:
             self._between("before a Binding")
             self._rival(sent)
@@ -247,7 +247,7 @@ class Client(clients.Client):
         pass
 
     def _arrives_in(self, seconds: float, request: requests.Request, sent: sent_bindings.Sent) -> None:
-        self._cluster.sent.append(sent)
+        self._cluster.sends(sent)
         self._clock.later(seconds, lambda: self._arrived(request, sent))
 
     def _arrived(self, request: requests.Request, sent: sent_bindings.Sent | None = None) -> None:

@@ -50,6 +50,8 @@ class Cluster:
         """uids of pods that another scheduler has bound, such as those of a DaemonSet."""
         self.sent: list[sent_bindings.Sent] = []
         """Bindings in flight."""
+        self.ever_sent: set[tuple[str, str]] = set()
+        """uid and version of each Binding that was sent."""
         self.written: list[tuple[str, str, Json]] = []
         """uid, version and annotations of the Bindings carried out since the latest comparison."""
         self._uids = 0
@@ -158,6 +160,11 @@ class Cluster:
             if version or annotations:
                 self.written.append((asked["uid"], version, annotations))
         return answer
+
+    def sends(self, binding: sent_bindings.Sent) -> None:
+        """A Binding goes out."""
+        self.sent.append(binding)
+        self.ever_sent.add((binding.uid, binding.version))
 
     def feasible(self, uid: str, node: str, now: float) -> bool:
         """Whether a Binding of the pod to the node is in flight that can still be carried out."""

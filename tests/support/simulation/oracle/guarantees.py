@@ -125,6 +125,8 @@ class Watchdog:
         self._decided = pod_set_law.Decided()
         self._carried: dict[str, tuple[str, float]] = {}
         """uid -> the version that the Binding of its placement carries, and when the placement was read."""
+        self._leading: set[str] = set()
+        """uids of those that were placed together with others, by their own bind."""
 
     @property
     def current(self) -> bool:
@@ -334,12 +336,19 @@ class Watchdog:
                 for at, one in enumerate(placements):
                     self._placed(one.pod, one.node, placements[:at])
                     self._carried[one.pod.uid] = one.resource_version, self._monotonic()
+                    (self._leading.discard if at or len(placements) == 1 else self._leading.add)(one.pod.uid)
             case events.PlacementReleased(uid=uid, node=name):
                 # A placement that an undetectable failover has lost may be appended and released again, and a
                 # pod without a policy is bound without a record when the store does not answer (ADR 0001).
                 placed = fold.placements.get(uid)
                 if event.cause in ("unbound", "superseded"):
-                    demand(not self._carries(uid), "P6", f"{uid} is released, and may yet be bound")
+                    # A bind releases the gang that it placed before it sends anything; what it sends later is
+                    # compared with the log then.
+                    version, _ = self._carried.get(uid, ("", 0.0))
+                    unsent = uid in self._leading and (uid, version) not in self._cluster.ever_sent
+                    withdrawn = unsent and event.cause == "superseded"
+                    carries = not withdrawn and self._carries(uid)
+                    demand(not carries, "P6", f"{uid} is released, and may yet be bound")
                     bound = name in self._cluster.bound.get(uid, set())
                     unrecorded = placed is not None and self._uncounted(placed[0])
                     text = f"{uid} is released from {name}, where it is bound"
