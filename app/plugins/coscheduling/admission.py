@@ -94,8 +94,7 @@ def decide(cycle: cycles.Cycle, rules: Rules) -> Decision | None:
         question = replace(question, above=cycle.pod.priority)
         plan = plans.plan(question)
     node = plan.seats.get(cycle.pod.uid, "")
-    # A group that preempts gets the nodes of one plan: for those of several others would be evicted.
-    if node and node not in cycle.candidates and not supposed:
+    if node and node not in cycle.candidates and not (supposed or _shown_to_preempt(cycle, snapshot)):
         plan = plans.plan_on(question, plan, cycle.pod, cycle.candidates)
         node = plan.seats.get(cycle.pod.uid, "")
     reason = plan.reason
@@ -108,10 +107,23 @@ def decide(cycle: cycles.Cycle, rules: Rules) -> Decision | None:
 def _preempting(cycle: cycles.Cycle, snapshot: snapshots.Snapshot) -> bool:
     """Whether kube-scheduler may ask as if pods less important than the group of the pod were gone."""
     pod = cycle.pod
+    return _can_preempt(cycle) and evictions.Evictions(snapshot, pod.priority).suppose(pod, cycle.candidates)
+
+
+def _shown_to_preempt(cycle: cycles.Cycle, snapshot: snapshots.Snapshot) -> bool:
+    """Whether the candidates show that it asks so: then members get the nodes of one plan.
+
+    For nodes of several plans kube-scheduler would evict pods that have to stay.
+    """
+    pod = cycle.pod
+    return _can_preempt(cycle) and evictions.Evictions(snapshot, pod.priority).shown(pod, cycle.candidates)
+
+
+def _can_preempt(cycle: cycles.Cycle) -> bool:
+    """Whether kube-scheduler asks, about a group for which it preempts as a whole."""
+    pod = cycle.pod
     in_form = pod.group and "/" not in pod.group  # Groups of Workloads (1.35) are preempted for pod by pod.
-    if not cycle.offered or not in_form or pod.preemption_policy == "Never":
-        return False
-    return evictions.Evictions(snapshot, pod.priority).suppose(pod, cycle.candidates)
+    return bool(cycle.offered and in_form) and pod.preemption_policy != "Never"
 
 
 def refusal(cycle: cycles.Cycle, rules: Rules) -> verdicts.Refusal | None:

@@ -132,6 +132,17 @@ def test_members_whose_planned_node_is_not_offered_are_not_answered_the_same_roo
     assert [small.filter(one, ["n1", "n2"], offered=True).kept for one in case.members] == [set(), set()]
 
 
+def test_members_keep_their_plan_while_kube_scheduler_shows_that_it_preempts() -> None:
+    low = [running("stays", "n1", 4, 9, group="whole"), running("full", "n2", 8, 9)]
+    case = Case({"n0": 8, "n1": 8, "n2": 8}, low, members(2, 4))
+    small = case.cluster()
+    small.see(small_gangs.native("whole", 1))
+    assert [small.filter(one, ["n0", "n1"], offered=True).kept for one in case.members] == [{"n0"}] * 2
+    # Nothing is offered where the member has no room: one that takes another node is placed there by its bind.
+    assert [small.filter(one, ["n1"], offered=True).kept for one in case.members] == [{"n1"}] * 2
+    assert [small.filter(one, ["n1", "n2"], offered=True).kept for one in case.members] == [set(), set()]
+
+
 def test_a_pod_of_a_node_that_is_gone_uses_up_no_budget() -> None:
     """kube-scheduler sees no pods there."""
     limit = budgets.DisruptionBudget(

@@ -66,14 +66,16 @@ class Evictions:
     def suppose(self, pod: model.Pod, candidates: Collection[model.NodeName]) -> bool:
         """Whether kube-scheduler may suppose that pods are gone when it offers these nodes to the pod.
 
-        From some candidate a pod may go, or the pod has no room on one as it is: kube-scheduler does not
-        offer the nodes that the members before it fill. The candidates do not show more: each may have room
-        for one member, and together they have too little.
+        From some candidate a pod may go, or the candidates show it: kube-scheduler does not offer the nodes
+        that the members before it fill. They do not show more: each may have room for one member, and
+        together they have too little.
         """
-        snapshot, low = self._snapshot, [name for name in candidates if self._has_less_important(name)]
-        return any(self.occupancy(name) is not None for name in low) or any(
-            node_fit.fits(snapshot, pod, snapshot.nodes[name]) for name in low
-        )
+        return any(self.occupancy(name) is not None for name in candidates) or self.shown(pod, candidates)
+
+    def shown(self, pod: model.Pod, candidates: Collection[model.NodeName]) -> bool:
+        """Whether the candidates show that it supposes so: the pod has no room on one as it is."""
+        low = (name for name in candidates if self._has_less_important(name))
+        return any(node_fit.fits(self._snapshot, pod, self._snapshot.nodes[name]) for name in low)
 
     def occupancies(self) -> dict[model.NodeName, node_fit.Occupancy]:
         """What the nodes would hold, of those on which that differs."""
