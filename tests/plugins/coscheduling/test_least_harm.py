@@ -138,7 +138,7 @@ def test_members_keep_their_plan_while_kube_scheduler_shows_that_it_preempts() -
     small = case.cluster()
     small.see(small_gangs.native("whole", 1))
     assert [small.filter(one, ["n0", "n1"], offered=True).kept for one in case.members] == [{"n0"}] * 2
-    # Nothing is offered where the member has no room: one that takes another node is placed there by its bind.
+    # None of these has no room for the member: the bind of one that takes another node commits the others.
     assert [small.filter(one, ["n1"], offered=True).kept for one in case.members] == [{"n1"}] * 2
     assert [small.filter(one, ["n1", "n2"], offered=True).kept for one in case.members] == [set(), set()]
 
