@@ -23,15 +23,6 @@ if hypothesis.settings.get_current_profile_name() == "default":
     hypothesis.settings.load_profile("unhurried")
 
 
-LONGEST = ("tests/workers/auditor/test_damage.py", "tests/workers/test_processes.py")
-"""Files that would be the last ones, and take minutes."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest files: one process runs each, and all others would wait for it at the end."""
-    items.sort(key=lambda item: item.nodeid.partition("::")[0] not in LONGEST)
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _nothing_hidden() -> Iterator[None]:
     """A process hides from the collector what it reads at its start; here thousands of them start in one."""
