@@ -98,10 +98,6 @@ class Kind(Generic[T]):
         """The kept part as JSON, in one canonical form."""
         return found.encode()
 
-    def load(self, data: bytes | msgspec.Raw) -> T:
-        """The object of its kept part. Raises UnreadableObject."""
-        return _decoded(self.name, data, self.type)
-
     def _subjects(self, namespace: str, identity: str) -> tuple[str, ...]:
         """All subjects; empty if there is only the usual one."""
         first, further = self.subject(identity), self.moves(namespace)
@@ -327,7 +323,7 @@ class Schema:
         known = self.kind(kind)
         if known is None:
             return model.UnknownObject.of(_decoded(kind, data, model.DeclaredObject), bytes(data))
-        found: model.DeclaredObject = known.load(data)
+        found: model.DeclaredObject = _decoded(kind, data, known.type)
         return found
 
 
@@ -335,9 +331,8 @@ def _decoded(kind: str, data: bytes | msgspec.Raw, wanted: type[T]) -> T:
     try:
         return msgspec.json.decode(data, type=wanted)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableObject(
-            f"the data of a {kind} object cannot be read: {error}; upgrade this process"
-        ) from error
+        text = f"the data of a {kind} object cannot be read: {error}; upgrade this process"
+        raise UnreadableObject(text) from error
 
 
 def _needed(counter: Counter) -> Dependency[Any] | None:
