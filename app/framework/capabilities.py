@@ -7,7 +7,7 @@ cannot do themselves (serve HTTP, call the API server); other packages mount and
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from app.domain import events, model, node_sets, schema, snapshots, verdicts
 from app.domain.fitting import budgets
@@ -287,31 +287,15 @@ class Shows(Plugin, Protocol):
         ...
 
 
-class Measured(NamedTuple):
-    """An object of the plugin and one of its domains."""
-
-    namespace: str
-    name: str
-    domain: str
-
-
-class Measure(NamedTuple):
-    """Pods in a domain of an object."""
-
-    pods: int
-    """Counted there."""
-    desired: int
-
-
 @runtime_checkable
 class Measures(Plugin, Protocol):
     """Exposes pods by object and domain as metrics."""
 
-    def measured(self, snapshot: snapshots.Snapshot) -> Sequence[Measured]:
+    def measured(self, snapshot: snapshots.Snapshot) -> Sequence[views.Measured]:
         """All objects with their domains, without repetition, in any order."""
         ...
 
-    def measure(self, snapshot: snapshots.Snapshot, key: Measured) -> Measure:
+    def measure(self, snapshot: snapshots.Snapshot, key: views.Measured) -> views.Measure:
         """The pods of one of them; computed only for those that are exposed."""
         ...
 
@@ -360,6 +344,14 @@ class Diagnoses(Plugin, Protocol):
 
 
 @runtime_checkable
+class Discloses(Plugin, Protocol):
+    """Declares what of its API names nothing of a cluster, so that bundles with pseudonyms keep it."""
+
+    public_terms: ClassVar[views.Terms]
+    """A bundle is made without the plugin's arguments, so they belong to the class."""
+
+
+@runtime_checkable
 class Supposes(Plugin, Protocol):
     """Declares operations on its own objects that a hypothetical question may name as overrides."""
 
@@ -396,5 +388,6 @@ KNOWN: tuple[type, ...] = (
     Reconciles,
     Evicts,
     Diagnoses,
+    Discloses,
 )
 """Every capability beyond Plugin."""

@@ -27,6 +27,7 @@ class Coscheduling:
     name: ClassVar[str] = gangs.NAME
     tables: ClassVar[tuple[views.Table, ...]] = serving.TABLES
     consults: ClassVar[bool] = True
+    public_terms: ClassVar[views.Terms] = options.TERMS
     statuses: ClassVar[tuple[str, ...]] = tuple(status.WRITTEN.values())
     layers: tuple[str, ...] = USUAL_LAYERS
     """Label keys of nodes, from the largest domains to the smallest: a gang without rules of its own is

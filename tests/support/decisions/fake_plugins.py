@@ -224,13 +224,13 @@ class Showing(Idle):
 @dataclass(frozen=True, slots=True)
 class Measuring(Idle):
     name: str = "Measuring"
-    keys: tuple[capabilities.Measured, ...] = ()
+    keys: tuple[views.Measured, ...] = ()
 
-    def measured(self, snapshot: snapshots.Snapshot) -> tuple[capabilities.Measured, ...]:
+    def measured(self, snapshot: snapshots.Snapshot) -> tuple[views.Measured, ...]:
         return self.keys
 
-    def measure(self, snapshot: snapshots.Snapshot, key: capabilities.Measured) -> capabilities.Measure:
-        return capabilities.Measure(len(key.name), len(key.domain))
+    def measure(self, snapshot: snapshots.Snapshot, key: views.Measured) -> views.Measure:
+        return views.Measure(len(key.name), len(key.domain))
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,3 +291,13 @@ class Diagnosing(Idle):
 
     def diagnosis(self) -> diagnosing.Diagnosis:
         return diagnosing.Diagnosis((), lambda _: ())
+
+
+@dataclass(frozen=True, slots=True)
+class Disclosing(Idle):
+    name: str = "Disclosing"
+    public_terms: ClassVar[views.Terms] = views.Terms(
+        frozenset(("fake-default",)),
+        frozenset(("fake.example/mode",)),
+        {"fake.example/document": frozenset(("kind", "mode"))},
+    )
