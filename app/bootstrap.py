@@ -25,7 +25,7 @@ from app.api import health, routes
 from app.api.extender import mounting, verb_handlers
 from app.api.introspection import heavy, services
 from app.api.v1 import plugins as introspection_plugins
-from app.framework import configuring, registry
+from app.framework import registry
 from app.kube.client import clients, cluster_identity, credentials
 from app.kube.objects import decoding
 from app.kube.writes import binding
@@ -45,18 +45,6 @@ SETTLED_WITHIN = 600.0
 _VIEWED_WAITING, _VIEWED_PATIENCE = 8, 10.0
 _LAG_LIMIT = 5.0
 """Seconds of lag beyond which the extender is not ready (reliability: stale view)."""
-
-
-def plugins_of(chosen: settings.Settings) -> registry.Registry:
-    """The configured plugins. Raises ConfigurationRefused."""
-    return configuring.build(
-        plugins.catalog().classes,
-        enabled=plugins.names(chosen.plugins.enabled),
-        weights=chosen.plugins.weights,
-        score_max=chosen.plugins.score_max,
-        args=chosen.plugins.args,
-        controllers=chosen.plugins.controllers,
-    )
 
 
 def rules_of(made: registry.Registry) -> tuple[roles.Rule, ...]:
@@ -85,7 +73,7 @@ class Following:
         """``viewed``: also the heavy routes and streams (routes.register)."""
         self._settings = chosen
         self._viewed = viewed
-        self._plugins = plugins_of(chosen)
+        self._plugins = plugins.configured(chosen.plugins)
         decoding.keep(self._plugins.annotations())
         self._store = stores.await_store(
             chosen.store,
@@ -267,7 +255,7 @@ def serve(chosen: settings.Settings) -> NoReturn:
     Raises ConfigurationRefused, ServingError, StoreError or KubeError before any port is opened. While the
     store is away it waits, and /readyz of the plain port shows that.
     """
-    made, insecure = plugins_of(chosen), chosen.server.insecure
+    made, insecure = plugins.configured(chosen.plugins), chosen.server.insecure
     _access(chosen)
     source = None if insecure else keystores.source_from(chosen.tls)
     # A certificate without a SAN still serves clients that ask for none; Go refuses it, so warn only.

@@ -117,7 +117,7 @@ def serve(chosen: settings.Settings) -> NoReturn:
     Raises ConfigurationRefused, ServingError or StoreError before any port is opened. While the store is away
     it waits, and /readyz of the plain port shows that.
     """
-    made, insecure = bootstrap.plugins_of(chosen), chosen.server.insecure
+    made, insecure = plugins.configured(chosen.plugins), chosen.server.insecure
     source = None if insecure else keystores.source_from(chosen.tls)
     rotating = rotation.RotatingContext(source, hosts_required=False) if source is not None else None
     roster = roles.RoleBindings(

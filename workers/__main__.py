@@ -17,7 +17,7 @@ from prometheus_client import registry as prometheus_registry
 
 import app
 from app import exit_codes, plugins, settings, telemetry
-from app.framework import configuring, registry
+from app.framework import registry
 from app.kube import errors as kube_errors
 from app.kube.client import clients, cluster_identity, credentials
 from app.kube.election import electors
@@ -192,14 +192,7 @@ def _auditor(given: Resources) -> auditors.Auditor:
 def _work(process: str, config: str | None, make: Factory, *, emptied: bool = False) -> None:
     """Run a worker that needs the API server and the plugins."""
     with _settings(process, config) as chosen:
-        built = configuring.build(
-            plugins.catalog().classes,
-            enabled=plugins.names(chosen.plugins.enabled),
-            weights=chosen.plugins.weights,
-            score_max=chosen.plugins.score_max,
-            args=chosen.plugins.args,
-            controllers=chosen.plugins.controllers,
-        )
+        built = plugins.configured(chosen.plugins)
         decoding.keep(built.annotations())
         telemetry.metrics.CONFIGURATION.labels(built.digest).set(1)
         access = credentials.find(chosen.kube.kubeconfig or None, chosen.kube.context or None)

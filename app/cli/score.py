@@ -9,7 +9,7 @@ from app import exit_codes, plugins, settings
 from app.cli import scenario
 from app.cli.output import formats, tables
 from app.domain import verdicts
-from app.framework import configuring, cycles, pipeline, registry
+from app.framework import cycles, pipeline, registry
 from app.kube.objects import decoding
 
 
@@ -31,14 +31,7 @@ def score_command(config: str | None, file: IO[bytes], output: str) -> None:
 
     Plugins and weights are taken from the settings. Exit code 1 if no node is left.
     """
-    configured = settings.load(config, os.environ).plugins
-    rules = configuring.build(
-        plugins.catalog().classes,
-        enabled=plugins.names(configured.enabled),
-        weights=configured.weights,
-        score_max=configured.score_max,
-        args=configured.args,
-    )
+    rules = plugins.configured(settings.load(config, os.environ).plugins)
     decoding.keep(rules.annotations())
     try:
         parsed = scenario.read(file.read(), schema=plugins.catalog().schema, indexed=rules.indexed())

@@ -12,7 +12,7 @@ import click
 
 from app import exit_codes, plugins, settings, telemetry
 from app.cli import certs, exits, processes, supervisor
-from app.framework import configuring, registry
+from app.framework import registry
 
 _EXTENDER = "extender"
 
@@ -42,7 +42,7 @@ def up_command(
     changes = {name: value for name, value in given.items() if value}
     loaded = settings.load(None, processes.environment(config, changes))
     telemetry.configure(level=loaded.logging.level, form=loaded.logging.format, process="up")
-    _check_plugins(loaded)
+    plugins.configured(loaded.plugins)
     _check_cluster(loaded)
     changes |= _certificates(loaded, hosts)
     with _store(loaded) as url:
@@ -85,22 +85,10 @@ def _children(shared: settings.Settings, environ: dict[str, str]) -> list[superv
     ]
 
 
-def _check_plugins(loaded: settings.Settings) -> None:
-    """Raises ConfigurationRefused."""
-    configuring.build(
-        plugins.catalog().classes,
-        enabled=plugins.names(loaded.plugins.enabled),
-        weights=loaded.plugins.weights,
-        score_max=loaded.plugins.score_max,
-        args=loaded.plugins.args,
-        controllers=loaded.plugins.controllers,
-    )
-
-
 def _invalid(environ: dict[str, str]) -> str:
     """Why the settings are invalid for every process; empty if they are valid."""
     try:
-        _check_plugins(processes.load_settings(environ))
+        plugins.configured(processes.load_settings(environ).plugins)
     except (settings.SettingsRefused, registry.ConfigurationRefused, exits.Failed) as refused:
         return str(refused)
     return ""

@@ -247,10 +247,9 @@ class UnknownObject(DeclaredObject, frozen=True):
     """Its kept part as JSON, as it was recorded."""
 
     @classmethod
-    def read(cls, data: bytes | msgspec.Raw) -> "UnknownObject":
-        """The object of a kept part."""
-        named = msgspec.json.decode(data, type=DeclaredObject)
-        return cls(uid=named.uid, namespace=named.namespace, name=named.name, data=bytes(data))
+    def of(cls, named: DeclaredObject, data: bytes) -> "UnknownObject":
+        """The object of a kept part, of which ``named`` is what every kind has."""
+        return cls(uid=named.uid, namespace=named.namespace, name=named.name, data=data)
 
     def encode(self) -> msgspec.Raw:
         """The kept part, as it was recorded."""

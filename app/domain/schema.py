@@ -100,12 +100,7 @@ class Kind(Generic[T]):
 
     def load(self, data: bytes | msgspec.Raw) -> T:
         """The object of its kept part. Raises UnreadableObject."""
-        try:
-            return msgspec.json.decode(data, type=self.type)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise UnreadableObject(
-                f"the data of a {self.name} object cannot be read: {error}; upgrade this process"
-            ) from error
+        return _decoded(self.name, data, self.type)
 
     def _subjects(self, namespace: str, identity: str) -> tuple[str, ...]:
         """All subjects; empty if there is only the usual one."""
@@ -330,7 +325,19 @@ class Schema:
     def read(self, kind: str, data: bytes | msgspec.Raw) -> model.DeclaredObject:
         """The object of its kept part; one of an unknown kind is kept as it is. Raises UnreadableObject."""
         known = self.kind(kind)
-        return known.load(data) if known is not None else model.UnknownObject.read(data)
+        if known is None:
+            return model.UnknownObject.of(_decoded(kind, data, model.DeclaredObject), bytes(data))
+        found: model.DeclaredObject = known.load(data)
+        return found
+
+
+def _decoded(kind: str, data: bytes | msgspec.Raw, wanted: type[T]) -> T:
+    try:
+        return msgspec.json.decode(data, type=wanted)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableObject(
+            f"the data of a {kind} object cannot be read: {error}; upgrade this process"
+        ) from error
 
 
 def _needed(counter: Counter) -> Dependency[Any] | None:

@@ -4,12 +4,12 @@ Each plugin is a folder: plugin.py declares its capabilities, logic.py computes,
 Plugins are pure, and independent of one another.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from app.domain import schema
-from app.framework import configuring
+from app.framework import configuring, registry
 from app.plugins.coscheduling import plugin as coscheduling
 from app.plugins.elastic_quota import plugin as elastic_quota
 from app.plugins.job_affinity import plugin as job_affinity
@@ -46,6 +46,33 @@ def catalog() -> Catalog:
     """The plugins that this process can use. Raises ConfigurationRefused, such as PluginUnusable."""
     classes = (*IN_TREE, *map(_loaded, sorted(metadata.entry_points(group=GROUP), key=_place)))
     return Catalog(classes, configuring.schema_of(classes))
+
+
+class Settings(Protocol):
+    """The group ``plugins`` of the settings, which are unknown here."""
+
+    @property
+    def enabled(self) -> Sequence[str]: ...
+    @property
+    def weights(self) -> Mapping[str, int]: ...
+    @property
+    def score_max(self) -> int: ...
+    @property
+    def args(self) -> Mapping[str, Mapping[str, Any]]: ...
+    @property
+    def controllers(self) -> Sequence[str]: ...
+
+
+def configured(chosen: Settings) -> registry.Registry:
+    """The enabled plugins with their arguments. Raises ConfigurationRefused."""
+    return configuring.build(
+        catalog().classes,
+        enabled=names(chosen.enabled),
+        weights=chosen.weights,
+        score_max=chosen.score_max,
+        args=chosen.args,
+        controllers=chosen.controllers,
+    )
 
 
 def names(enabled: Iterable[str]) -> tuple[str, ...]:

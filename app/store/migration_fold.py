@@ -34,7 +34,8 @@ class Fold:
     def apply(self, payloads: Sequence[bytes]) -> Mapping[str, int]:
         """Apply the events that follow; returns the new value of each changed count. Raises Unreadable."""
         projection = projecting.Projection(self.snapshot)
-        projection.apply_all(list(map(codecs.decode, payloads)))
+        with codecs.folding():
+            projection.apply_all(list(map(codecs.decode, payloads)))
         self.snapshot = projection.finish()
         return {name: self.snapshot.counts.get(name, 0) for name in projection.increments}
 

@@ -63,7 +63,7 @@ def repair(store: stores.Store, snapshot: snapshots.Snapshot) -> list[findings.R
 
 def stored(store: stores.Store) -> tuple[dict[str, int], dict[str, int]]:
     versions = store.log.versions()
-    versions.pop(repairs.VIEWS, None)
+    versions.pop("store:views", None)
     return store.log.counts(), versions
 
 

@@ -11,6 +11,12 @@ FIRST = schema.Schema(kinds.declared(), counting.declared())
 """The schema of the first form of counts: WorkloadPolicy alone."""
 
 
+UNREADABLE = (
+    b'{"v":1,"type":"ObjectObserved","kind":"workloadpolicies","identity":"ns/p","uid":"u","data":{"uid":7}}'
+)
+"""The payload of an event whose object has another form than the kind declares."""
+
+
 def observed(policy: policy_model.WorkloadPolicy) -> events.ObjectObserved:
     """The event of an observed policy."""
     return POLICIES.observed(policy)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from app import telemetry
-from app.domain import snapshots
+from app.domain import events, snapshots
 from app.domain.audit import attribution, findings
 from app.store import errors, raw_access, snapshot_format, stores
 from app.store.log import codecs, incarnations
@@ -174,9 +174,7 @@ class AuditLedger:
                 broken = self._gap(expected, line, view)
                 break
             try:
-                steps.append(
-                    attribution.Step(line.offset, line.at_ms, line.epoch, codecs.decode(line.payload))
-                )
+                steps.append(attribution.Step(line.offset, line.at_ms, line.epoch, self._event(line.payload)))
             except errors.Unreadable as unreadable:
                 broken = str(unreadable)
                 self._board.put(_unreadable(line, view.head, broken))
@@ -187,6 +185,14 @@ class AuditLedger:
             self.integrity.marks.add(line)
         self._fold(steps)
         return broken
+
+    def _event(self, payload: bytes) -> events.AnyEvent:
+        """The event of an entry that can be replayed. Raises Unreadable."""
+        event = codecs.decode(payload)
+        if isinstance(event, events.ObjectObserved):
+            with codecs.folding():
+                self.ledger.snapshot.schema.read(event.kind, event.data)
+        return event
 
     def _gap(self, expected: int, line: raw_access.RawEntry, view: raw_access.RawView) -> str:
         if view.oldest is not None and view.oldest.offset > expected:

@@ -21,7 +21,6 @@ from app.store.log import logs
 
 T = TypeVar("T")
 
-VIEWS = "store:views"
 MAX_KEYS = 1000
 """Counts, or versions, that one event repairs."""
 _TRIES = 100

@@ -22,7 +22,7 @@ import urllib3
 from app import exit_codes, parent_death, plugins, settings, temporary_folders
 from app.cli import exits, processes
 from app.cli.client import api_client
-from app.framework import configuring, registry
+from app.framework import registry
 from app.serving import errors as serving_errors
 from app.serving.tls import issuing
 from app.store import errors as store_errors
@@ -140,13 +140,7 @@ def _plugins(shown: Mapping[str, object], note: Callable[[str], None]) -> dict[s
             json.dump({"plugins": found}, file)
             file.flush()
             chosen = settings.load(file.name, {}).plugins
-        configuring.build(
-            plugins.catalog().classes,
-            enabled=plugins.names(chosen.enabled),
-            weights=chosen.weights,
-            score_max=chosen.score_max,
-            args=chosen.args,
-        )
+        plugins.configured(chosen)
     except (settings.SettingsRefused, registry.ConfigurationRefused) as refused:
         note(
             f"the plugins of the source cannot be configured here: {refused}; those of this version are used"

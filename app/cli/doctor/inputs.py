@@ -14,7 +14,7 @@ from app.cli.client import api_client
 from app.doctor import api_reader
 from app.doctor.run import processes as run_processes
 from app.doctor.tls import examination
-from app.framework import capabilities, configuring, registry
+from app.framework import capabilities, registry
 from app.kube import errors
 from app.kube.client import clients, credentials
 from app.kube.objects import decoding
@@ -55,14 +55,7 @@ def lease_namespace(
 
 def enabled(loaded: settings.Settings) -> registry.Registry:
     """The enabled plugins with their arguments. Raises ConfigurationRefused."""
-    configured = loaded.plugins
-    made = configuring.build(
-        plugins.catalog().classes,
-        enabled=plugins.names(configured.enabled),
-        weights=configured.weights,
-        score_max=configured.score_max,
-        args=configured.args,
-    )
+    made = plugins.configured(loaded.plugins)
     decoding.keep(made.annotations())
     return made
 

@@ -217,7 +217,7 @@ def success(body: bytes) -> bool:
     """Whether the body is a metav1.Status that reports success."""
     try:
         answer = _status.decode(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return answer.kind == "Status" and answer.status == "Success"
 

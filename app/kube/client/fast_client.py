@@ -7,6 +7,8 @@ every call through a proxy, go through the official client (clients). Credential
 """
 
 import contextlib
+import http
+import re
 import socket
 import ssl
 import struct
@@ -19,9 +21,14 @@ from typing import NamedTuple, Protocol
 from app.kube import errors
 from app.kube.client import credentials
 
-_MAX_BODY = 8 * 1024 * 1024
-_MAX_HEAD = 64 * 1024
+_MAX_REPLY = 8 * 1024 * 1024
+"""Bytes."""
 _MAX_IDLE = 64
+_FRAMING = re.compile(
+    rb"\r\n(content-length|transfer-encoding|connection):[ \t]*([^\r\n]*?)[ \t]*(?=\r\n|\Z)"
+)
+"""The fields of a head, in lower case, that decide where the reply ends."""
+_DIGITS = re.compile(rb"[0-9A-Fa-f]+")
 
 
 class Reply(NamedTuple):
@@ -134,15 +141,15 @@ class FastClient:
         return context
 
     def _send(self, connection: Socket, request: bytes, deadline: float, *, reused: bool) -> Reply:
-        received = bytearray()
+        incoming = _Incoming(connection, deadline)
         try:
             connection.settimeout(_left(deadline))
             connection.sendall(request)
-            reply, kept = _read(connection, received, deadline)
+            reply, kept = _read(incoming)
         except (OSError, ValueError) as problem:
             _reset(connection)
             closed = isinstance(problem, ConnectionError | ssl.SSLEOFError | EOFError)
-            if reused and not received and closed:
+            if reused and incoming.silent and closed:
                 raise Stale(str(problem)) from problem
             raise errors.Unreachable(f"no answer from {self._access.host}: {problem!r}") from problem
         self._keep(connection, kept)
@@ -174,52 +181,89 @@ def _left(deadline: float) -> float:
     return left
 
 
-def _read(connection: Socket, received: bytearray, deadline: float) -> tuple[Reply, bool]:
-    """The reply, and whether the connection can be reused."""
-    while (end := received.find(b"\r\n\r\n")) < 0:
-        if len(received) > _MAX_HEAD:
-            raise ValueError("reply head too long")
-        _receive(connection, received, deadline)
-    head = bytes(received[:end]).lower()
-    status = int(head[9:12])
-    kept = b"\r\nconnection: close" not in head and head.startswith(b"http/1.1")
-    start = end + 4
-    if b"\r\ntransfer-encoding: chunked" in head:
-        return Reply(status, _chunks(connection, received, start, deadline)), kept
-    length = _length(head)
-    while len(received) < start + length:
-        _receive(connection, received, deadline)
-    return Reply(status, bytes(received[start : start + length])), kept
+class _Incoming:
+    """The bytes of one reply, in the order in which they are taken."""
 
+    def __init__(self, connection: Socket, deadline: float) -> None:
+        self._connection = connection
+        self._deadline = deadline
+        self._received = bytearray()
+        self._taken = 0
 
-def _length(head: bytes) -> int:
-    _, found, rest = head.partition(b"\r\ncontent-length:")
-    length = int(rest.partition(b"\r\n")[0]) if found else 0
-    if not 0 <= length <= _MAX_BODY:
-        raise ValueError(f"reply of {length} bytes")
-    return length
+    @property
+    def silent(self) -> bool:
+        """Nothing has been received."""
+        return not self._received
 
+    @property
+    def finished(self) -> bool:
+        """Everything that was received has been taken."""
+        return len(self._received) == self._taken
 
-def _chunks(connection: Socket, received: bytearray, at: int, deadline: float) -> bytes:
-    body = bytearray()
-    while True:
-        while (end := received.find(b"\r\n", at)) < 0:
-            _receive(connection, received, deadline)
-        size = int(received[at:end].partition(b";")[0], 16)
-        if size + len(body) > _MAX_BODY:
+    def line(self, end: bytes = b"\r\n") -> bytes:
+        """The bytes up to ``end``, which is taken, too. Raises OSError or ValueError."""
+        while (at := self._received.find(end, self._taken)) < 0:
+            self._receive()
+        found = bytes(self._received[self._taken : at])
+        self._taken = at + len(end)
+        return found
+
+    def take(self, size: int) -> bytes:
+        """So many bytes. Raises OSError or ValueError."""
+        end = self._taken + size
+        while len(self._received) < end:
+            self._receive()
+        found = bytes(self._received[self._taken : end])
+        self._taken = end
+        return found
+
+    def _receive(self) -> None:
+        if len(self._received) > _MAX_REPLY:
             raise ValueError("reply too long")
-        at = end + 2
-        while len(received) < at + size + 2:
-            _receive(connection, received, deadline)
-        if size == 0:
-            return bytes(body)
-        body += received[at : at + size]
-        at += size + 2
+        self._connection.settimeout(_left(self._deadline))
+        data = self._connection.recv(65_536)
+        if not data:
+            raise ConnectionResetError("the connection was closed")
+        self._received += data
 
 
-def _receive(connection: Socket, received: bytearray, deadline: float) -> None:
-    connection.settimeout(_left(deadline))
-    data = connection.recv(65_536)
-    if not data:
-        raise ConnectionResetError("the connection was closed")
-    received += data
+def _read(incoming: _Incoming) -> tuple[Reply, bool]:
+    """The reply, and whether the connection can be reused. Raises OSError or ValueError.
+
+    A reply whose end is not certain raises ValueError: its rest would count as the reply to the next request.
+    """
+    status = 0
+    while status < http.HTTPStatus.OK:  # Interim replies, such as 103 of a load balancer, come first.
+        head = incoming.line(b"\r\n\r\n").lower()
+        status = int(head[9:12])
+    fields = _FRAMING.findall(head)
+    lengths = {value for name, value in fields if name == b"content-length"}
+    codings = [value for name, value in fields if name == b"transfer-encoding"]
+    if codings == [b"chunked"] and not lengths:
+        body = _chunks(incoming)
+    elif len(lengths) == 1 and not codings:
+        body = incoming.take(_size(lengths.pop(), 10))
+    elif status == http.HTTPStatus.NO_CONTENT:
+        body = b""
+    else:
+        raise ValueError("the length of the reply is not certain")
+    closes = any(name == b"connection" and b"close" in value for name, value in fields)
+    return Reply(status, body), head.startswith(b"http/1.1") and not closes and incoming.finished
+
+
+def _size(digits: bytes, base: int) -> int:
+    """A length. Raises ValueError unless it consists of digits."""
+    if not _DIGITS.fullmatch(digits):
+        raise ValueError(f"{digits[:20]!r} bytes")
+    return int(digits, base)
+
+
+def _chunks(incoming: _Incoming) -> bytes:
+    body = bytearray()
+    while size := _size(incoming.line().partition(b";")[0].strip(), 16):
+        body += incoming.take(size)
+        if incoming.take(2) != b"\r\n":
+            raise ValueError("a chunk of the reply is longer than it declares")
+    while incoming.line():
+        pass  # trailers
+    return bytes(body)

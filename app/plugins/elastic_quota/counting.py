@@ -8,8 +8,6 @@ quotas, whether or not the plugin is enabled.
 
 from collections.abc import Iterator
 
-import immutables
-
 from app.domain import model, schema, snapshots
 from app.plugins.elastic_quota import kinds, quota_model
 from app.plugins.elastic_quota.quota_model import Amounts, Quota
@@ -26,8 +24,6 @@ quarter of a million pods do not reach, whatever they request; pending ones need
 
 _KIB = 10
 _MEMORY = frozenset(("memory", "ephemeral-storage", "koordinator.sh/gpu-memory"))
-
-Quotas = immutables.Map[str, Quota]
 
 
 def bits(resource: str) -> int:

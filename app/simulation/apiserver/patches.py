@@ -2,8 +2,6 @@
 
 from typing import Any
 
-Json = dict[str, Any]
-
 KEYS = {"conditions": "type", "containers": "name", "taints": "key", "ownerReferences": "uid", "env": "name"}
 """Lists that a strategic patch merges by a key of their elements; every other list is replaced."""
 

@@ -1,11 +1,8 @@
 """Error replies of the simulated API server, with the texts of the real one."""
 
 import http
-from typing import Any
 
 import msgspec
-
-Json = dict[str, Any]
 
 
 class StatusError(Exception):

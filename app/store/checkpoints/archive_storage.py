@@ -6,6 +6,7 @@ write takes effect as a whole or not at all, and may be repeated.
 
 import contextlib
 import os
+import secrets
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -74,7 +75,8 @@ class Folder:
     def write(self, name: str, members: Iterable[bytes]) -> None:
         """Write under another name, flush to the disk, then rename."""
         self._path.mkdir(parents=True, exist_ok=True)
-        passing = self._path / f".{name}.{os.getpid()}"
+        # A leader that was paused may write beside its successor: in another pod it has the same pid.
+        passing = self._path / f".{name}.{secrets.token_hex(8)}"
         try:
             with passing.open("wb") as file:
                 for member in members:

@@ -7,13 +7,15 @@ for the empty snapshot.
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from app import telemetry
 from app.domain import snapshots
 from app.store import errors, snapshot_format
 from app.store.checkpoints import archives, checkpoints
 from app.store.log import logs
+
+T = TypeVar("T")
 
 
 class RecoveryPoint(NamedTuple):
@@ -43,7 +45,7 @@ class RecoveryPoints:
     def newest(self, *, indexed: frozenset[str]) -> RecoveryPoint:
         """The newest checkpoint that the log continues; raises StoreAway."""
         for candidate in self._candidates(None, indexed):
-            header = _known(candidate)
+            header = _read(candidate.header)
             if header is not None and self.follows(header):
                 found = _loaded(candidate, header)
                 if found is not None:
@@ -59,7 +61,7 @@ class RecoveryPoints:
         events than it has items: an event and an item take equally long.
         """
         for candidate in self._candidates(offset, indexed):
-            header = _known(candidate)
+            header = _read(candidate.header)
             if header is None:
                 continue
             if better_than is not None and header.offset - better_than <= header.items:
@@ -141,23 +143,17 @@ def _same(header: snapshot_format.Header) -> snapshot_format.Header:
     return header
 
 
-def _known(candidate: _Candidate) -> snapshot_format.Header | None:
-    try:
-        return candidate.header()
-    except errors.ArchiveAway as away:
-        telemetry.log.warning("the archive cannot be read", error=str(away))
-        return None
-    except errors.Damaged as damaged:
-        telemetry.log.error("skipping damaged checkpoint", error=str(damaged))
-        return None
-
-
 def _loaded(candidate: _Candidate, header: snapshot_format.Header) -> RecoveryPoint | None:
+    snapshot = _read(lambda: candidate.load(header))
+    return None if snapshot is None else RecoveryPoint(snapshot, header.at_ms)
+
+
+def _read(part: Callable[[], T]) -> T | None:
+    """A part of a checkpoint; None, and a line in the log, if it is damaged or cannot be reached."""
     try:
-        return RecoveryPoint(candidate.load(header), header.at_ms)
+        return part()
     except errors.ArchiveAway as away:
         telemetry.log.warning("the archive cannot be read", error=str(away))
-        return None
     except errors.Damaged as damaged:
         telemetry.log.error("skipping damaged checkpoint", error=str(damaged))
-        return None
+    return None

@@ -5,13 +5,14 @@ An event is one JSON object with its version first and its tag second:
 meets a newer version or an unknown tag raises Unreadable; an older version goes through the upcasters.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import get_args
 
 import msgspec
 
-from app.domain import event_subjects, events, projecting
+from app.domain import event_subjects, events, projecting, schema
 from app.store import errors
 from migrations import upcasters
 
@@ -90,6 +91,15 @@ def decode_run(payloads: Sequence[bytes]) -> list[events.AnyEvent]:
         found.append(event)
     found.reverse()
     return found
+
+
+@contextmanager
+def folding() -> Iterator[None]:
+    """Raise Unreadable for an event whose object its kind cannot read, which only a fold finds out."""
+    try:
+        yield
+    except schema.UnreadableObject as error:
+        raise errors.Unreadable(str(error)) from error
 
 
 def _upcast(payload: bytes) -> dict[str, object]:

@@ -269,8 +269,9 @@ class Histories:
         if base.snapshot.offset == offset:
             return base
         projection = projecting.Projection(base.snapshot)
-        for entries in self._runs(projection.offset, offset):
-            projection.apply_all(entries)
+        with codecs.folding():
+            for entries in self._runs(projection.offset, offset):
+                projection.apply_all(entries)
         if projection.offset < offset:
             raise errors.Beyond(offset, projection.offset)
         return _Kept(projection.finish(), base.origin)

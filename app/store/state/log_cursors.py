@@ -8,7 +8,7 @@ from app.domain import model, projecting, snapshots
 from app.domain import schema as schemas
 from app.store import errors
 from app.store.checkpoints import recovery_points
-from app.store.log import batches, incarnations, logs, loss_detection, readers
+from app.store.log import batches, codecs, incarnations, logs, loss_detection, readers
 from app.store.state import gc_pause, recent_snapshots, subscribers
 
 _LARGEST = "pods"
@@ -115,7 +115,7 @@ class LogCursor:
         """
         if not requested:
             self._seen = self._log.seen
-        with gc_pause.paused(lasting=self._growing):
+        with codecs.folding(), gc_pause.paused(lasting=self._growing):
             if not self.reached.is_set():
                 self._start_over()
             if not self._read(timeout, requested=requested):
@@ -137,7 +137,7 @@ class LogCursor:
             return here.offset >= update.read.head
         if update.read.last < update.read.head:
             return False
-        with gc_pause.paused():
+        with codecs.folding(), gc_pause.paused():
             return self._apply(iter((update.read,)), update.start.seen, notify=bool(self._audience))
 
     def apply_own_append(self, ahead: snapshots.Snapshot, appended: batches.Appended | None) -> None:

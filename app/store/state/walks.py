@@ -1,6 +1,7 @@
 """Walks forward through the log: the snapshots at ascending offsets, for the price of one fold."""
 
 from app.domain import projecting, snapshots
+from app.store.log import codecs
 from app.store.state import histories
 
 _READ = 1000
@@ -26,6 +27,7 @@ class Walk:
             entries = self._histories.entries(snapshot.offset + 1, offset, limit=_READ)
             if not entries:
                 return self._histories.at(offset)
-            snapshot = projecting.project_all(snapshot, [entry.event for entry in entries])
+            with codecs.folding():
+                snapshot = projecting.project_all(snapshot, [entry.event for entry in entries])
         self._snapshot = snapshot
         return snapshot

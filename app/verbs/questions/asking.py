@@ -23,7 +23,6 @@ MAX_TOP = 1000
 MEASURE = r"^(pods|resource:[A-Za-z0-9./_-]{1,317})?\Z"
 """What is compared on a map of differences."""
 
-Text = Annotated[str, Meta(min_length=1, max_length=512)]
 Moment = Annotated[
     str, Meta(max_length=200, description="An offset, a position INCARNATION/OFFSET, or an RFC 3339 time.")
 ]

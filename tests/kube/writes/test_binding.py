@@ -11,6 +11,7 @@ from app.kube.objects import decoding
 from app.kube.writes import binding
 from app.simulation import populations
 from app.simulation.apiserver import apiservers, faults, objects
+from tests.support.kube import odd_replies
 
 BINDINGS = faults.calls("POST", "/binding")
 
@@ -227,6 +228,14 @@ def test_a_refusal_by_the_api_server_itself_is_definite(
 ) -> None:
     server.faults.add(faults.FaultKind.FAIL, BINDINGS, status=status)
     assert isinstance(bind(client, pod), binding.NotBound)
+
+
+@pytest.mark.parametrize("odd", [one for one in odd_replies.EVERY if b'"Success"' not in one])
+def test_an_odd_reply_leaves_the_outcome_unknown(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod, odd: bytes
+) -> None:
+    server.faults.add(faults.FaultKind.RAW, BINDINGS, raw=odd, times=2)
+    assert isinstance(bind(client, pod), binding.Unknown)
 
 
 def test_a_404_of_a_proxy_is_not_a_missing_pod(

@@ -36,6 +36,20 @@ def test_a_write_may_be_repeated(storage: archive_storage.Storage) -> None:
     assert storage.read("one") == b"as it should be"
 
 
+def test_a_write_during_another_one_of_the_name_leaves_a_whole_file(storage: archive_storage.Storage) -> None:
+    """Two compactors in pods of their own are both process 1."""
+
+    def members() -> Iterator[bytes]:
+        yield BIG
+        storage.write("one", (b"one ", b"other"))
+        assert storage.read("one") in (b"one other", BIG + b"end")
+        yield b"end"
+
+    storage.write("one", members())
+    assert storage.names() == ["one"]
+    assert storage.read("one") in (b"one other", BIG + b"end")
+
+
 def test_a_file_of_many_parts_is_whole(storage: archive_storage.Storage) -> None:
     storage.write("big", (BIG[:7], BIG[7:]))
     assert storage.read("big") == BIG

@@ -15,7 +15,7 @@ from app import settings
 from app.domain import events, projecting, snapshots
 from app.store import errors, keys, schemas, stores
 from app.store.log import codecs, logs, readers
-from app.store.state import followers
+from app.store.state import followers, histories
 from tests.support import declared, polling
 from tests.support.decisions import recomputation
 from tests.support.store import crash_safe_server, servers, writers
@@ -416,12 +416,27 @@ def test_a_follower_notices_a_hole_anywhere_in_a_long_log(store: stores.Store, h
     assert len(store.follower.snapshot.pods) == store.follower.snapshot.offset
 
 
-def test_an_event_of_a_newer_version_stops_the_follower_where_it_is(store: stores.Store) -> None:
+@pytest.mark.parametrize("subscribed", [False, True])
+@pytest.mark.parametrize(
+    ("payload", "problem"),
+    [
+        (b'{"v":1,"type":"Tomorrow"}', "unknown type 'Tomorrow'"),
+        (declared.UNREADABLE, "a workloadpolicies object cannot be read"),
+        (declared.UNREADABLE.replace(b"workloadpolicies", b"gadgets"), "a gadgets object cannot be read"),
+    ],
+)
+def test_an_event_of_a_newer_version_stops_the_follower_where_it_is(
+    store: stores.Store, payload: bytes, problem: str, subscribed: bool
+) -> None:
+    if subscribed:
+        store.follower.subscribe(lambda before, after, entry: None)
     store.log.append(logs.Batch(events=[writers.seen("u1")]))
-    store.client.xadd(store.keys.log, {"t": 1, "e": b'{"v":1,"type":"Tomorrow"}'}, id="2-0")
+    store.client.xadd(store.keys.log, {"t": 1, "e": payload}, id="2-0")
     store.client.hset(store.keys.meta, keys.HEAD, "2")
-    with pytest.raises(errors.Unreadable, match="Tomorrow"):
+    with pytest.raises(errors.Unreadable, match=problem):
         store.follower.catch_up()
+    with pytest.raises(errors.Unreadable, match=problem):
+        histories.Histories(store.log, store.follower).at(2)
 
 
 def test_a_server_that_dies_is_away_within_the_timeout_and_back_after_a_restart(

@@ -7,14 +7,14 @@ import contextlib
 import json
 import os
 
-from app import bootstrap, plugins, settings
+from app import plugins, settings
 from app.store import snapshot_format, stores
 
 
 def main() -> None:
     """Fold the whole log of the store and print the state."""
     chosen = settings.load(None, os.environ)
-    made = bootstrap.plugins_of(chosen)
+    made = plugins.configured(chosen.plugins)
     opened = stores.open_store(
         chosen.store, schema=plugins.catalog().schema, cluster=chosen.cluster, indexed=made.indexed()
     )

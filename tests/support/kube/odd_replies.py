@@ -27,6 +27,7 @@ BODIES = (
     b"\xff\xfe",
     HTML,
     b"[" * 100_000,
+    b'{"kind":"Status","details":' + b"[" * 100_000,
     b'{"metadata":null,"spec":null,"items":null}',
     b'{"metadata":{},"spec":{},"items":[]}',
     b'{"metadata":{"resourceVersion":7},"spec":[],"items":{}}',

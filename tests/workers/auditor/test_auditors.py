@@ -16,6 +16,7 @@ from app.domain.audit import findings
 from app.store import errors, keys, raw_access, snapshot_format, stores
 from app.store.log import codecs, incarnations, logs
 from app.verbs import releasing
+from tests.support import declared
 from tests.support.store import writers
 from tests.support.workers import audits, clusters, recordings
 from workers.auditor import auditors
@@ -438,15 +439,25 @@ def test_an_outdated_epoch_is_reported(world: audits.World) -> None:
     assert (one.kind, one.offset, one.writer) == ("fence", offset, "recorder unknown (epoch 1)")
 
 
-def test_an_undecodable_entry_stops_the_replay_and_is_reported(world: audits.World) -> None:
+@pytest.mark.parametrize(
+    ("payload", "problem"),
+    [
+        (b'{"v":1,"type":"Nonsense"}', "unknown type"),
+        (declared.UNREADABLE, "a workloadpolicies object cannot be read"),
+        (declared.UNREADABLE.replace(b"workloadpolicies", b"gadgets"), "a gadgets object cannot be read"),
+    ],
+)
+def test_an_undecodable_entry_stops_the_replay_and_is_reported(
+    world: audits.World, payload: bytes, problem: str
+) -> None:
     world.recorder.stop()
     offset = world.head + 1
-    world.client.xadd(world.keys.log, {"t": 1, "e": b'{"v":1,"type":"Nonsense"}', "w": ""}, id=f"{offset}-0")
+    world.client.xadd(world.keys.log, {"t": 1, "e": payload, "w": ""}, id=f"{offset}-0")
     world.client.hset(world.keys.meta, mapping={keys.HEAD: offset, "at": 1})
     report = world.audited()
     (one,) = report.differences
     assert (one.kind, one.offset) == ("unreadable", offset)
-    assert "unknown type" in report.waiting["counts"]
+    assert problem in report.waiting["counts"]
 
 
 def test_an_open_difference_keeps_its_attribution_over_a_restart(world: audits.World) -> None:

@@ -50,7 +50,7 @@ def counts_deleted(world: audits.World) -> None:
 
 
 def mark_of_repairs_changed(world: audits.World) -> None:
-    world.client.hset(world.keys.versions, repairs.VIEWS, "many")
+    world.client.hset(world.keys.versions, "store:views", "many")
 
 
 @pytest.mark.parametrize("damage", [versions_deleted, counts_deleted, mark_of_repairs_changed])

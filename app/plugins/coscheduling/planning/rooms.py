@@ -10,8 +10,6 @@ from types import MappingProxyType
 from app.domain import model, node_sets, snapshots
 from app.domain.fitting import node_fit, node_sums
 
-_MANY = 2**31
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodClass:
