@@ -83,13 +83,14 @@ def best(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Trace)
     if not kept:
         return None
     top = max(trace.totals, default=0)
-    scored = frozenset().union(*trace.totals.values()) if trace.totals else node_sets.NONE
-    leaders = kept - scored if top <= 0 and kept - scored else trace.totals[top]
+    unscored = kept.difference(*trace.totals.values()) if top <= 0 else node_sets.NONE
+    leaders = unscored or trace.totals[top]
     ranked = transforming.before_score(plugins, cycle).cycle
     for rank in [plugin.rank(ranked, leaders) for plugin in plugins.ranks if plugin.interested(ranked.pod)]:
         lowest = min(rank.get(node, 0) for node in leaders)
         leaders = frozenset(node for node in leaders if rank.get(node, 0) == lowest)
-    return min(leaders, key=lambda node: _stable(cycle.pod.uid, node))
+    prefix = f"{cycle.pod.uid}\0".encode()
+    return min((blake2b(prefix + node.encode(), digest_size=8).digest(), node) for node in leaders)[1]
 
 
 def adjust(
@@ -285,7 +286,3 @@ def _merged(
             details = {**refusal.details, **one.details}
             merged[same[0]] = replace(one, nodes=one.nodes | extra, details=details)
     return tuple(merged)
-
-
-def _stable(uid: model.Uid, node: model.NodeName) -> bytes:
-    return blake2b(f"{uid}\0{node}".encode(), digest_size=8).digest()

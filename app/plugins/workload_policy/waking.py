@@ -37,15 +37,10 @@ def waiting(snapshot: snapshots.Snapshot, namespace: str, name: str) -> list[mod
 def naming(snapshot: snapshots.Snapshot, namespace: str, name: str) -> Iterator[model.Pod]:
     """The pending pods that name the policy, each once, in any order."""
     for label in (logic.LABEL, logic.ALIAS):
-        for pod in snapshot.siblings(namespace, label, name):
+        for pod in snapshot.siblings(namespace, label, name, waiting=True):
             # A pod that names the policy by both labels is found under each of them.
             twice = label == logic.ALIAS and pod.labels.get(logic.LABEL) == name
-            if (
-                not twice
-                and pod.uid in snapshot.waiting
-                and logic.named(pod) == name
-                and logic.concerned(pod)
-            ):
+            if not twice and logic.named(pod) == name and logic.concerned(pod):
                 yield pod
 
 
