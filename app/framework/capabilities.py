@@ -302,12 +302,15 @@ class Measures(Plugin, Protocol):
 
 @runtime_checkable
 class Wakes(Plugin, Protocol):
-    """Reports which pending pods to wake after an event of the log."""
+    """Reports which pending pods to wake after events of the log."""
 
     def wake(
-        self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
+        self, before: snapshots.Snapshot, after: snapshots.Snapshot, happened: Sequence[events.AnyEvent]
     ) -> effects.WakePods | None:
-        """The pods to wake for the capacity that the event frees, if kube-scheduler has no event for it."""
+        """The pods to wake for the capacity that events free, if kube-scheduler has no event for it.
+
+        ``happened``: the events between the two states, so that a burst costs no more than its last state.
+        """
         ...
 
 

@@ -68,9 +68,9 @@ class ElasticQuota:
         return families.beside(cycle, node, victims, self) if self.reclaim else ()
 
     def wake(
-        self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
+        self, before: snapshots.Snapshot, after: snapshots.Snapshot, happened: Sequence[events.AnyEvent]
     ) -> effects.WakePods | None:
-        return waking.freed_capacity(before, after, event, self)
+        return waking.freed_capacity(before, after, happened, self)
 
     def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterable[effects.Effect]:
         yield from status.reconcile(snapshot, changes, self)

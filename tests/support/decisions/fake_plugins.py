@@ -238,7 +238,7 @@ class Waking(Idle):
     name: str = "Waking"
 
     def wake(
-        self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
+        self, before: snapshots.Snapshot, after: snapshots.Snapshot, happened: Sequence[events.AnyEvent]
     ) -> effects.WakePods | None:
         return None
 

@@ -45,7 +45,8 @@ class Plan:
     """Depth of the domain that may not be left."""
     reason: str = ""
     """Why there is no plan."""
-    details: Mapping[str, int] = field(default_factory=dict)
+    fitting: int = 0
+    """Members that could be placed, where there is no plan because they are too few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,8 @@ class _Planning:
             self._held = self._supposed.occupancies()
         self._why = ""
         """The reason of another plugin that refused a member."""
+        self._most = 0
+        """Members that could be placed in an attempt that placed too few."""
 
     @property
     def compared(self) -> evictions.Compared | None:
@@ -225,6 +228,7 @@ class _Planning:
         """The plan with these seats, as far as other plugins admit them; None if these are too few."""
         seats = self._admitted(found.seats, found.domain)
         if not seats or not self._enough(seats):
+            self._most = max(self._most, len(seats))
             return None
         return Plan(
             seats=seats,
@@ -375,7 +379,10 @@ class _Planning:
 
     def _none(self, reason: str) -> Plan:
         return Plan(
-            reason=f"{self._name}: {reason}", layers=self._demands.tree.layers, must=self._demands.must
+            reason=f"{self._name}: {reason}",
+            fitting=self._most,
+            layers=self._demands.tree.layers,
+            must=self._demands.must,
         )
 
 
