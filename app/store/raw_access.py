@@ -229,12 +229,14 @@ def _numbers(what: str, found: Mapping[bytes, bytes], garbled: dict[tuple[str, s
     return numbers
 
 
+_REMEMBERED = 4_000_000
+"""Fingerprints kept; beyond it the oldest are forgotten."""
+
+
 class Fingerprints:
     """The fingerprint of each entry when it was first read: eight bytes each."""
 
-    def __init__(self, limit: int = 4_000_000) -> None:
-        """``limit``: entries remembered; beyond it the oldest are forgotten."""
-        self._limit = limit
+    def __init__(self) -> None:
         self._first = 0
         self._marks = array("Q")
 
@@ -253,8 +255,8 @@ class Fingerprints:
         if not self._marks or line.offset != self.end:
             self._first, self._marks = line.offset, array("Q")
         self._marks.append(line.mark)
-        if len(self._marks) > self._limit + self._limit // 8:
-            self.forget(self.end - self._limit)
+        if len(self._marks) > _REMEMBERED + _REMEMBERED // 8:
+            self.forget(self.end - _REMEMBERED)
 
     def forget(self, below: int) -> None:
         """Forget the entries before an offset: the log no longer has them."""

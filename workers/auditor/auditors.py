@@ -37,13 +37,11 @@ class Auditor:
         client: clients.Client,
         options: settings.Audit,
         *,
-        watched: tuple[kinds.Kind, ...] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        watched = kinds.watched(store.checkpoints.schema) if watched is None else watched
         self._store = store
         self._options = options
-        self._kinds = watched
+        self._kinds = kinds.watched(store.checkpoints.schema)
         self._monotonic = monotonic
         self._stopped = threading.Event()
         self._reader = consumers.Consumer(store.client, store.keys)
@@ -52,8 +50,8 @@ class Auditor:
         self._reports = audit_reports.Reports(store.client, store.keys)
         self._repairer = repairs.Repairs(store.log, self.identity)
         self.board = findings.Board()
-        self._diff = cluster_diff.ClusterDiff(client, self.board, watched=watched)
-        self._due = dict.fromkeys((kind.name for kind in watched), float("-inf"))
+        self._diff = cluster_diff.ClusterDiff(client, self.board, watched=self._kinds)
+        self._due = dict.fromkeys((kind.name for kind in self._kinds), float("-inf"))
         """Kind -> when it is due for comparison."""
         self._request_after = dict(self._due)
         self._listing = ""

@@ -9,7 +9,7 @@ the next leader resumes where the log ends.
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from app import telemetry
 from app.kube.client import clients, cluster_identity
@@ -44,20 +44,19 @@ class Recorder:
         follower: followers.Follower,
         client: clients.Client,
         *,
-        watched: Iterable[kinds.Kind] | None = None,
         silence: float = 150.0,
         elector: election.Leadership | None = None,
         settle: float = settle_time.SETTLE,
     ) -> None:
-        """``follower`` is caught up and kept current here; its thread need not run. ``watched``: by default
-        all kinds of its schema.
+        """``follower`` is caught up and kept current here; its thread need not run. All kinds of its schema
+        are watched.
 
         Without an ``elector`` there must never be another recorder; ``settle``: see settle_time.
         """
         self._log = log
         self._follower = follower
         self._client = client
-        self._kinds = tuple(kinds.watched(follower.snapshot.schema) if watched is None else watched)
+        self._kinds = kinds.watched(follower.snapshot.schema)
         self._silence = silence
         self._inbox = inboxes.Inbox()
         self._watches: inboxes.WatchThreads | None = None

@@ -93,21 +93,9 @@ class DecisionLog:
         """Decisions in the queue."""
         return len(self._drafts)
 
-    def latest(
-        self,
-        *,
-        limit: int = 100,
-        before: str | None = None,
-        pod: str | None = None,
-        node: str | None = None,
-        plugin: str | None = None,
-        reason: str | None = None,
-        outcome: str | None = None,
-        verb: str | None = None,
-    ) -> list[records.Decision]:
-        """The latest records that fit, newest first, however many must be searched (see ``search``)."""
-        wanted = records.DecisionQuery(pod, node, plugin, reason, outcome, verb)
-        return self.search(wanted, limit=limit, before=before, looked_at=None).records
+    def latest(self, *, limit: int = 100) -> list[records.Decision]:
+        """The latest records, newest first."""
+        return self.search(records.DecisionQuery(), limit=limit).records
 
     def search(
         self,
@@ -115,7 +103,7 @@ class DecisionLog:
         *,
         limit: int = 100,
         before: str | None = None,
-        looked_at: int | None = records.LOOKED_AT,
+        looked_at: int = records.LOOKED_AT,
     ) -> records.Found:
         """At most ``limit`` of the latest matching records, in a bounded scan; ``before``: the last id seen.
 
@@ -133,7 +121,7 @@ class DecisionLog:
                     found.append(decision)
                     if len(found) == limit:
                         return records.Found(found, identity, seen)
-            if looked_at is not None and seen >= looked_at:
+            if seen >= looked_at:
                 return records.Found(found, entries[-1][0] if entries else None, seen)
         return records.Found(found, None, seen)
 

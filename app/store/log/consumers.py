@@ -10,7 +10,6 @@ import os
 import secrets
 import socket
 import time
-from typing import NamedTuple
 
 import redis
 
@@ -25,23 +24,14 @@ _MUCH = 64
 """Entries."""
 
 
-class ConsumerState(NamedTuple):
-    """The last heartbeat of one consumer."""
-
-    reader: str
-    offset: int
-    at_ms: int
-    """When it arrived, by the store's clock."""
-
-
 class Consumer:
     """One consumer as registered in the store; used by one thread at a time."""
 
-    def __init__(self, client: redis.Redis, names: keys.Keys, identity: str = "") -> None:
-        """``identity`` is shown to operators; host, process and a few random letters if it is empty."""
+    def __init__(self, client: redis.Redis, names: keys.Keys) -> None:
         self._wire = connections.Wire(client)
         self._key = names.readers
-        self.identity = identity or f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(3)}"
+        self.identity = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(3)}"
+        """Shown to operators."""
         self._due = self._soon = 0.0
         self._registered = False
         self._offset = 0
@@ -66,15 +56,3 @@ class Consumer:
     def _send(self, offset: str) -> None:
         packed = self._wire.pack("FCALL", keys.function("attend"), 1, self._key, self.identity, offset)
         self._wire.ask(packed)
-
-
-def seen(client: redis.Redis, names: keys.Keys) -> list[ConsumerState]:
-    """All consumers that are registered, the slowest first."""
-    with connections.translated():
-        fields = client.hgetall(names.readers)
-    found = []
-    for reader, heartbeat in fields.items():
-        offset, _, at_ms = connections.text(heartbeat).partition(" ")
-        if offset.isdigit() and at_ms.isdigit():
-            found.append(ConsumerState(connections.text(reader), int(offset), int(at_ms)))
-    return sorted(found, key=lambda one: (one.offset, one.reader))

@@ -3,14 +3,15 @@
 import time
 
 _LEAST_SECONDS = 0.01
+_ATTEMPT_SECONDS = 1.0
+"""What one attempt may take."""
 
 
 class RetryDeadline:
     """A deadline for retries, with growing pauses."""
 
-    def __init__(self, seconds: float, *, attempt: float = 1.0) -> None:
+    def __init__(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
-        self._attempt = attempt
         self._pause = 0.005
 
     @property
@@ -26,7 +27,7 @@ class RetryDeadline:
     @property
     def attempt(self) -> float:
         """Seconds that one attempt may take."""
-        return min(self._attempt, self.left)
+        return min(_ATTEMPT_SECONDS, self.left)
 
     def again(self) -> bool:
         """Pause before another attempt; false at once if there is no time for one."""

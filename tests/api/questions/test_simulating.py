@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from app.domain import events, model
+from app.store.decisions import records
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem, assert_stamped, body
 from tests.support.extender.questions import ask, manifest, post
@@ -63,7 +64,8 @@ def test_at_the_position_of_a_recorded_filter_the_answer_is_its_explanation(worl
             api_worlds.policy(host=2 + at % 5, member=1 + at % 2),
         )
     checked = 0
-    for record in world.store.decisions.latest(limit=1000, verb="filter"):
+    filters = world.store.decisions.search(records.DecisionQuery(verb="filter"), limit=1000)
+    for record in filters.records:
         key = record.pod.key
         explained = body(world.client.get(f"/apis/v1/pods/{key}/explain?decision={record.id}"))
         answer = ask(

@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from app import settings
 from app.kube.client import clients, credentials
 from app.kube.watch import kinds
-from app.simulation import populations
 from app.simulation.apiserver import apiservers
 from app.store import schemas, stores
 from app.store.server import connections, embedded
 from tests.support import declared
+from tests.support.kube import large_populations
 from workers.recorder import recorders
 
 NODES, PODS = 5_000, 150_000
@@ -97,8 +97,8 @@ def _expect(process: subprocess.Popen[str], line: str) -> None:
 
 def _serve(nodes: int, pods: int) -> None:
     with apiservers.ApiServer(declared.SCHEMA) as server:
-        server.objects.load("nodes", populations.nodes(nodes))
-        server.objects.load("pods", populations.pods(pods, on=nodes))
+        server.objects.load("nodes", large_populations.nodes(nodes))
+        server.objects.load("pods", large_populations.pods(pods, on=nodes))
         gc.freeze()
         print(server.url, flush=True)
         sys.stdin.read()

@@ -3,11 +3,9 @@
 import random
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 import pytest
-import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -139,58 +137,21 @@ def test_records_are_found_by_their_fields(recording: decision_log.DecisionLog, 
     newest = recording.latest()
     assert [found.verb for found in newest] == ["preempt", "bind", "filter"]
     assert [found.verb for found in recording.latest(limit=2)] == ["preempt", "bind"]
-    assert [found.verb for found in recording.latest(before=newest[1].id)] == ["filter"]
-    assert [found.verb for found in recording.latest(pod="green/two")] == ["bind"]
-    assert [found.verb for found in recording.latest(pod="u1")] == ["preempt", "filter"]
-    assert [found.verb for found in recording.latest(node="n3")] == ["bind"]
-    assert [found.verb for found in recording.latest(node="n4")] == ["preempt"]
-    assert [found.verb for found in recording.latest(plugin="WorkloadPolicy", verb="filter")] == ["filter"]
-    assert [found.verb for found in recording.latest(reason="no capacity", limit=1)] == ["preempt"]
-    assert [found.verb for found in recording.latest(outcome="bound")] == ["bind"]
-    assert recording.latest(outcome="unheard-of") == []
-
-
-@pytest.mark.parametrize("identity", ["", "0-0", "1-1", "x", "+", "-", "1", "9" * 40 + "-0", "\u0661-\u0661"])
-def test_an_id_that_names_no_record_finds_none(recording: decision_log.DecisionLog, identity: str) -> None:
-    assert recording.get(identity) is None
-
-
-FOREIGN: tuple[dict[str, bytes], ...] = (
-    {"d": b"no JSON"},
-    {"d": b"{}"},
-    {"d": b'{"verb":"\xff"}'},
-    {"d": b'{"position":' + b"[" * 100_000},
-    {"d": b"[1]"},
-    {"surplus": b"x"},
-)
-"""Entries that Topolog does not write."""
-
-
-def test_entries_that_are_not_records_hide_none(store: stores.Store) -> None:
-    client: Any = store.client
-    recording = decision_log.DecisionLog(client, store.keys, store.follower)
-    foreign: list[str] = []
-
-    def add_foreign() -> None:
-        foreign.extend(client.xadd(store.keys.decisions, fields).decode() for fields in FOREIGN)
-
-    for outcome in ("first", "second"):
-        add_foreign()
-        recording.record(draft(store, outcome=outcome))
-        recording.start()
-        recording.stop()
-    add_foreign()
-    with structlog.testing.capture_logs() as lines:
-        newest, oldest = recording.latest()
-        assert (newest.outcome, oldest.outcome) == ("second", "first")
-        for limit in range(1, 4):
-            assert [one.id for one in recording.since("0-0", limit=limit)] == [oldest.id, newest.id][:limit]
-        assert recording.since(newest.id) == []
-        stored = [identity for page in recording.stored(0, None) for identity, _ in page]
-        assert stored == [oldest.id, newest.id]
-        assert [recording.get(identity) for identity in foreign] == [None] * len(foreign)
-        assert recording.get(newest.id) == newest
-    assert {line["id"] for line in lines if "not a decision record" in line["event"]} == set(foreign)
+    rest = recording.search(records.DecisionQuery(), before=newest[1].id)
+    assert [found.verb for found in rest.records] == ["filter"]
+    for wanted, verbs in (
+        (records.DecisionQuery(pod="green/two"), ["bind"]),
+        (records.DecisionQuery(pod="u1"), ["preempt", "filter"]),
+        (records.DecisionQuery(node="n3"), ["bind"]),
+        (records.DecisionQuery(node="n4"), ["preempt"]),
+        (records.DecisionQuery(plugin="WorkloadPolicy", verb="filter"), ["filter"]),
+        (records.DecisionQuery(reason="no capacity"), ["preempt", "filter"]),
+        (records.DecisionQuery(outcome="bound"), ["bind"]),
+        (records.DecisionQuery(outcome="unheard-of"), []),
+    ):
+        assert [found.verb for found in recording.search(wanted).records] == verbs
+    latest = recording.search(records.DecisionQuery(reason="no capacity"), limit=1)
+    assert [found.verb for found in latest.records] == ["preempt"]
 
 
 def test_a_long_history_is_searched_page_by_page(store: stores.Store) -> None:
@@ -201,7 +162,8 @@ def test_a_long_history_is_searched_page_by_page(store: stores.Store) -> None:
     kept.start()
     kept.stop()
     assert kept.written == 1201
-    assert len(kept.latest(outcome="first")) == 1
+    found = kept.search(records.DecisionQuery(outcome="first"))
+    assert len(found.records) == 1
 
 
 def test_a_search_returns_how_far_it_went(store: stores.Store) -> None:

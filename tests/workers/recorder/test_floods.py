@@ -25,6 +25,7 @@ from app.store import stores
 from app.store.server import embedded
 from tests.support import child_processes, declared
 from tests.support.campaigns import sizes
+from tests.support.kube import large_populations
 from tests.support.workers import recordings
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -241,8 +242,8 @@ def test_a_list_of_very_many_pods_takes_little_more_memory_than_the_pods(
     *,
     count: int,
 ) -> None:
-    server.objects.load("nodes", populations.nodes(count // 20))
-    server.objects.load("pods", populations.pods(count, on=count // 20))
+    server.objects.load("nodes", large_populations.nodes(count // 20))
+    server.objects.load("pods", large_populations.pods(count, on=count // 20))
     with recording(server, store_server, cluster, tmp_path) as process:
         # Every pod and node, a list of each kind, and who was elected.
         first = count + count // 20 + len(kinds.watched(declared.SCHEMA)) + 1

@@ -18,6 +18,7 @@ from app.store import errors, schemas, stores
 from app.store.log import logs
 from app.store.server import connections
 from tests.support import declared
+from tests.support.kube import large_populations
 from tests.support.store import crash_safe_server
 from tests.support.workers import clusters, recordings
 
@@ -54,13 +55,13 @@ def place(store: stores.Store, pod: model.Pod, node: str) -> None:
 
 
 def test_everything_is_recorded_before_it_is_ready(recorded: Start, cluster_side: clusters.Cluster) -> None:
-    cluster_side.server.objects.load("nodes", populations.nodes(40))
-    cluster_side.server.objects.load("pods", populations.pods(1_700, on=40))
+    cluster_side.server.objects.load("nodes", large_populations.nodes(40))
+    cluster_side.server.objects.load("pods", large_populations.pods(1_700, on=40))
     cluster_side.policy("p", namespace="team-000", key=populations.ZONE, app="app-0", **{"zone-0": 1})
     snapshot = recorded().ready().snapshot
     assert (len(snapshot.nodes), len(snapshot.pods), len(snapshot.all(declared.POLICIES))) == (40, 1_700, 1)
     assert set(snapshot.listed) == set(declared.SCHEMA.names)
-    assert sum(snapshot.counts.values()) == populations.PODS_PER_WORKLOAD
+    assert sum(snapshot.counts.values()) == large_populations.PODS_PER_WORKLOAD
 
 
 def test_an_echo_is_not_an_event(recorded: Start, cluster_side: clusters.Cluster) -> None:
