@@ -6,7 +6,7 @@ import click
 
 
 class Url(click.ParamType[str]):
-    """``https://HOST:PORT``, also with http; whoever calls is known by a certificate, not by a password."""
+    """``https://HOST:PORT``, also with http, without a user: a certificate identifies the caller."""
 
     name = "URL"
 
