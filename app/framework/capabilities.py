@@ -318,15 +318,12 @@ class Measures(Plugin, Protocol):
 
 @runtime_checkable
 class Wakes(Plugin, Protocol):
-    """Reports which pending pods to wake after events of the log."""
+    """Reports which pending pods to wake after a run of events: a burst costs one look at its last state."""
 
     def wake(
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, happened: Sequence[events.AnyEvent]
     ) -> effects.WakePods | None:
-        """The pods to wake for the capacity that events free, if kube-scheduler has no event for it.
-
-        ``happened``: the events between the two states, so that a burst costs no more than its last state.
-        """
+        """The pods to wake for the capacity that the events free, if kube-scheduler has no event for it."""
         ...
 
 
