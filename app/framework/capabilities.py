@@ -218,8 +218,9 @@ class Budgets(Plugin, Protocol):
 class Consults(Plugin, Protocol):
     """Decides about several pods at once, by the other plugins (cycles.Cycle.peers), without nominations."""
 
-    consults: ClassVar[bool]
-    """True."""
+    def others(self, cycle: cycles.Cycle, nominated: Sequence[model.Pod]) -> Sequence[model.Pod]:
+        """The nominated pods without those that it decides about together with the pod of the cycle."""
+        ...
 
 
 @runtime_checkable
@@ -259,10 +260,7 @@ class TransformsNodes(Plugin, Protocol):
         ...
 
     def transform_node(self, cycle: cycles.Cycle, node: model.NodeName) -> cycles.Cycle | None:
-        """The cycle in which the pod is filtered and reserved for on the node; None if it is unchanged.
-
-        The cycle has the node as its only candidate, and nominated pods on their nodes.
-        """
+        """The cycle for the node, its only candidate, with nominated pods on nodes; None if unchanged."""
         ...
 
 
@@ -302,15 +300,12 @@ class Measures(Plugin, Protocol):
 
 @runtime_checkable
 class Wakes(Plugin, Protocol):
-    """Reports which pending pods to wake after events of the log."""
+    """Reports which pending pods to wake after a run of events: a burst costs one look at its last state."""
 
     def wake(
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, happened: Sequence[events.AnyEvent]
     ) -> effects.WakePods | None:
-        """The pods to wake for the capacity that events free, if kube-scheduler has no event for it.
-
-        ``happened``: the events between the two states, so that a burst costs no more than its last state.
-        """
+        """The pods to wake for the capacity that the events free, if kube-scheduler has no event for it."""
         ...
 
 

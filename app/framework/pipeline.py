@@ -3,6 +3,7 @@
 In a first pass, nominated pods of at least the pod's priority count as placed. A node must also pass
 without them, because they may yet go elsewhere. This is kube-scheduler's own rule (PR-7..14). A plugin that
 decides about several pods at once is asked in the second pass only: it could answer each with another plan.
+The nominations of these pods do not count for one another, because its plan has the node of each.
 """
 
 import itertools
@@ -24,7 +25,7 @@ def run_filter(
     """
     before = transforming.before_filter(plugins, cycle)
     gone = bool(before.refusals) and not before.cycle.candidates
-    nominated = cycles.nominated(before.cycle) if not gone else ()
+    nominated = _nominated(plugins, before.cycle) if not gone else ()
     found = _pass(plugins, before.cycle, without) if not gone else _Pass()
     if nominated:
         once = frozenset((*without, *plugins.consulting))
@@ -39,6 +40,14 @@ def run_filter(
         assumed=tuple(pod.key for pod in nominated),
         transformed=(*before.changes, *found.changes),
     )
+
+
+def _nominated(plugins: registry.Registry, cycle: cycles.Cycle) -> tuple[model.Pod, ...]:
+    """The nominated pods that count for this pod. Those that are placed together with it have other nodes."""
+    found = cycles.nominated(cycle)
+    for plugin in plugins.consults if found else ():
+        found = tuple(plugin.others(cycle, found))
+    return found
 
 
 def run_score(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace:

@@ -173,7 +173,9 @@ class Consulting(Idle):
     """Refuses what any other plugin refuses, and remembers nothing."""
 
     name: str = "Consulting"
-    consults: ClassVar[bool] = True
+
+    def others(self, cycle: cycles.Cycle, nominated: Sequence[model.Pod]) -> Sequence[model.Pod]:
+        return [pod for pod in nominated if pod.group != cycle.pod.group]
 
     def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
         if not cycle.peers.concerned(cycle.pod, cycle.snapshot):

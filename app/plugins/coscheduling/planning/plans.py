@@ -233,10 +233,15 @@ class _Planning:
         return Plan(
             seats=seats,
             pods=tuple(pod for pod in self._pods if pod.uid in seats),
-            domain=found.domain,
+            domain=self._holding(found.domain, seats.values()),
             layers=self._demands.tree.layers,
             must=self._demands.must,
         )
+
+    def _holding(self, domain: Path, nodes: Iterable[model.NodeName]) -> Path:
+        """The smallest domain that holds this one and the nodes."""
+        paths = self._demands.tree.paths
+        return domain[: min((_common(paths[name], domain) for name in nodes if name in paths), default=None)]
 
     def _required(self, fixed: Mapping[model.Uid, model.NodeName]) -> frozenset[model.Uid]:
         found: set[model.Uid] = set()
@@ -335,18 +340,20 @@ class _Planning:
         seats: Mapping[model.Uid, model.NodeName],
         kept: Mapping[model.Uid, model.NodeName],
     ) -> model.NodeName | None:
-        """Another node of the domain that all plugins admit, beside the seats of the others."""
+        """Another node that all plugins admit beside the other seats: near the domain, in that demanded."""
         paths = self._demands.tree.paths
         if self._demands.multiples:
             return None
-        inside = frozenset(name for name, path in paths.items() if domains.within(path, domain))
+        demanded = domain[: self._demands.must]
+        inside = frozenset(name for name, path in paths.items() if domains.within(path, demanded))
         refusals = self._peers.refusals(pod, inside, ahead)
         left = inside - node_sets.union(*(one.nodes for one in refusals)) if refusals else inside
         room = self._room()
         for other in self._pods:
             if other.uid in seats and other.uid != pod.uid:
                 room.put(other, kept.get(other.uid, seats[other.uid]))
-        return next((name for name in sorted(left) if room.fits(pod, name)), None)
+        nearest = sorted(left, key=lambda name: (-_common(paths[name], domain), name))
+        return next((name for name in nearest if room.fits(pod, name)), None)
 
     # -- reasons -------------------------------------------------------------------------------
 
