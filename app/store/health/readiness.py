@@ -12,7 +12,7 @@ from redis import exceptions
 from app.store import errors
 from app.store.health import checks, durability, polled
 from app.store.log import logs
-from app.store.server import connections
+from app.store.server import connections, discovery
 
 _CONFIG = (
     "appendonly",
@@ -72,6 +72,9 @@ class DurabilityCheck:
         except errors.StoreError as error:
             self._problem = f"cannot see whether the store keeps its data: {error}"
             return EVERY
+        if checks.role(seen).loses:
+            # The name in the URL may lead elsewhere by now; a replica answers reads, and closes nothing.
+            discovery.leave(self._client)
         wrong = [found for found in durability.losses(seen) if found.loses and self._matters(found)]
         self._problem = "; ".join(map(_sentence, wrong)) or None
         return EVERY

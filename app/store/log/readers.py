@@ -100,6 +100,7 @@ class LogReader:
         Raises Rewound, Gap, Trimmed, Unreadable, or StoreAway after at most one attempt.
         """
         began = time.perf_counter()
+        self._wire.leave_former_server()
         try:
             reply = self._wire.ask(self._request(after, known_ms, limit), timeout=timeout)
         finally:
@@ -108,6 +109,7 @@ class LogReader:
 
     def ask(self, after: int, known_ms: int | None = None) -> bool:
         """Send the first request of ``read_all`` without waiting; false if the connection is not open."""
+        self._wire.leave_former_server()
         if self._wire.open:
             self._wire.send(self._request(after, known_ms, CHUNK))
         return self._wire.open
@@ -181,6 +183,7 @@ class LogReader:
         waiting = self._wire.pack(
             "XREAD", "COUNT", 1, "BLOCK", max(1, milliseconds), "STREAMS", self._names.log, f"{after}-0"
         )
+        self._wire.leave_former_server()
         try:
             self._wire.send((*waiting, *self._request(after, known_ms, CHUNK)))
             self._wire.receive(timeout=milliseconds / 1000 + 1.0)

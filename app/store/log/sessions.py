@@ -27,6 +27,7 @@ class Session:
         the function the next call starts another session.
         """
         patience = retries.RetryDeadline(timeout)
+        self.wire.leave_former_server()
         while True:
             try:
                 reply = self.wire.ask(packed, timeout=patience.attempt)

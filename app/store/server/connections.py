@@ -192,6 +192,14 @@ class Wire:
         except (redis.RedisError, OSError) as error:
             raise self._given_up(error) from error
 
+    def leave_former_server(self) -> None:
+        """Close the connection if the store is known to have moved since it was opened.
+
+        Only between sequences: later reads of one rely on what the same server has replied to the first.
+        """
+        if self.open and getattr(self._connection, "outdated", False):
+            self.close()
+
     def receive(self, *, timeout: float | None = None) -> Reply:
         """The reply to the oldest command sent; ``timeout`` in seconds, the connection's own if None.
 

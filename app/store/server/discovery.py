@@ -3,7 +3,8 @@
 A store of one Kubernetes cluster is always on one server: the one of the URL, the master that the
 sentinels agree on, or the node that has the slot of the hash tag. So every connection is a plain one
 that finds its server before it connects. When a reply shows that this is no longer the right server, the
-connection is closed, and its next use finds the server again.
+connection is closed, and its next use finds the server again. So does that of all other connections of the
+client: a replica answers reads, and only an append learns that it is one.
 """
 
 import itertools
@@ -15,6 +16,8 @@ from redis import crc, exceptions, utils
 
 from app.store.server import urls
 
+_DEMOTED = "UNBLOCKED"
+"""The reply to a waiting read when its server becomes a replica."""
 _ASKING_SECONDS = 0.5
 """Seconds that one sentinel or node may take to reply."""
 
@@ -179,10 +182,23 @@ class DiscoveringConnection(redis.Connection):
     """A connection that finds its server, and closes when the server is no longer the right one."""
 
     finder: ClassVar[Finder]
+    moves: ClassVar[int] = 0
+    """How often a connection of this client learned that its server was no longer the right one."""
+    _moves = 0
+    """The same when this one was opened."""
+
+    @property
+    def outdated(self) -> bool:
+        """Whether another connection has learned since this one was opened that the store has moved."""
+        return self.is_connected and self._moves != type(self).moves
 
     def connect_check_health(self, check_health: bool = True, retry_socket_connect: bool = True) -> None:
-        """Connect, unless connected."""
+        """Connect, unless connected to the right server as far as is known."""
+        if self.outdated:
+            here: Connected = self
+            here.disconnect()
         if not self.is_connected:
+            self._moves = type(self).moves
             self.host, self.port = self.finder.find()
         super().connect_check_health(check_health, retry_socket_connect)
 
@@ -209,9 +225,18 @@ class DiscoveringConnection(redis.Connection):
             )
         except (exceptions.AskError, exceptions.ReadOnlyError) as error:
             # MOVED is an AskError in redis-py. The command was not executed.
-            here: Connected = self
-            here.disconnect()
+            self._leave()
             raise redis.ConnectionError(f"the store is elsewhere now ({error})") from error
+        except exceptions.ResponseError as error:
+            if str(error).startswith(_DEMOTED):
+                self._leave()
+            raise
+
+    def _leave(self) -> None:
+        if not self.outdated:
+            type(self).moves += 1
+        here: Connected = self
+        here.disconnect()
 
 
 class DiscoveringTlsConnection(DiscoveringConnection, redis.SSLConnection):
@@ -225,6 +250,13 @@ def discovering(finder: Finder, *, tls: bool) -> type[redis.Connection]:
         (DiscoveringTlsConnection if tls else DiscoveringConnection,),
         {"finder": finder},
     )
+
+
+def leave(client: redis.Redis) -> None:
+    """Let every connection of the client find its server again when it is next used."""
+    kind = client.connection_pool.connection_class
+    if issubclass(kind, DiscoveringConnection):
+        kind.moves += 1
 
 
 def finder_of(client: redis.Redis) -> Finder | None:

@@ -162,7 +162,9 @@ class LogCursor:
         if not incarnations.later(found, here.incarnation):
             known = incarnations.Watermark(here.incarnation, here.offset, self.appended_ms)
             latest = max(known, self._log.seen, key=lambda one: one.offset)
-            self._log.report_loss(latest._replace(kept=self.first_divergence()))
+            if self._log.report_loss(latest._replace(kept=self.first_divergence())):
+                # The store holds it: what was read is a server that is not, or no longer, the store's.
+                self._reader.close()
             return False
         self._log.follow(found)
         self._reader.incarnation = found
