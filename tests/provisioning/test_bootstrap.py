@@ -156,6 +156,7 @@ def test_passwords_survive_a_change_of_cluster_and_address(namespace: namespaces
     before = secrets_of.passwords(namespace.secrets())
     found = namespace.provision(cluster="east", store="redis://elsewhere:6380")
     assert (found["topolog-store"], found["topolog-valkey-acl"]) == ("updated", "kept")
+    assert "new password" not in namespace.detail("topolog-store")
     assert secrets_of.passwords(namespace.secrets()) == before
     url = secrets_of.data(namespace.secrets()["topolog-store"])["doctor-url"].decode()
     assert url == f"redis://topolog-east-doctor:{before['doctor']}@elsewhere:6380"
@@ -178,6 +179,7 @@ def test_a_role_of_a_later_version_is_added(namespace: namespaces.Namespace) -> 
     namespace.put("topolog-store", {key: url for key, url in urls.items() if key != "auditor-url"})
     found = namespace.provision()
     assert (found["topolog-store"], found["topolog-valkey-acl"]) == ("updated", "updated")
+    assert "new passwords for auditor: restart the store" in namespace.detail("topolog-store")
     secrets_of.check_complete(namespace.secrets())
     after = secrets_of.passwords(namespace.secrets())
     assert {role for role in after if after[role] != before[role]} == {"auditor"}
