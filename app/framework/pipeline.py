@@ -25,7 +25,7 @@ def run_filter(
     """
     before = transforming.before_filter(plugins, cycle)
     gone = bool(before.refusals) and not before.cycle.candidates
-    nominated = _nominated(plugins, before.cycle) if not gone else ()
+    nominated = _nominated(plugins, before.cycle, without) if not gone else ()
     found = _pass(plugins, before.cycle, without) if not gone else _Pass()
     if nominated:
         once = frozenset((*without, *plugins.consulting))
@@ -42,11 +42,15 @@ def run_filter(
     )
 
 
-def _nominated(plugins: registry.Registry, cycle: cycles.Cycle) -> tuple[model.Pod, ...]:
+def _nominated(
+    plugins: registry.Registry, cycle: cycles.Cycle, without: Collection[str]
+) -> tuple[model.Pod, ...]:
     """The nominated pods that count for this pod. Those that are placed together with it have other nodes."""
     found = cycles.nominated(cycle)
-    for plugin in plugins.consults if found else ():
-        found = tuple(plugin.others(cycle, found))
+    for plugin in plugins.consults:
+        # One that asks the others about a pod shows them the state as it plans it.
+        if found and plugin.name not in without:
+            found = tuple(plugin.others(cycle, found))
     return found
 
 

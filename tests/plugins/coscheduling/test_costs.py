@@ -6,6 +6,7 @@ import msgspec
 
 from app.domain import model
 from app.domain.fitting import budgets, node_sums
+from app.plugins.coscheduling import gangs
 from app.plugins.coscheduling.planning import domains, packing, plans, rooms
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.trees import forests, membership
@@ -119,3 +120,12 @@ def test_explain_of_a_gang_of_which_its_quota_admits_no_member_makes_one_plan() 
     assert len(found.changes) == 2
     assert all("would have to accept one of the 1 node" in change for change in found.changes)
     assert computed.call_count == 1
+
+
+def test_nominations_cost_a_gang_no_search_for_each_member() -> None:
+    small, members = under_a_quota(100)
+    small.see(*(msgspec.structs.replace(one, nominated="n1") for one in members))
+    small.see(small_gangs.pod("stranger", nominated="n1", priority=9))
+    with call_counts.counted(gangs, "find") as found:
+        assert small.planned(members[0]) == "n1"
+    assert found.call_count <= 4
