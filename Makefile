@@ -10,6 +10,8 @@ BIN := $(VENV)/bin
 # Marks the environment as created from the current lock.
 STAMP := $(VENV)/.made-from-the-lock
 PYTEST := $(BIN)/python -m pytest
+# Images often set it. The tests start a thousand processes, and each would compile the program again.
+unexport PYTHONDONTWRITEBYTECODE
 TARGET ?=
 # Versions for the end-to-end tests and for `make matrix`; tests/e2e/controlplane has the module files of each.
 KUBERNETES ?=

@@ -27,7 +27,7 @@ Exit codes:
   3  invalid settings or certificates
   4  the store is unavailable (the processes wait for it), or has a different schema
   5  the API server or the extender is unreachable, or rejects the request
-  6  the health port is in use by another process
+  6  a port is in use by another process
   130  interrupted, such as by Ctrl-C
 """
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Final
 
 _LOCK: Final = "in-use"
+_UNLOCKED: Final = "new"
 
 
 @contextlib.contextmanager
@@ -25,8 +26,10 @@ def temporary_folder(prefix: str) -> Iterator[pathlib.Path]:
     folder = pathlib.Path(tempfile.mkdtemp(prefix=prefix))
     try:
         # It is closed in every child process, so the lock ends with this one.
-        with (folder / _LOCK).open("wb") as lock:
+        with (folder / _UNLOCKED).open("wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
+            # Another start that saw the file before it is locked would remove the folder.
+            (folder / _UNLOCKED).rename(folder / _LOCK)
             yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)

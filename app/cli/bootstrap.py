@@ -41,7 +41,9 @@ _ROLE = "the Role topolog-bootstrap (deploy/components/bootstrap) has every righ
     help="Further DNS name or address of the extender, beside those of the Services topolog-extender and"
     " topolog-view; may be repeated.",
 )
-@click.option("--days", default=365, show_default=True, type=click.IntRange(1), help="Days of validity.")
+@click.option(
+    "--days", default=365, show_default=True, type=click.IntRange(1, 36500), help="Days of validity."
+)
 @click.option(
     "--store-url",
     metavar="redis://HOST:PORT",

@@ -31,7 +31,9 @@ def default_directory(cluster: str) -> pathlib.Path:
     metavar="NAME",
     help="DNS name or address by which kube-scheduler reaches the extender; may be repeated.",
 )
-@click.option("--days", default=365, show_default=True, type=click.IntRange(1), help="Days of validity.")
+@click.option(
+    "--days", default=365, show_default=True, type=click.IntRange(1, 36500), help="Days of validity."
+)
 @click.option(
     "--pkcs12",
     is_flag=True,

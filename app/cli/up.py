@@ -1,5 +1,6 @@
 """``topolog up``: runs all processes and a store on one machine."""
 
+import functools
 import http.client
 import pathlib
 import socket
@@ -44,6 +45,7 @@ def up_command(
     telemetry.configure(level=loaded.logging.level, form=loaded.logging.format, process="up")
     plugins.configured(loaded.plugins)
     _check_cluster(loaded)
+    _check_ports(loaded)
     changes |= _certificates(loaded, hosts)
     with _store(loaded) as url:
         environ = processes.environment(config, {**changes, "TOPOLOG_STORE_URL": url})
@@ -103,6 +105,27 @@ def _check_cluster(loaded: settings.Settings) -> None:
     except errors.KubeError as error:
         raise exits.Failed(exit_codes.UNREACHABLE, str(error)) from error
     _report(f"cluster: {host}")
+
+
+def _check_ports(loaded: settings.Settings) -> None:
+    """Another `topolog up` would answer in place of this one, and be taken for it."""
+    from app.serving import errors, ports
+
+    bind = loaded.server.bind
+    for name, port in (("server.port", loaded.server.port), ("view.port", _view_port(loaded))):
+        try:
+            ports.open_port(functools.partial(_listening, bind, port), f"{name} {bind}:{port}").close()
+        except errors.PortTaken as taken:
+            also = "does another `topolog up` run? Stop it, or set another port"
+            raise exits.Failed(exit_codes.PORT_IN_USE, f"{taken} ({also})") from taken
+        except OSError as error:
+            raise exits.Failed(
+                exit_codes.SETTINGS, f"cannot listen on {name} {bind}:{port}: {error.strerror}"
+            ) from error
+
+
+def _listening(bind: str, port: int) -> socket.socket:
+    return socket.create_server((bind, port), family=socket.AF_INET6 if ":" in bind else socket.AF_INET)
 
 
 def _certificates(loaded: settings.Settings, hosts: tuple[str, ...]) -> dict[str, str]:

@@ -51,11 +51,14 @@ class ApiReader:
             self._lists[path] = self._read(path)
         return self._lists[path]
 
-    def allowed(self, attributes: Mapping[str, str], user: str | None = None) -> bool:
-        """Whether a user may do something; None: the user of this reader. Raises Unseen."""
+    def allowed(self, attributes: Mapping[str, Mapping[str, str]], user: str | None = None) -> bool:
+        """Whether a user may do something; None: the user of this reader. Raises Unseen.
+
+        ``attributes``: the resourceAttributes or nonResourceAttributes of a review.
+        """
         kind = "SubjectAccessReview" if user else "SelfSubjectAccessReview"
         path = f"/apis/authorization.k8s.io/v1/{kind.lower()}s"
-        spec: dict[str, object] = {"resourceAttributes": dict(attributes)}
+        spec: dict[str, object] = dict(attributes)
         if user:
             spec["user"] = user
             spec["groups"] = _groups(user)

@@ -44,7 +44,8 @@ class Projection:
         self.increments: dict[schemas.CountKey, int] = {}
         """Count -> change since the start; may be zero."""
         self._nodes = snapshot.nodes.mutate()
-        self._changed_nodes: set[model.NodeName] = set()
+        self._changed_nodes: dict[model.NodeName, model.Node | None] = {}
+        """Node -> its form at the start."""
         self._pods = snapshot.pods.mutate()
         self._objects = snapshot.objects
         self._placed_gate, self._waiting_gate = self._schema.gates(self._objects)
@@ -61,7 +62,6 @@ class Projection:
         self._waiting = snapshot.waiting.mutate()
         self._nominated = snapshot.nominated.mutate()
         self._namespaces = pod_index.Index(snapshot.namespaces, pod_index.plain)
-        self._topology = snapshot.topology
 
     def apply_all(self, batch: Iterable[events.AnyEvent]) -> None:
         """Apply a run of consecutive events.
@@ -150,11 +150,13 @@ class Projection:
         """The snapshot after all applied events; the projection must not be used afterwards."""
         recounted = bool(self.increments) or self._objects is not self._start.objects
         steps = self._start.recounted
+        # The same map if no node changed, so that caches keyed by its identity stay valid.
+        nodes = self._nodes.finish() if self._changed_nodes else self._start.nodes
+        changed = ((before, nodes.get(name)) for name, before in self._changed_nodes.items())
         return snapshots.Snapshot(
             schema=self._schema,
             position=model.Position(self._start.position.incarnation, self.offset),
-            # The same map if no node changed, so that caches keyed by its identity stay valid.
-            nodes=self._nodes.finish() if self._changed_nodes else self._start.nodes,
+            nodes=nodes,
             pods=self._pods.finish(),
             objects=self._objects,
             placements=self._placements.finish(),
@@ -165,7 +167,7 @@ class Projection:
             unlisted=self._unlisted,
             versions=self._moved_on(),
             counts=self._counts.finish() if self.increments else self._start.counts,
-            topology=self._topology,
+            topology=self._start.topology.moved(changed),
             names=self._names.finish(),
             residents=self._residents.finish(),
             labelled=self._labelled.finish(),
@@ -291,12 +293,11 @@ class Projection:
         residents = self._residents.pods(node.name) if moved else ()
         for uid in residents:
             self._recount(uid, -1)
-        self._changed_nodes.add(node.name)
+        self._changed_nodes.setdefault(node.name, before)
         if after is None:
             del self._nodes[node.name]
         else:
             self._nodes[node.name] = after
-        self._topology = self._topology.moved(before, after)
         for uid in residents:
             self._recount(uid, +1)
 

@@ -9,7 +9,7 @@ import collections
 import itertools
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
@@ -19,6 +19,7 @@ import msgspec
 from app.domain import events, memos, model
 
 T = TypeVar("T", bound=model.DeclaredObject)
+V = TypeVar("V")
 
 CountKey = str
 """The name of one count: also the field of the counts hash in Redis."""
@@ -118,57 +119,59 @@ class Objects:
     namespaces: immutables.Map[str, immutables.Map[str, _Held]] = field(default_factory=immutables.Map)
     """Kind -> namespace -> identity -> object."""
     memo: memos.Memo = field(default_factory=memos.Memo, compare=False, repr=False)
-    """What plugins derived from these objects alone."""
+    """What follows from all of these objects."""
+    kept: immutables.Map[str, memos.Memo] = field(default_factory=immutables.Map, compare=False, repr=False)
+    """Kind -> what follows from its objects alone; a kind without objects may be left out."""
 
     def __len__(self) -> int:
         return sum(map(len, self.kinds.values()))
 
     def all(self, kind: Kind[T]) -> "immutables.Map[str, T]":
         """Identity -> object."""
-        found: immutables.Map[str, T] = self.kinds.get(kind.name, _NONE)
-        return found
+        return self.named(kind.name)
 
     def get(self, kind: Kind[T], identity: str) -> T | None:
         """The object of an identity."""
-        found: T | None = self.kinds.get(kind.name, _NONE).get(identity)
-        return found
+        return self.named(kind.name).get(identity)
 
     def within(self, kind: Kind[T], namespace: str) -> "immutables.Map[str, T]":
         """Identity -> object, of one namespace."""
         spaces = self.namespaces.get(kind.name)
-        found: immutables.Map[str, T] = _NONE if spaces is None else spaces.get(namespace, _NONE)
-        return found
+        return _NONE if spaces is None else spaces.get(namespace, _NONE)
 
     def named(self, kind: str) -> _Held:
         """Identity -> object, of the kind of a name, which the schema may not have."""
         return self.kinds.get(kind, _NONE)
 
+    def derived(self, kind: Kind[Any], key: Hashable, compute: Callable[[], V]) -> V:
+        """The value that ``compute`` derives from the objects of the kind alone, held until one changes."""
+        held = self.kept.get(kind.name)
+        return compute() if held is None else held.get(key, compute)
+
     def set(self, kind: str, found: model.DeclaredObject) -> "Objects":
         """The objects with this one, in place of an earlier one of its identity."""
-        identity = found.key
-        spaces = self.namespaces.get(kind, immutables.Map())
-        space = spaces.get(found.namespace, _NONE).set(identity, found)
-        return Objects(
-            self.kinds.set(kind, self.named(kind).set(identity, found)),
-            self.namespaces.set(kind, spaces.set(found.namespace, space)),
-        )
+        spaces = self.namespaces.get(kind, _NONE)
+        space = spaces.get(found.namespace, _NONE).set(found.key, found)
+        return self._with(kind, self.named(kind).set(found.key, found), spaces.set(found.namespace, space))
 
     def without(self, kind: str, found: model.DeclaredObject) -> "Objects":
         """The objects without this one, which is among them."""
-        identity = found.key
-        held, spaces = self.named(kind).delete(identity), self.namespaces[kind]
-        space = spaces[found.namespace].delete(identity)
+        held, spaces = self.named(kind).delete(found.key), self.namespaces[kind]
+        space = spaces[found.namespace].delete(found.key)
         spaces = spaces.set(found.namespace, space) if space else spaces.delete(found.namespace)
-        return Objects(
-            self.kinds.set(kind, held) if held else self.kinds.delete(kind),
-            self.namespaces.set(kind, spaces) if spaces else self.namespaces.delete(kind),
-        )
+        return self._with(kind, held, spaces)
 
     def only(self, kind: str, found: model.DeclaredObject | None) -> "Objects":
         """The objects of all other kinds, and of this kind at most this one."""
-        kinds = self.kinds.delete(kind) if kind in self.kinds else self.kinds
-        namespaces = self.namespaces.delete(kind) if kind in self.namespaces else self.namespaces
-        return Objects(kinds, namespaces) if found is None else Objects(kinds, namespaces).set(kind, found)
+        held = self._with(kind, _NONE, _NONE) if kind in self.kinds else self
+        return held if found is None else held.set(kind, found)
+
+    def _with(self, kind: str, held: _Held, spaces: _Held) -> "Objects":
+        """The objects with these of a kind."""
+        kept = self.kept.set(kind, memos.Memo())
+        if held:
+            return Objects(self.kinds.set(kind, held), self.namespaces.set(kind, spaces), kept=kept)
+        return Objects(self.kinds.delete(kind), self.namespaces.delete(kind), kept=kept)
 
 
 def objects(held: Mapping[str, Iterable[model.DeclaredObject]]) -> Objects:
@@ -176,15 +179,15 @@ def objects(held: Mapping[str, Iterable[model.DeclaredObject]]) -> Objects:
     kinds: dict[str, _Held] = {}
     namespaces: dict[str, immutables.Map[str, _Held]] = {}
     for name, found in held.items():
+        each = {one.key: one for one in found}
         spaces: dict[str, dict[str, model.DeclaredObject]] = {}
-        for one in found:
+        for one in each.values():
             spaces.setdefault(one.namespace, {})[one.key] = one
-        if spaces:
-            kinds[name] = immutables.Map(
-                {key: one for space in spaces.values() for key, one in space.items()}
-            )
+        if each:
+            kinds[name] = immutables.Map(each)
             namespaces[name] = immutables.Map({key: immutables.Map(space) for key, space in spaces.items()})
-    return Objects(immutables.Map(kinds), immutables.Map(namespaces))
+    kept = immutables.Map({name: memos.Memo() for name in kinds})
+    return Objects(immutables.Map(kinds), immutables.Map(namespaces), kept=kept)
 
 
 Contributions = Callable[[model.Pod, model.Node, Objects], Iterable[tuple[CountKey, int]]]

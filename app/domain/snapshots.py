@@ -110,12 +110,27 @@ class Snapshot:
             if one.priority >= pod.priority:
                 yield one
 
-    def siblings(self, namespace: str, label: str, value: str) -> Iterator[model.Pod]:
-        """The pods of the namespace with that label value; the key must be among ``indexed``."""
-        for uid in self.labelled.get((namespace, label, value), pod_index.NO_PODS):
-            pod = self.pod(uid)
+    def siblings(
+        self, namespace: str, label: str, value: str, *, waiting: bool = False
+    ) -> Iterator[model.Pod]:
+        """The pods of the namespace with that label value, or of these only those that wait.
+
+        The key must be among ``indexed``.
+        """
+        found = self.labelled.get((namespace, label, value), pod_index.NO_PODS)
+        fewer, more = sorted((found, self.waiting), key=len) if waiting else (found, found)
+        for uid in fewer:
+            pod = self.pod(uid) if uid in more else None
             if pod is not None:
                 yield pod
+
+    def selectable(self, namespace: str, selector: model.Selector) -> pod_index.Pods:
+        """Pods of the namespace among which are all that the selector matches: few, if a label is indexed."""
+        found = self.namespaces.get(namespace, pod_index.NO_PODS)
+        for key in self.indexed & selector.labels.keys():
+            pods = self.labelled.get((namespace, key, selector.labels[key]), pod_index.NO_PODS)
+            found = min(found, pods, key=len)
+        return found
 
     def on(self, name: model.NodeName) -> Iterator[model.Pod]:
         """The pods bound to or placed on the node."""

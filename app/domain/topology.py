@@ -110,28 +110,43 @@ class Topology:
             held = self._derived = memos.Memo(MAX_DERIVED)
         return held.get(key, compute)
 
-    def moved(self, before: model.Node | None, after: model.Node | None) -> "Topology":
-        """The topology after a node changed from one form to another; None is absence."""
-        old = before.labels if before else _NO_LABELS
-        new = after.labels if after else _NO_LABELS
-        node = after or before
-        if node is None:
+    def moved(self, changes: "Iterable[tuple[model.Node | None, model.Node | None]]") -> "Topology":
+        """The topology after nodes, each named once, changed from one form to another; None is absence."""
+        everywhere: dict[model.NodeName, bool] = {}
+        columns: dict[str, dict[str, dict[model.NodeName, bool]]] = {}
+        for before, after in changes:
+            node = after or before
+            if node is None:
+                continue
+            if before is None or after is None:
+                everywhere[node.name] = after is not None
+            old = before.labels if before else _NO_LABELS
+            new = after.labels if after else _NO_LABELS
+            for key, value in old.items():
+                if new.get(key) != value:
+                    columns.setdefault(key, {}).setdefault(value, {})[node.name] = False
+            for key, value in new.items():
+                if old.get(key) != value:
+                    columns.setdefault(key, {}).setdefault(value, {})[node.name] = True
+        if not everywhere and not columns:
             return self
-        everywhere = self._all
-        if after is None:
-            everywhere = Domain(everywhere.members.delete(node.name))
-        elif before is None:
-            everywhere = Domain(everywhere.members.set(node.name, None))
-        elif old == new:
-            return self
-        columns = self.columns
-        for key, value in old.items():
-            if new.get(key) != value:
-                columns = _left(columns, key, value, node.name)
-        for key, value in new.items():
-            if old.get(key) != value:
-                columns = _entered(columns, key, value, node.name)
-        return Topology(columns, everywhere)
+        found = self.columns.mutate()
+        for key, values in columns.items():
+            domains = self[key].domains.mutate()
+            for value, names in values.items():
+                members = _changed(self[key].domains.get(value, _EMPTY).members, names)
+                if members:
+                    domains[value] = Domain(members)
+                else:
+                    domains.pop(value, None)
+            left = domains.finish()
+            if left:
+                found[key] = Column(left)
+            else:
+                found.pop(key, None)
+        return Topology(
+            found.finish(), Domain(_changed(self._all.members, everywhere)) if everywhere else self._all
+        )
 
 
 EMPTY = Topology(immutables.Map(), _EMPTY)
@@ -156,18 +171,14 @@ def of(nodes: Iterable[model.Node]) -> Topology:
     )
 
 
-def _entered(
-    columns: "immutables.Map[str, Column]", key: str, value: str, name: model.NodeName
-) -> "immutables.Map[str, Column]":
-    domains = columns.get(key, _NO_COLUMN).domains
-    members = domains.get(value, _EMPTY).members
-    return columns.set(key, Column(domains.set(value, Domain(members.set(name, None)))))
-
-
-def _left(
-    columns: "immutables.Map[str, Column]", key: str, value: str, name: model.NodeName
-) -> "immutables.Map[str, Column]":
-    domains = columns[key].domains
-    members = domains[value].members.delete(name)
-    domains = domains.set(value, Domain(members)) if members else domains.delete(value)
-    return columns.set(key, Column(domains)) if domains else columns.delete(key)
+def _changed(
+    members: "immutables.Map[model.NodeName, None]", names: Mapping[model.NodeName, bool]
+) -> "immutables.Map[model.NodeName, None]":
+    """The members with the names that are true, and without the others."""
+    found = members.mutate()
+    for name, member in names.items():
+        if member:
+            found[name] = None
+        else:
+            found.pop(name, None)
+    return found.finish()

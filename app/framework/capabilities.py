@@ -7,7 +7,7 @@ cannot do themselves (serve HTTP, call the API server); other packages mount and
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from app.domain import events, model, node_sets, schema, snapshots, verdicts
 from app.domain.fitting import budgets
@@ -218,8 +218,9 @@ class Budgets(Plugin, Protocol):
 class Consults(Plugin, Protocol):
     """Decides about several pods at once, by the other plugins (cycles.Cycle.peers), without nominations."""
 
-    consults: ClassVar[bool]
-    """True."""
+    def others(self, cycle: cycles.Cycle, nominated: Sequence[model.Pod]) -> Sequence[model.Pod]:
+        """The nominated pods without those that it decides about together with the pod of the cycle."""
+        ...
 
 
 @runtime_checkable
@@ -259,10 +260,7 @@ class TransformsNodes(Plugin, Protocol):
         ...
 
     def transform_node(self, cycle: cycles.Cycle, node: model.NodeName) -> cycles.Cycle | None:
-        """The cycle in which the pod is filtered and reserved for on the node; None if it is unchanged.
-
-        The cycle has the node as its only candidate, and nominated pods on their nodes.
-        """
+        """The cycle for the node, its only candidate, with nominated pods on nodes; None if unchanged."""
         ...
 
 
@@ -287,43 +285,27 @@ class Shows(Plugin, Protocol):
         ...
 
 
-class Measured(NamedTuple):
-    """An object of the plugin and one of its domains."""
-
-    namespace: str
-    name: str
-    domain: str
-
-
-class Measure(NamedTuple):
-    """Pods in a domain of an object."""
-
-    pods: int
-    """Counted there."""
-    desired: int
-
-
 @runtime_checkable
 class Measures(Plugin, Protocol):
     """Exposes pods by object and domain as metrics."""
 
-    def measured(self, snapshot: snapshots.Snapshot) -> Sequence[Measured]:
+    def measured(self, snapshot: snapshots.Snapshot) -> Sequence[views.Measured]:
         """All objects with their domains, without repetition, in any order."""
         ...
 
-    def measure(self, snapshot: snapshots.Snapshot, key: Measured) -> Measure:
+    def measure(self, snapshot: snapshots.Snapshot, key: views.Measured) -> views.Measure:
         """The pods of one of them; computed only for those that are exposed."""
         ...
 
 
 @runtime_checkable
 class Wakes(Plugin, Protocol):
-    """Reports which pending pods to wake after an event of the log."""
+    """Reports which pending pods to wake after a run of events: a burst costs one look at its last state."""
 
     def wake(
-        self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
+        self, before: snapshots.Snapshot, after: snapshots.Snapshot, happened: Sequence[events.AnyEvent]
     ) -> effects.WakePods | None:
-        """The pods to wake for the capacity that the event frees, if kube-scheduler has no event for it."""
+        """The pods to wake for the capacity that the events free, if kube-scheduler has no event for it."""
         ...
 
 
@@ -357,6 +339,14 @@ class Diagnoses(Plugin, Protocol):
     def diagnosis(self) -> diagnosing.Diagnosis:
         """The checks; their IDs must differ from those of other plugins."""
         ...
+
+
+@runtime_checkable
+class Discloses(Plugin, Protocol):
+    """Declares what of its API names nothing of a cluster, so that bundles with pseudonyms keep it."""
+
+    public_terms: ClassVar[views.Terms]
+    """A bundle is made without the plugin's arguments, so they belong to the class."""
 
 
 @runtime_checkable
@@ -396,5 +386,6 @@ KNOWN: tuple[type, ...] = (
     Reconciles,
     Evicts,
     Diagnoses,
+    Discloses,
 )
 """Every capability beyond Plugin."""

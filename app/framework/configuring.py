@@ -83,6 +83,23 @@ def tables_of(classes: Sequence[type[Any]]) -> tuple[tuple[str, views.Table], ..
     return tuple((one.name, table) for one in shown for table in one.tables)
 
 
+def terms_of(classes: Sequence[type[Any]]) -> views.Terms:
+    """The terms of all plugins; of a key that two declare, the fields that both do.
+
+    Raises ConfigurationRefused.
+    """
+    words, values = set[str](), set[str]()
+    documents: dict[str, frozenset[str]] = {}
+    for made in (_made(kind, {}) for kind in classes):
+        if isinstance(made, capabilities.Discloses):
+            declared = made.public_terms
+            words |= declared.words
+            values |= declared.values
+            for key, fields in declared.documents.items():
+                documents[key] = documents.get(key, fields) & fields
+    return views.Terms(frozenset(words), frozenset(values), documents)
+
+
 def _made(kind: type[Any], args: Mapping[str, Any]) -> capabilities.Plugin:
     allowed = [field.name for field in dataclasses.fields(kind) if field.init]
     for name in args:

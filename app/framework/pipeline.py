@@ -3,6 +3,7 @@
 In a first pass, nominated pods of at least the pod's priority count as placed. A node must also pass
 without them, because they may yet go elsewhere. This is kube-scheduler's own rule (PR-7..14). A plugin that
 decides about several pods at once is asked in the second pass only: it could answer each with another plan.
+The nominations of these pods do not count for one another, because its plan has the node of each.
 """
 
 import itertools
@@ -24,7 +25,7 @@ def run_filter(
     """
     before = transforming.before_filter(plugins, cycle)
     gone = bool(before.refusals) and not before.cycle.candidates
-    nominated = cycles.nominated(before.cycle) if not gone else ()
+    nominated = _nominated(plugins, before.cycle, without) if not gone else ()
     found = _pass(plugins, before.cycle, without) if not gone else _Pass()
     if nominated:
         once = frozenset((*without, *plugins.consulting))
@@ -39,6 +40,18 @@ def run_filter(
         assumed=tuple(pod.key for pod in nominated),
         transformed=(*before.changes, *found.changes),
     )
+
+
+def _nominated(
+    plugins: registry.Registry, cycle: cycles.Cycle, without: Collection[str]
+) -> tuple[model.Pod, ...]:
+    """The nominated pods that count for this pod. Those that are placed together with it have other nodes."""
+    found = cycles.nominated(cycle)
+    for plugin in plugins.consults:
+        # One that asks the others about a pod shows them the state as it plans it.
+        if found and plugin.name not in without:
+            found = tuple(plugin.others(cycle, found))
+    return found
 
 
 def run_score(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace:
@@ -83,13 +96,14 @@ def best(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Trace)
     if not kept:
         return None
     top = max(trace.totals, default=0)
-    scored = frozenset().union(*trace.totals.values()) if trace.totals else node_sets.NONE
-    leaders = kept - scored if top <= 0 and kept - scored else trace.totals[top]
+    unscored = kept.difference(*trace.totals.values()) if top <= 0 else node_sets.NONE
+    leaders = unscored or trace.totals[top]
     ranked = transforming.before_score(plugins, cycle).cycle
     for rank in [plugin.rank(ranked, leaders) for plugin in plugins.ranks if plugin.interested(ranked.pod)]:
         lowest = min(rank.get(node, 0) for node in leaders)
         leaders = frozenset(node for node in leaders if rank.get(node, 0) == lowest)
-    return min(leaders, key=lambda node: _stable(cycle.pod.uid, node))
+    prefix = f"{cycle.pod.uid}\0".encode()
+    return min((blake2b(prefix + node.encode(), digest_size=8).digest(), node) for node in leaders)[1]
 
 
 def adjust(
@@ -285,7 +299,3 @@ def _merged(
             details = {**refusal.details, **one.details}
             merged[same[0]] = replace(one, nodes=one.nodes | extra, details=details)
     return tuple(merged)
-
-
-def _stable(uid: model.Uid, node: model.NodeName) -> bytes:
-    return blake2b(f"{uid}\0{node}".encode(), digest_size=8).digest()

@@ -6,6 +6,7 @@ app.api, the same for all plugins.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from app.domain import model, snapshots
@@ -91,6 +92,34 @@ class DomainCount(NamedTuple):
     placed: int
     desired: int | None
     """The quota; None if the object has none for the domain."""
+
+
+class Measured(NamedTuple):
+    """An object of the plugin and one of its domains."""
+
+    namespace: str
+    name: str
+    domain: str
+
+
+class Measure(NamedTuple):
+    """Pods in a domain of an object."""
+
+    pods: int
+    """Counted there."""
+    desired: int
+
+
+class Terms(NamedTuple):
+    """What of a plugin's API is the same in every cluster: bundles with pseudonyms keep it."""
+
+    words: frozenset[str] = frozenset()
+    """Names of objects that every cluster with the API has."""
+    values: frozenset[str] = frozenset()
+    """Keys of the labels and annotations whose values are modes or numbers."""
+    documents: Mapping[str, frozenset[str]] = MappingProxyType({})
+    """Key of an annotation that holds JSON -> the fields whose strings are modes, constants or label keys;
+    all other strings in it are names."""
 
 
 class Line(NamedTuple):

@@ -67,9 +67,7 @@ def decide(
     if current is None:
         if dependents:
             return decisions.refused(
-                f"is missing, but {dependents} exist: nothing can be issued or renewed. Restore it from a"
-                f" backup, or delete {dependents} to start with a new CA, and restart extenders and"
-                " kube-schedulers"
+                f"is missing, but {dependents} exist: nothing can be issued or renewed. {_remedy(dependents)}"
             )
         made = Authority(issuing.new_authority(now, days))
         return Decision(Outcome.CREATED, f"a CA, {until(made.signer.certificate)}", _data(made), secrets.TLS)
@@ -79,13 +77,15 @@ def decide(
         held = load(current)
     except (ValueError, errors.BadMaterial) as error:
         return decisions.refused(f"cannot be used: {error}")
-    authority = held.signer.certificate
+    own = decisions.made_here(current)
+    # After a pause the CA that signs may have ended, and the following one takes over.
+    following = held.following if own and held.following and now >= _takeover(held) else None
+    authority = (following or held.signer).certificate
     flaw = certificate_checks.flaw_of_authority(authority)
     if flaw := flaw or certificate_checks.flaw_of_time(authority, now):
-        return decisions.refused(f"cannot be used: {flaw}")
-    if decisions.made_here(current):
-        return _advanced(held, now, days)
-    return Decision(Outcome.KEPT, f"a CA, {until(authority)}")
+        everything = ", ".join(filter(None, ("it", dependents)))
+        return decisions.refused(f"cannot be used: {flaw}. {_remedy(everything)}")
+    return _advanced(held, now, days) if own else Decision(Outcome.KEPT, f"a CA, {until(authority)}")
 
 
 def load(secret: secrets.Secret) -> Authority:
@@ -96,6 +96,13 @@ def load(secret: secrets.Secret) -> Authority:
         following = issuing.load_pair(*(secret.data[key] for key in _FOLLOWING))
     former = x509.load_pem_x509_certificates(secret.data[_FORMER]) if secret.data.get(_FORMER) else ()
     return Authority(signer, following, tuple(former))
+
+
+def _remedy(obsolete: str) -> str:
+    return (
+        f"Restore it from a backup, or delete {obsolete} to start with a new CA, and restart extenders and"
+        " kube-schedulers"
+    )
 
 
 def until(held: x509.Certificate) -> str:

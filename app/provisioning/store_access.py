@@ -46,6 +46,8 @@ def urls(current: secrets.Secret | None, server: str, cluster: str, *, tls: bool
     others = {key: each for key, each in current.data.items() if key not in KEYS.values()}
     if {**others, **wanted} == current.data:
         return Decision(Outcome.KEPT, detail)
+    if made := [role.name for role in users if not password(current, role.name)]:
+        detail += f"; new passwords for {', '.join(made)}: restart the store, then the pods that use them"
     return Decision(Outcome.UPDATED, detail, {**others, **wanted})
 
 

@@ -9,7 +9,6 @@ from app.api.extender import calls, strict_json
 from tests.support.extender import hostile_bodies
 
 SIZE = 4 * 1024**2
-BODIES = dict(hostile_bodies.bodies(SIZE))
 
 
 def read(body: bytes) -> None:
@@ -23,9 +22,9 @@ def read(body: bytes) -> None:
     calls.names_of(asked.names or b"[]")
 
 
-@pytest.mark.parametrize("name", BODIES)
-def test_a_hostile_body_is_refused_and_takes_at_most_three_times_its_size(name: str) -> None:
-    body = BODIES[name]
+@pytest.mark.parametrize("make", hostile_bodies.BODIES.values(), ids=hostile_bodies.BODIES)
+def test_a_hostile_body_is_refused_and_takes_at_most_three_times_its_size(make: hostile_bodies.Make) -> None:
+    body = make(SIZE)
     assert SIZE * 0.9 < len(body) <= SIZE + 16
     tracemalloc.start()
     try:

@@ -309,13 +309,23 @@ def pages(bench: runs.Bench) -> Iterator[rows.Row]:
 
 
 def gangs(_: runs.Bench) -> Iterator[rows.Row]:
-    """The plan of a large gang, in every state in which a member is filtered."""
+    """The plan of a large gang, in every state in which a member is filtered; and an explanation."""
     module = importlib.import_module("tests.bench.extender.gang_plans")
     bars = {"preempting": 200, module.KEPT: 20}
-    for case, took in module.measure_plans().items():
-        yield rows.at_most(
-            f"gang of 1,000 over 5,000 nodes, {case}", "ms", ours=took, bar=bars.get(case, 100)
-        )
+    for state, took in module.measure_plans().items():
+        case = f"gang of 1,000 over 5,000 nodes, {state}"
+        yield rows.at_most(case, "ms", ours=took, bar=bars.get(state, 100))
+    module = importlib.import_module("tests.bench.introspection.gang_explanations")
+    for count, took in module.measure_explanations().items():
+        case = f"explain of a member, its quota admits {count} of 8, 5,000 nodes, 50,000 pods, CPU"
+        yield rows.at_most(case, "ms", ours=took, bar=200)
+
+
+def releases(_: runs.Bench) -> Iterator[rows.Row]:
+    """A burst of releases while many pods wait, read as the controller does, and one by one."""
+    together, alone = importlib.import_module("tests.bench.controller.release_bursts").measure_bursts()
+    case = "1,000 releases, 5,000 pods wait for quotas, in four reads against one by one, CPU"
+    yield rows.compared(case, "ms", ours=together, peer=alone, bar=0.1)
 
 
 def quotas(_: runs.Bench) -> Iterator[rows.Row]:
@@ -390,6 +400,7 @@ DEFAULT: Mapping[str, Case] = {
     "streams": streams,
     "pages": pages,
     "gangs": gangs,
+    "releases": releases,
     "quotas": quotas,
     "preemption": preemption,
     "sizes": sizes,

@@ -71,11 +71,13 @@ def test_what_is_planted_is_refused_and_reported(on_small: browsers.Browser) -> 
 
 @pytest.mark.scenario("UI-9")
 def test_a_hostile_text_is_shown_as_text(on_small: browsers.Browser, small: shown.Shown) -> None:
-    hostile = '"><img src=x onerror=alert(1)>' + "\u202e" + "<script>alert(1)</script>" + "x" * 60_000
-    pod = api_worlds.pod("hostile")
-    small.world.append(
-        events.PodSeen(pod=msgspec.structs.replace(pod, labels={"note": hostile[:63]}, unscheduled=hostile)),
+    hostile = '"><img src=x onerror=alert(1)>' + "\u202e\x00" + "<script>alert(1)</script>" + "x" * 60_000
+    pod = msgspec.structs.replace(
+        api_worlds.pod("hostile"),
+        labels={"note": hostile[:63]},
+        unscheduled=hostile,
     )
+    small.world.append(events.PodSeen(pod=pod))
     try:
         for view in ("pending", "pods/shop/hostile"):
             on_small.open(f"/dashboard/{view}")
@@ -85,6 +87,14 @@ def test_a_hostile_text_is_shown_as_text(on_small: browsers.Browser, small: show
             assert on_small.run("return document.querySelectorAll('main img, main script').length") == 0
     finally:
         small.world.append(events.PodGone(uid=pod.uid, namespace="shop", name="hostile"))
+
+
+@pytest.mark.scenario("UI-9")
+def test_a_name_with_a_nul_byte_is_not_found(on_small: browsers.Browser) -> None:
+    on_small.open("/dashboard/pods/shop/web%00-3")
+    assert "cannot find pod shop/web" in on_small.text("main")
+    on_small.collect()
+    on_small.found[:] = [line for line in on_small.found if "status of 404" not in line]
 
 
 @pytest.mark.scenario("UI-9")

@@ -150,6 +150,7 @@ def test_dragging_shows_the_maps_of_the_frames_without_a_request(
     on_large.settled()
     on_large.requests()
     drawn = []
+    painted: dict[int, dict[str, str]] = {}
     on_large.run(scripts.read("hold"), True)
     for offset in frames:
         on_large.run(
@@ -157,6 +158,8 @@ def test_dragging_shows_the_maps_of_the_frames_without_a_request(
             offset,
         )
         drawn.append(on_large.later(scripts.read("drawn")))
+        if offset in frames[:: max(1, len(frames) // 5)]:
+            painted[offset] = coloured(on_large)
     assert on_large.requests() == []
     on_large.run(scripts.read("hold"), False)
     on_large.settled(f"/{frames[-1]}")
@@ -166,7 +169,41 @@ def test_dragging_shows_the_maps_of_the_frames_without_a_request(
         known = dict(classes)
         found = {name: known[letter] for name, letter in zip(names, values, strict=True) if letter != "-"}
         assert found == labels(large, offset), offset
+    assert len(painted) >= min(5, len(frames)) > 1
+    for offset, cells in painted.items():
+        # A node that does not exist then is an outline, which is no colour of a class.
+        there = {name: kind for name, kind in cells.items() if not kind.startswith("#")}
+        assert there == labels(large, offset), offset
     assert on_large.run("return [...document.querySelector('cluster-map').arranged.at]") == layout
+
+
+def test_a_chart_is_asked_for_once_while_the_moment_moves_in_its_window(
+    on_large: browsers.Browser, large: shown.Shown
+) -> None:
+    head = large.head
+    on_large.open(f"/dashboard/workloads?of=shop/spread&at={head - 900}")
+    on_large.until(lambda: placed_lines(on_large), "the lines of the chart")
+    on_large.requests()
+    seen, marked = set(), set()
+    for offset in (head - 850, head - 500, head - 100, head - 400):
+        on_large.run(scripts.read("drag"), offset)
+        on_large.settled(f"/{offset}")
+        quotas = [one for one in ask(large, f"cluster?at={offset}")["quotas"] if one["of"] == "shop/spread"]
+        found = placed_lines(on_large)
+        assert found == {f"{one['key']}={one['value']} placed": one["placed"] for one in quotas}
+        seen.add(str(found))
+        marked.add(on_large.run("return document.querySelector('.moment-line').style.left"))
+    assert len(seen) == len(marked) == 4
+    assert not [path for path in on_large.requests() if path.startswith("/apis/v1/series")]
+
+
+def placed_lines(page: browsers.Browser) -> dict[str, int]:
+    """Line of what is placed -> the number at the moment shown, as the table of the chart has them."""
+    script = """return [...document.querySelectorAll('#over-time tbody tr')]
+      .map((row) => [...row.cells].map((one) => one.textContent.trim()))"""
+    return {
+        name: int(value.replace(",", "")) for name, _, value in page.run(script) if name.endswith(" placed")
+    }
 
 
 def test_a_page_that_goes_live_right_after_a_drag_stays_live(

@@ -272,3 +272,18 @@ def test_missing_certificate_files_are_a_settings_error(server: str) -> None:
     done = commands.called("get", "nodes", "--server", server, "--ca", "/nowhere/ca.crt")
     assert done.returncode == 3
     assert "/nowhere/ca.crt" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "url", ["foo", "127.0.0.1:8443", "ftp://a", "https://", "https://a:99999", "https://user:secret@a:1"]
+)
+@pytest.mark.parametrize(
+    "command",
+    [("get", "pods", "--server"), ("doctor", "run", "--process"), ("doctor", "scheduler", "--configz")],
+)
+def test_a_wrong_url_is_refused_with_how_it_is_written(command: tuple[str, ...], url: str) -> None:
+    done = commands.called(*command, url)
+    assert done.returncode == 2
+    assert "write https://HOST:PORT" in done.stderr
+    assert "secret" not in done.stderr
+    assert "Warning" not in done.stderr

@@ -195,6 +195,7 @@ def test_certificates_are_created_and_renewed_under_the_same_ca(tmp_path: pathli
 
 def test_certificates_need_a_valid_host(tmp_path: pathlib.Path) -> None:
     assert commands.called("certs", str(tmp_path)).returncode == 2
+    assert commands.called("certs", str(tmp_path), "--host", "x", "--days", "3000000").returncode == 2
     done = commands.called("certs", str(tmp_path), "--host", "https://x")
     assert done.returncode == 2
     assert "https://x" in done.stderr

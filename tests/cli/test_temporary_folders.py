@@ -1,9 +1,11 @@
 """Folders of a run: removed with it, or by the next one if it was killed."""
 
+import fcntl
 import pathlib
 import subprocess
 import sys
 import tempfile
+from typing import BinaryIO
 
 import pytest
 
@@ -54,6 +56,24 @@ def test_the_folder_of_a_killed_process_goes_and_that_of_a_living_one_stays(pare
     living.communicate("")
     assert living.returncode == 0
     assert not used.exists()
+
+
+def test_a_folder_that_is_about_to_be_locked_stays(
+    parent: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locking = fcntl.flock
+
+    def lock_late(file: BinaryIO, how: int) -> None:
+        """Another process starts between the creation of the file and its lock."""
+        monkeypatch.setattr(fcntl, "flock", locking)
+        other, _ = running(parent)
+        other.communicate("")
+        locking(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", lock_late)
+    with temporary_folders.temporary_folder(PREFIX) as own:
+        assert [*parent.iterdir()] == [own]
+    assert [*parent.iterdir()] == []
 
 
 def test_what_is_of_another_origin_stays(parent: pathlib.Path) -> None:

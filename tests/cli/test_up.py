@@ -136,6 +136,20 @@ def test_a_health_port_in_use_and_a_killed_extender_stop_no_other_process(
     assert not any("extender exited" in line for line in up.lines)
 
 
+@pytest.mark.parametrize("offset", [0, 1], ids=["server.port", "view.port"])
+def test_a_port_that_another_one_uses_is_named_before_anything_starts(
+    kubeconfig: pathlib.Path, tmp_path: pathlib.Path, offset: int
+) -> None:
+    up = Up(kubeconfig, tmp_path)
+    with socket.create_server(("127.0.0.1", int(up.environ["TOPOLOG_SERVER_PORT"]) + offset)):
+        done = commands.topolog("up", **up.environ)
+    assert done.returncode == 6
+    assert f"cannot listen on {('server.port', 'view.port')[offset]} 127.0.0.1:" in done.stderr
+    assert "does another `topolog up` run?" in done.stderr
+    assert "started" not in done.stderr
+    assert not (tmp_path / "state").exists()
+
+
 def test_one_command_runs_all_processes_and_an_interrupt_stops_them(
     kubeconfig: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

@@ -8,8 +8,6 @@ import subprocess
 import packageurl
 import pytest
 from click import testing
-from cyclonedx import schema
-from cyclonedx.validation import json as validation
 
 from deploy.release import debian_packages
 
@@ -86,5 +84,9 @@ def test_the_packages_are_those_that_dpkg_lists() -> None:
 
 
 def valid(document: object) -> bool:
+    # Not at the top: every process collects this file, and the import takes more than a second of CPU time.
+    from cyclonedx import schema
+    from cyclonedx.validation import json as validation
+
     validator = validation.JsonStrictValidator(schema.SchemaVersion.V1_6)
     return validator.validate_str(json.dumps(document)) is None

@@ -55,6 +55,7 @@ ALLOWED = {
         (["scheduling.k8s.io"], ["podgroups", "workloads"], READ),
         (["scheduling.koordinator.sh"], ["clusternetworktopologies"], READ),
         ([""], ["namespaces"], ["get"], ["kube-system"]),
+        ([], ["/apis", "/apis/*"], ["get"]),
     ],
     ("Role", "topolog-recorder"): [
         (["coordination.k8s.io"], ["leases"], ["create"]),
@@ -91,6 +92,7 @@ ALLOWED = {
         (["scheduling.k8s.io"], ["podgroups", "workloads"], ["get", "list"]),
         (["scheduling.koordinator.sh"], ["clusternetworktopologies"], ["get", "list"]),
         ([""], ["namespaces"], ["get"], ["kube-system"]),
+        ([], ["/apis", "/apis/*"], ["get"]),
     ],
     ("ClusterRole", "topolog-extender"): [
         ([""], ["pods"], ["get"]),
@@ -155,8 +157,8 @@ def test_permissions_are_exactly_those_of_the_list() -> None:
     found = {
         (kind, role["metadata"]["name"]): [
             (
-                rule["apiGroups"],
-                rule["resources"],
+                rule.get("apiGroups", []),
+                rule.get("resources") or rule["nonResourceURLs"],
                 rule["verbs"],
                 *([rule["resourceNames"]] if "resourceNames" in rule else []),
             )
@@ -177,7 +179,8 @@ def test_roles_for_people_grant_no_secret_and_no_change_but_of_policies_and_quot
     for role in found:
         for rule in role["rules"]:
             if "nonResourceURLs" in rule:
-                assert (rule["nonResourceURLs"], rule["verbs"]) == (["/configz", "/metrics"], ["get"])
+                assert {*rule["nonResourceURLs"]} <= {"/configz", "/metrics", "/version"}
+                assert rule["verbs"] == ["get"]
                 continue
             assert "secrets" not in rule["resources"]
             if not set(rule["verbs"]) <= reading:

@@ -4,8 +4,9 @@ import functools
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from types import ModuleType
 
-import kubernetes_validate
 import pytest
 
 from tests.support import manifests
@@ -16,9 +17,6 @@ ELSEWHERE = {"cert-manager.io/v1", "monitoring.coreos.com/v1"}
 """Kinds of others: their definitions are not in Kubernetes."""
 
 
-READ = functools.cache(kubernetes_validate.utils.schema_contents)
-
-
 @functools.cache
 def objects() -> dict[str, manifests.Object]:
     """Object in JSON -> object; most are in every overlay, and are checked once."""
@@ -27,24 +25,30 @@ def objects() -> dict[str, manifests.Object]:
     return {json.dumps(one, sort_keys=True): one for one in (*overlays, *charts)}
 
 
-@pytest.fixture(autouse=True)
-def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library reads the schemas of a version again for each object."""
-    monkeypatch.setattr(kubernetes_validate.utils, "schema_contents", READ)
+@pytest.fixture(scope="module")
+def library() -> Iterator[ModuleType]:
+    """kubernetes-validate, which reads the schemas of a version once instead of for each object."""
+    # Not at the top: every process collects this file, and the import takes more than a second of CPU time.
+    import kubernetes_validate
+
+    read = functools.cache(kubernetes_validate.utils.schema_contents)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kubernetes_validate.utils, "schema_contents", read)
+        yield kubernetes_validate
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_object_fits_the_strict_schema_of_its_kind(version: str) -> None:
+def test_every_object_fits_the_strict_schema_of_its_kind(library: ModuleType, version: str) -> None:
     for one in objects().values():
         if one["apiVersion"] not in ELSEWHERE:
-            kubernetes_validate.validate(one, version, strict=True)
+            library.validate(one, version, strict=True)
 
 
-def test_a_misspelled_field_is_refused() -> None:
+def test_a_misspelled_field_is_refused(library: ModuleType) -> None:
     budget = manifests.in_overlay("ha", "PodDisruptionBudget")["topolog-extender"]
     wrong = {**budget, "spec": {**budget["spec"], "minAvailabel": 1}}
-    with pytest.raises(kubernetes_validate.ValidationError, match="minAvailabel"):
-        kubernetes_validate.validate(wrong, VERSIONS[0], strict=True)
+    with pytest.raises(library.ValidationError, match="minAvailabel"):
+        library.validate(wrong, VERSIONS[0], strict=True)
 
 
 def test_the_style_of_the_files() -> None:

@@ -37,6 +37,7 @@ def test_the_page_and_section_of_each_check_exist(docs: str) -> None:
 FILLED = {
     "S14": ["NAMESPACE", "NAME"],
     "S15": ["NAMESPACE", "POD"],
+    "C02": ["PROCESS"],
     "C06": ["NAMESPACE", "POD", "NAMESPACE", "POD"],
     "C08": ["NAMESPACE", "PROCESS", "PROCESS"],
     "C09": ["NAMESPACE", "POLICY"],

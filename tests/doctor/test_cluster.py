@@ -224,6 +224,8 @@ MISTAKES: dict[str, tuple[Callable[[clusters.Cluster], None], dict[str, str]]] =
     "no version": (of_version("unknown"), {"C01": "unsure"}),
     "no right to bind": (denied("extender", "create", "", "pods/binding"), {"C02": "problem"}),
     "no right to watch": (denied("recorder", "watch", "kosmos.io", "workloadpolicies"), {"C02": "problem"}),
+    "no right to see which kinds exist": (denied("recorder", "get", "", "/apis"), {"C02": "problem"}),
+    "no right to see whether a kind exists": (denied("auditor", "get", "", "/apis/*"), {"C02": "problem"}),
     "no right to a status": (
         denied("controller", "patch", "kosmos.io", "workloadpolicies/status"),
         {"C02": "problem"},
@@ -280,6 +282,11 @@ def test_each_mistake_is_found_and_nothing_else(cluster: clusters.Cluster, name:
 
 
 FIXES: dict[str, tuple[Callable[[clusters.Cluster], None], str]] = {
+    "a service account": (
+        denied("recorder", "get", "", "/apis"),
+        "kubectl apply -k deploy/rbac, or helm upgrade: ClusterRoleBinding and RoleBinding"
+        " topolog-recorder grant it",
+    ),
     "a pod": (
         status("topolog-auditor-0", conditions=[]),
         f"kubectl -n {HOME} describe pod topolog-auditor-0; kubectl -n {HOME} logs topolog-auditor-0"
@@ -431,8 +438,13 @@ def test_outside_a_cluster_the_user_of_the_kubeconfig_is_asked_about(cluster: cl
     for account in manifests.objects("ServiceAccount", "rbac"):
         cluster.api.objects.remove("serviceaccounts", (HOME, account["metadata"]["name"]))
     assert doctor(cluster).wrong() == {}
-    cluster.api.router.reviews.denied.add(("", "create", "", "pods/binding"))
-    assert doctor(cluster).wrong() == {"C02": "problem"}
+    cluster.api.router.reviews.denied.add(("", "get", "", "/apis"))
+    run = doctor(cluster)
+    assert run.wrong() == {"C02": "problem"}
+    (found,) = run.of("C02")
+    assert found["seen"] == "may not get /apis"
+    assert "whether a kind exists" in found["why"]
+    assert "to this user" in found["fix"]
 
 
 def test_outside_a_cluster_the_user_needs_the_right_to_evict_only_for_an_argument(
@@ -491,8 +503,8 @@ def granted(process: str) -> set[rights.Right]:
             rights.Right(verb, group, resource, name, namespace)
             for rule in document["rules"]
             for verb in rule["verbs"]
-            for group in rule["apiGroups"]
-            for resource in rule["resources"]
+            for group in rule.get("apiGroups", [""])
+            for resource in rule.get("resources") or rule["nonResourceURLs"]
             for name in rule.get("resourceNames", [""])
         }
     return found

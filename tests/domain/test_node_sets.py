@@ -120,10 +120,12 @@ def test_a_union_of_domains_is_computed_once_and_kept_while_no_node_of_its_label
     assert sorted(held) == ["n1", "n2"]
     assert before["zone"].union(("a", "b")) is held
 
-    elsewhere = before.moved(nodes["n3"], model.Node(name="n3", uid="uid-n3", labels={"zone": "c"}))
+    elsewhere = before.moved([(nodes["n3"], model.Node(name="n3", uid="uid-n3", labels={"zone": "c"}))])
     assert elsewhere["zone"].union(("a", "b")) is held
 
-    moved = before.moved(nodes["n2"], model.Node(name="n2", uid="uid-n2", labels={"zone": "c", "rack": "r"}))
+    moved = before.moved(
+        [(nodes["n2"], model.Node(name="n2", uid="uid-n2", labels={"zone": "c", "rack": "r"}))]
+    )
     assert sorted(moved["zone"].union(("a", "b"))) == ["n1"]
     assert before["zone"].union(("a", "b")) is held
     assert not moved["zone"].union(())
@@ -139,8 +141,32 @@ def test_what_follows_from_labels_is_held_until_a_label_changes() -> None:
         computed.append("once")
         return tuple(before["zone"])
 
-    same = before.moved(node, model.Node(name="n1", uid="u", labels={"zone": "a"}, ready=True))
+    same = before.moved([(node, model.Node(name="n1", uid="u", labels={"zone": "a"}, ready=True))])
     assert [held.derived("zones", compute) for held in (before, same, before)] == [("a",)] * 3
     assert computed == ["once"]
-    other = before.moved(node, model.Node(name="n1", uid="u", labels={"zone": "b"}))
+    other = before.moved([(node, model.Node(name="n1", uid="u", labels={"zone": "b"}))])
     assert other.derived("zones", lambda: tuple(other["zone"])) == ("b",)
+
+
+_NODES = st.dictionaries(
+    st.sampled_from(["n1", "n2", "n3", "n4"]),
+    st.dictionaries(st.sampled_from(["zone", "rack"]), st.sampled_from(["a", "b"])),
+)
+
+
+@given(before=_NODES, after=_NODES)
+def test_nodes_that_change_at_once_leave_the_topology_of_what_they_are(
+    before: dict[str, dict[str, str]], after: dict[str, dict[str, str]]
+) -> None:
+    old, new = (
+        {name: model.Node(name=name, uid=name, labels=labels) for name, labels in nodes.items()}
+        for nodes in (before, after)
+    )
+    moved = topology.of(old.values()).moved((old.get(name), new.get(name)) for name in {*old, *new})
+    fresh = topology.of(new.values())
+    assert moved.everywhere == fresh.everywhere == frozenset(after)
+    assert set(moved.columns) == set(fresh.columns)
+    for key in fresh.columns:
+        assert {value: moved[key][value] for value in moved[key]} == {
+            value: fresh[key][value] for value in fresh[key]
+        }

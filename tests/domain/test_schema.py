@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from app.domain import event_subjects, events, model, observing, projecting, schema, snapshots
 from app.store import snapshot_format
 from tests.support import declared, gadgets
+from tests.support.decisions import small_quotas
 
 NAMES = st.sampled_from(("a", "b", "c"))
 SPACES = st.sampled_from(("blue", "green"))
@@ -299,3 +300,25 @@ def test_an_object_that_reaches_the_cluster_counts_the_pods_of_every_namespace()
         ),
     ]
     assert dict(projecting.project_all(snapshots.empty(schema=known), happened).counts) == {"shares|a": 2}
+
+
+def test_what_follows_from_the_objects_of_a_kind_is_held_until_one_of_them_changes() -> None:
+    gadget, quota = gadgets.Gadget(uid="1", namespace="blue", name="a"), small_quotas.quota("q")
+    first = schema.Objects().set("gadgets", gadget)
+    computed: list[int] = []
+
+    def total(held: schema.Objects) -> int:
+        def compute() -> int:
+            computed.append(sum(one.size for one in held.all(gadgets.GADGETS).values()))
+            return computed[-1]
+
+        return held.derived(gadgets.GADGETS, "total", compute)
+
+    others = first.set("elasticquotas", quota)
+    assert [total(one) for one in (first, others, others.without("elasticquotas", quota))] == [1, 1, 1]
+    assert computed == [1]
+    larger = others.set("gadgets", msgspec.structs.replace(gadget, size=3))
+    assert [total(one) for one in (larger, first, larger.only("gadgets", gadget))] == [3, 1, 1]
+    assert computed == [1, 3, 1]
+    assert [total(one) for one in (larger.without("gadgets", gadget), larger.only("gadgets", None))] == [0, 0]
+    assert total(schema.objects({"gadgets": [gadget, gadget]})) == 1

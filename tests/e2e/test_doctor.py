@@ -226,6 +226,32 @@ def test_missing_permissions_are_found(
     polling.eventually(lambda: everything(cluster, topolog, "cluster").wrong() == {}, "the role is as before")
 
 
+def test_a_hardened_cluster_needs_the_discovery_of_deploy(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    roles = "/apis/rbac.authorization.k8s.io/v1"
+    usual, recorder = (
+        f"{roles}/clusterrolebindings/system:discovery",
+        f"{roles}/clusterroles/topolog-recorder",
+    )
+    subjects, rules = cluster.api().get(usual)["subjects"], cluster.api().get(recorder)["rules"]
+
+    def seen() -> list[str]:
+        found = everything(cluster, topolog, "cluster").checks
+        return [f"{one['id']} {one['seen']}" for one in found if one["verdict"] != "ok"]
+
+    try:
+        cluster.api().patch(usual, {"subjects": []})
+        cluster.api().patch(recorder, {"rules": [one for one in rules if "nonResourceURLs" not in one]})
+        lacking = ["C02 may not get /apis, get /apis/*"]
+        polling.eventually(lambda: seen() == lacking, "discovery is forbidden", seen=seen)
+        cluster.api().patch(recorder, {"rules": rules})
+        polling.eventually(lambda: seen() == [], "deploy/rbac grants it", seen=seen)
+    finally:
+        cluster.api().patch(usual, {"subjects": subjects})
+        cluster.api().patch(recorder, {"rules": rules})
+
+
 SECRETS = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
 
 

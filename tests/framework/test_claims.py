@@ -1,5 +1,9 @@
 """Claims of a plan, and the other plugins as a plugin asks them about further pods."""
 
+import dataclasses
+
+import msgspec
+
 from app.domain import event_subjects, events, model, projecting
 from app.framework import capabilities, pipeline, plans, registry
 from tests.support.decisions import fake_plugins, plan_cycles
@@ -41,6 +45,19 @@ def test_a_plugin_that_consults_is_given_the_others_and_not_itself() -> None:
     assert second.plugin == refusing.name
     given = pipeline.with_peers(registry.Registry([asking, refusing]), cycle, refusing.name)
     assert given is cycle
+
+
+def test_nominations_of_pods_that_a_plugin_decides_about_together_do_not_count_for_one_another() -> None:
+    nominees = [
+        msgspec.structs.replace(plan_cycles.POD, uid=name, name=name, nominated="a", group=group, priority=9)
+        for name, group in (("mate", "g"), ("stranger", ""))
+    ]
+    cycle = plan_cycles.cycle(*(events.PodSeen(pod=one) for one in nominees))
+    asked = dataclasses.replace(cycle, pod=msgspec.structs.replace(cycle.pod, group="g"))
+    alone = pipeline.run_filter(registry.Registry([]), asked)
+    assert sorted(name.partition("/")[2] for name in alone.assumed) == ["mate", "stranger"]
+    consulted = pipeline.run_filter(registry.Registry([fake_plugins.Consulting()]), asked)
+    assert [name.partition("/")[2] for name in consulted.assumed] == ["stranger"]
 
 
 def test_a_cycle_names_the_placement_that_it_leaves_out() -> None:

@@ -1,7 +1,7 @@
 """The registry: capabilities by plugin, and configurations that are refused."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -38,6 +38,7 @@ BY_CAPABILITY: dict[type, capabilities.Plugin] = {
     capabilities.Reconciles: fake_plugins.Reconciling(),
     capabilities.Evicts: fake_plugins.Evicting(),
     capabilities.Diagnoses: fake_plugins.Diagnosing(),
+    capabilities.Discloses: fake_plugins.Disclosing(),
 }
 
 
@@ -85,6 +86,7 @@ def test_a_plugin_is_registered_under_its_capabilities(kind: type) -> None:
         capabilities.Owns: set(),
         capabilities.Counts: set(),
         capabilities.Evicts: set(),
+        capabilities.Discloses: set(),
         capabilities.BreaksTies: {"ranks"},
         capabilities.TransformsNodes: {"transforms_nodes"},
         capabilities.TransformsScores: {"transforms_scores"},
@@ -105,6 +107,22 @@ def test_annotations_that_plugins_read_are_gathered() -> None:
         "fake.example/read"
     }
     assert registry.Registry([fake_plugins.Idle()]).annotations() == frozenset()
+
+
+def test_of_a_document_that_two_plugins_declare_both_must_disclose_a_field() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Stricter(fake_plugins.Idle):
+        name: str = "Stricter"
+        public_terms: ClassVar[views.Terms] = views.Terms(
+            values=frozenset(("fake.example/size",)),
+            documents={"fake.example/document": frozenset(("mode", "owner"))},
+        )
+
+    assert configuring.terms_of((fake_plugins.Disclosing, fake_plugins.Idle, Stricter)) == views.Terms(
+        frozenset(("fake-default",)),
+        frozenset(("fake.example/mode", "fake.example/size")),
+        {"fake.example/document": frozenset(("mode",))},
+    )
 
 
 def test_interested_plugins_are_named_in_order() -> None:

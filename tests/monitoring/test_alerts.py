@@ -136,7 +136,19 @@ def test_processes_that_have_ended_but_the_one_for_people(tmp_path: pathlib.Path
             if name != metrics.VIEW:
                 process.process.kill()
         found = judged(first, alerts.scrape(own), tmp_path)
-    assert found == {"TopologExtenderDown", "TopologAuditStale", "TopologNoLeader"}
+    assert found == {"TopologExtenderDown", "TopologAuditStale", "TopologProcessDown"}
+
+
+@pytest.mark.parametrize("process", [metrics.RECORDER, metrics.CONTROLLER, metrics.COMPACTOR])
+def test_one_kind_of_process_that_has_ended(
+    healthy: Installation, tmp_path: pathlib.Path, process: str
+) -> None:
+    def without(scraped: promql.Scrape) -> promql.Scrape:
+        return promql.Scrape(scraped.at, [one for one in scraped.samples if one[1]["pod"] != process])
+
+    first = alerts.scrape(healthy)
+    found = judged(without(first), without(moved(healthy, first)), tmp_path)
+    assert found == {"TopologProcessDown"}
 
 
 def test_an_api_server_that_is_away(tmp_path: pathlib.Path) -> None:
@@ -213,6 +225,22 @@ def test_a_store_that_is_nearly_full(tmp_path: pathlib.Path) -> None:
     assert "TopologStoreMemory" in found
 
 
+def test_a_pod_that_waits_for_half_an_hour(healthy: Installation, tmp_path: pathlib.Path) -> None:
+    """The age is that of tests/workers/controller/test_pending_metrics.py."""
+
+    def waiting(scraped: promql.Scrape) -> promql.Scrape:
+        aged = [
+            (name, labels, 1801.0 if labels.get("by") == "none" and "oldest" in name else value)
+            for name, labels, value in scraped.samples
+        ]
+        assert aged != scraped.samples
+        return promql.Scrape(scraped.at, aged)
+
+    first = alerts.scrape(healthy)
+    found = judged(waiting(first), waiting(moved(healthy, first)), tmp_path)
+    assert found == {"TopologPodsWaitLong"}
+
+
 def test_half_an_upgrade(tmp_path: pathlib.Path) -> None:
     later = tmp_path / "later"
     for folder in ("app", "workers", "migrations"):
@@ -267,7 +295,7 @@ def test_every_alert_has_a_severity_a_text_and_a_section_in_the_guide() -> None:
     assert sections.keys() == {rule.name for rule in alerts.rules()}
     for rule in alerts.rules():
         document = rule.document
-        assert document["labels"]["severity"] in ("critical", "warning")
+        assert document["labels"]["severity"] in ("critical", "warning", "info")
         assert document["annotations"]["summary"].endswith(".")
         assert document["annotations"]["description"].endswith(".")
         assert document["annotations"]["runbook"] == f"docs/how-to/monitoring.md#{rule.name.lower()}"

@@ -5,10 +5,12 @@ import pytest
 
 from app.domain import events, model, observing
 from app.framework import effects
-from app.plugins.workload_policy import policy_model
+from app.plugins.elastic_quota import families
+from app.plugins.elastic_quota.plugin import ElasticQuota
+from app.plugins.workload_policy import limits, logic, policy_model
 from app.plugins.workload_policy.plugin import WorkloadPolicy
 from tests.support import declared
-from tests.support.decisions import scheduling_driver, small_clusters
+from tests.support.decisions import call_counts, scheduling_driver, small_clusters, small_quotas
 
 HOSTS = small_clusters.HOSTS
 KEY = f"{small_clusters.NAMESPACE}/{small_clusters.POLICY}"
@@ -29,7 +31,7 @@ def announced(
     for event in batch:
         before = cluster.snapshot
         cluster.take(event)
-        room = (plugin or WorkloadPolicy()).wake(before, cluster.snapshot, event)
+        room = (plugin or WorkloadPolicy()).wake(before, cluster.snapshot, (event,))
     return room
 
 
@@ -250,3 +252,72 @@ def test_a_pod_under_several_policies_is_woken_if_each_has_a_place() -> None:
     cluster.place(first, HOSTS[0])
     cluster.see(small_clusters.pod("runs", {"x": "y"}, node=HOSTS[1]))
     assert announced(cluster, released(first, HOSTS[0]), plugin=SELECTED) is None  # wide holds 1/1 still
+
+
+# -- bursts --------------------------------------------------------------------------------
+
+
+def burst(
+    cluster: scheduling_driver.Cluster, plugin: WorkloadPolicy | ElasticQuota, placed: list[model.Pod]
+) -> list[str]:
+    """The pods that are woken for the release of all these at once."""
+    before = cluster.snapshot
+    released_all = [released(pod, cluster.snapshot.node_of(pod.uid)) for pod in placed]
+    cluster.take(*released_all)
+    return names(plugin.wake(before, cluster.snapshot, released_all))
+
+
+def test_a_burst_of_releases_looks_at_the_pods_of_a_policy_as_often_as_one_release() -> None:
+    placed = [small_clusters.pod(f"placed-{n}", small_clusters.REPLICA) for n in range(4)]
+    looks = []
+    for count in (1, 4):
+        cluster = scheduling_driver.Cluster(
+            *small_clusters.f6(), small_clusters.policy({"host": 4}, required=True), *pending(3, 1, 2, 0)
+        )
+        cluster.take(*(events.placed(one, HOSTS[0]) for one in placed))
+        with call_counts.counted(limits, "limiting") as limiting:
+            woken = burst(cluster, WorkloadPolicy(), placed[:count])
+        assert woken == ["pending-0", "pending-2", "pending-1", "pending-3"][:count]
+        looks.append(limiting.call_count)
+    assert looks == [8, 8]
+
+
+def test_a_burst_of_releases_looks_at_the_pods_that_wait_for_quotas_as_often_as_one_release() -> None:
+    placed = [small_quotas.pod(f"placed-{n}", 5, "q") for n in range(4)]
+    waiting = [small_quotas.pod(f"waits-{n}", 5, "q", priority=n) for n in range(6)]
+    looks = []
+    for count in (1, 4):
+        cluster = scheduling_driver.Cluster(
+            small_quotas.node("n1", 100),
+            small_quotas.quota("q", 0, 20),
+            *waiting,
+            configured=[ElasticQuota()],
+        )
+        cluster.take(*(events.placed(one, "n1") for one in placed))
+        with call_counts.counted(families, "pod_class") as classified:
+            assert burst(cluster, ElasticQuota(), placed[:count]) == [f"waits-{5 - n}" for n in range(count)]
+        looks.append(classified.call_count)
+    assert looks == [6, 6]
+
+
+def test_the_message_of_a_burst_names_the_first_policies() -> None:
+    cluster = scheduling_driver.Cluster(*small_clusters.f6())
+    policies = [
+        msgspec.structs.replace(
+            small_clusters.policy({"host": 1}, required=True),
+            name=f"p{n:02}",
+            uid=f"p{n:02}",
+            selector=model.Selector({logic.LABEL: f"p{n:02}"}),
+        )
+        for n in range(12)
+    ]
+    waiting = [small_clusters.pod(one.name, {logic.LABEL: one.name}) for one in policies]
+    cluster.see(*waiting)
+    before = cluster.snapshot
+    happened = [event for policy in policies for event in edited(cluster, policy)]
+    cluster.take(*happened)
+    found = WorkloadPolicy().wake(before, cluster.snapshot, happened)
+    assert names(found) == [one.name for one in policies]
+    assert found is not None
+    assert found.message.count("now has capacity") == 10
+    assert found.message.endswith("; and 2 more")

@@ -14,6 +14,7 @@ from packaging import requirements, utils
 
 import app
 from app import plugins
+from app.framework import capabilities
 from tests.project import reference_pages
 
 ROOT = reference_pages.ROOT
@@ -139,6 +140,28 @@ def test_a_plugin_is_named_in_its_folder_and_in_the_list_of_plugins_only(
         if name.search(SAMPLES.sub("", line))
     ]
     assert lines == []
+
+
+@pytest.mark.parametrize("plugin", plugins.IN_TREE, ids=lambda plugin: plugin.name)
+def test_keys_that_a_plugin_reads_are_named_in_its_folder_only(
+    tracked: list[pathlib.Path], plugin: type[Any]
+) -> None:
+    """Scenes of the demo create pods as people would write them."""
+    made = plugin()
+    keys = [
+        *(made.indexed() if isinstance(made, capabilities.Indexes) else ()),
+        *(made.annotations() if isinstance(made, capabilities.Keeps) else ()),
+    ]
+    folder, _ = _known_by_name(plugin)
+    named = {
+        f"{path}: {key}"
+        for path, text in _texts(tracked)
+        if path.startswith(("app/", "workers/", "migrations/"))
+        and not path.startswith((folder, "app/simulation/scenes.py", *FROZEN))
+        for key in keys
+        if "/" in key and key in text
+    }
+    assert named == set()
 
 
 def _set_by_handlers(source: str) -> list[int]:

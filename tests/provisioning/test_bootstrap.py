@@ -156,6 +156,7 @@ def test_passwords_survive_a_change_of_cluster_and_address(namespace: namespaces
     before = secrets_of.passwords(namespace.secrets())
     found = namespace.provision(cluster="east", store="redis://elsewhere:6380")
     assert (found["topolog-store"], found["topolog-valkey-acl"]) == ("updated", "kept")
+    assert "new password" not in namespace.detail("topolog-store")
     assert secrets_of.passwords(namespace.secrets()) == before
     url = secrets_of.data(namespace.secrets()["topolog-store"])["doctor-url"].decode()
     assert url == f"redis://topolog-east-doctor:{before['doctor']}@elsewhere:6380"
@@ -178,6 +179,7 @@ def test_a_role_of_a_later_version_is_added(namespace: namespaces.Namespace) -> 
     namespace.put("topolog-store", {key: url for key, url in urls.items() if key != "auditor-url"})
     found = namespace.provision()
     assert (found["topolog-store"], found["topolog-valkey-acl"]) == ("updated", "updated")
+    assert "new passwords for auditor: restart the store" in namespace.detail("topolog-store")
     secrets_of.check_complete(namespace.secrets())
     after = secrets_of.passwords(namespace.secrets())
     assert {role for role in after if after[role] != before[role]} == {"auditor"}
@@ -244,6 +246,17 @@ def test_an_unusable_secret_is_named_and_left_alone(namespace: namespaces.Namesp
     assert {name: after[name] for name in before} == before
 
 
+def test_a_ca_that_has_ended_is_named_with_what_to_delete(namespace: namespaces.Namespace) -> None:
+    namespace.provision()
+    assert namespace.provision(days_later=4000)["topolog-ca"] == "refused"
+    detail = namespace.detail("topolog-ca")
+    assert detail.startswith("cannot be used: the certificate expired on ")
+    assert "delete it, topolog-tls, topolog-scheduler-tls, topolog-viewer-tls, topolog-operator-tls" in detail
+    namespace.delete("topolog-ca", *secrets_of.CERTIFICATES)
+    namespace.provision(days_later=4000)
+    secrets_of.check_complete(namespace.secrets(), days_later=4000)
+
+
 def test_a_problem_with_certificates_does_not_keep_the_store_from_its_users(
     namespace: namespaces.Namespace,
 ) -> None:
@@ -284,6 +297,7 @@ def test_json_names_each_outcome(namespace: namespaces.Namespace) -> None:
         (["-o", "yaml"], "add --dry-run"),
         (["--store-url", "redis://user:secret@host:1"], "without a user"),
         (["--store-url", "host:6379"], "redis://HOST:PORT"),
+        (["--days", "3000000"], "1<=x<=36500"),
         (["--host", "https://a"], "neither a DNS name nor an address"),
     ],
 )

@@ -5,7 +5,9 @@ import pytest
 
 from app.domain import model
 from app.plugins.coscheduling import admission
-from tests.support.decisions.small_gangs import Cluster, gang, native, node, pod
+from app.plugins.workload_policy.plugin import WorkloadPolicy
+from tests.support.decisions import small_clusters
+from tests.support.decisions.small_gangs import ZONE, Cluster, gang, native, node, pod
 
 NODES = ("n0", "n1", "n2")
 
@@ -72,3 +74,52 @@ def test_a_pod_beside_seats_counts_the_nominated_pods_of_their_node() -> None:
     assert small.planned(stranger) == "n0"
     small.see(nominee("n0", 3))
     assert small.why(stranger) == admission.RESERVED
+
+
+ZONES = {"a0": "a", "a1": "a", "b0": "b"}
+
+
+def limited(count: int, minimum: int, nominated: dict[str, str], *, occupied: bool) -> dict[str, set[str]]:
+    """Member -> what is kept for it, where a Required policy admits one member to each zone.
+
+    ``occupied``: a less important pod fills each node.
+    """
+    labels = {"app": "train", small_clusters.LABEL: "spread"}
+    policy = small_clusters.policy(
+        {"a": 1, "b": 1},
+        required=True,
+        name="spread",
+        namespace="x",
+        key=ZONE,
+        selector=model.Selector({"app": "train"}),
+    )
+    asked = [
+        msgspec.structs.replace(one, labels=labels, nominated=nominated.get(one.name, ""))
+        for one in members(count)
+    ]
+    low = [pod(f"low-{name}", 8, node=name) for name in ZONES if occupied]
+    nodes = [node(name, 8, {ZONE: zone}) for name, zone in ZONES.items()]
+    small = Cluster(*nodes, policy, native("g", minimum), *low, *asked, beside=(WorkloadPolicy(),))
+    return {one.name: set(small.filter(one, offered=True).kept) for one in asked}
+
+
+@pytest.mark.parametrize("occupied", [False, True])
+@pytest.mark.parametrize(("count", "minimum"), [(2, 2), (3, 2)])
+@pytest.mark.parametrize(
+    "nominated",
+    [
+        {},
+        {"m0": "a0", "m1": "b0"},
+        {"m0": "b0", "m1": "a0"},
+        {"m0": "a0", "m1": "a1"},
+        {"m1": "a0", "m2": "b0"},
+    ],
+)
+def test_members_are_answered_the_nodes_of_their_plan_wherever_they_are_nominated(
+    occupied: bool, count: int, minimum: int, nominated: dict[str, str]
+) -> None:
+    """kube-scheduler keeps the nomination of a member that an extender refuses in the cycle of its group."""
+    found = limited(count, minimum, nominated, occupied=occupied)
+    assert [len(kept) for kept in found.values()] == [1, 1, 0][:count]
+    assert {ZONES[name] for kept in found.values() for name in kept} == {"a", "b"}
+    assert found == limited(count, minimum, {}, occupied=occupied)

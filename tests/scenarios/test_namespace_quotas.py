@@ -141,7 +141,7 @@ def test_with_strict_resources_every_resource_of_a_quota_is_tested() -> None:
 def woken(small: scheduling_driver.Cluster, event: events.AnyEvent) -> list[str]:
     before = small.snapshot
     small.take(event)
-    found = ElasticQuota().wake(before, small.snapshot, event)
+    found = ElasticQuota().wake(before, small.snapshot, (event,))
     return [] if found is None else [f"{one.name}: {found.message}" for one in found.pods]
 
 

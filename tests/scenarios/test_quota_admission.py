@@ -278,7 +278,7 @@ def test_a_tree_has_a_total_of_its_own(ignoring: bool, left: int) -> None:
 def woken(small: scheduling_driver.Cluster, event: events.AnyEvent) -> list[str]:
     before = small.snapshot
     small.take(event)
-    found = ElasticQuota().wake(before, small.snapshot, event)
+    found = ElasticQuota().wake(before, small.snapshot, (event,))
     return [] if found is None else [one.name for one in found.pods]
 
 
@@ -294,7 +294,7 @@ def test_pods_wake_when_another_quota_requests_less() -> None:
     small.gone(other)
     assert runtime(small, "a") == 100
     event = events.PodGone(uid=other.uid, namespace=other.namespace, name=other.name)
-    found = ElasticQuota().wake(before, small.snapshot, event)
+    found = ElasticQuota().wake(before, small.snapshot, (event,))
     assert found is not None
     assert [one.name for one in found.pods] == ["a3", "a2", "a1"]
     assert found.message == "elastic quota a has capacity again"

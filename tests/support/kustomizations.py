@@ -33,6 +33,12 @@ _MERGE_KEYS = {
 """List -> the field that identifies its elements, as Kubernetes defines it."""
 
 
+def documents(text: str) -> list[Object]:
+    """The documents of a YAML stream that are not empty."""
+    # libyaml takes a tenth of the time of PyYAML's own parser.
+    return [each for each in yaml.load_all(text, yaml.CSafeLoader) if each is not None]
+
+
 def render(folder: pathlib.Path) -> list[Object]:
     """The objects of a kustomization."""
     found, generated = _Accumulation(), set[str]()
@@ -92,7 +98,7 @@ class _Accumulation:
 
     def _add_resource(self, path: pathlib.Path) -> None:
         if not path.is_dir():
-            self.objects += [each for each in yaml.safe_load_all(path.read_text()) if each is not None]
+            self.objects += documents(path.read_text())
             return
         inner = _Accumulation()
         inner.add(path)
@@ -127,7 +133,7 @@ class _Accumulation:
 
     def _patch(self, folder: pathlib.Path, given: Object) -> None:
         text = (folder / given["path"]).read_text() if "path" in given else given["patch"]
-        (patch,) = [each for each in yaml.safe_load_all(text) if each is not None]
+        (patch,) = documents(text)
         target = given.get("target")
         if target is None:
             target = {"kind": patch["kind"], "name": re.escape(patch["metadata"]["name"])}

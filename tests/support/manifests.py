@@ -8,8 +8,6 @@ import subprocess
 from collections.abc import Iterator
 from typing import Any
 
-import yaml
-
 from tests.support import kustomizations
 
 Object = dict[str, Any]
@@ -32,7 +30,7 @@ def files() -> list[pathlib.Path]:
 
 def documents(path: pathlib.Path) -> list[Object]:
     """The documents of one file."""
-    return [each for each in yaml.safe_load_all(path.read_text()) if each is not None]
+    return kustomizations.documents(path.read_text())
 
 
 def objects(kind: str, folder: str = "") -> list[Object]:
@@ -64,7 +62,7 @@ def rendered(folder: pathlib.Path) -> list[Object]:
     assert KUBECTL
     done = subprocess.run([KUBECTL, "kustomize", str(folder)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return [each for each in yaml.safe_load_all(done.stdout) if each is not None]
+    return kustomizations.documents(done.stdout)
 
 
 @functools.cache

@@ -133,7 +133,7 @@ class Controller:
         while not follower.wait_until_caught_up(timeout=0.2):
             if self._stopped.is_set():
                 return
-        follower.subscribe(self._on_event)
+        follower.subscribe(self._on_event, self.reconciliation.on_run)
         self.subscribed = True
         self._elector.start()
         loops = [

@@ -1,7 +1,8 @@
-"""Asks the plugins for effects: after each event of the log, and for the state once a second.
+"""Asks the plugins for effects: after each run of events of the log, and for the state once a second.
 
-``Wakes`` is asked by the follower's thread, event by event. ``Reconciles`` is asked by another thread about
-many events at once, so that the effects of a burst are computed once, and only while this process leads.
+``Wakes`` is asked by the follower's thread about the events that it has read. ``Reconciles`` is asked by
+another thread about those of a second. So the effects of a burst are computed once, and only while this
+process leads.
 """
 
 import functools
@@ -55,9 +56,15 @@ class _Pending:
     after: snapshots.Snapshot | None = None
     """The state after the last event."""
 
+    def add(self, before: snapshots.Snapshot, event: events.AnyEvent, after: snapshots.Snapshot) -> None:
+        """Note an event."""
+        self.before = self.before or before
+        self.collected.append(event)
+        self.after = after
+
 
 class Reconciliation:
-    """Asks all plugins. ``on_event`` is for Follower.subscribe, ``run_once`` for one thread."""
+    """Asks all plugins. ``on_event``, ``on_run``: for Follower.subscribe; ``run_once``: for one thread."""
 
     def __init__(
         self,
@@ -71,6 +78,8 @@ class Reconciliation:
         self._executor = executor
         self._clock = clock
         self._calls = plugin_calls.PluginCalls()
+        self._run = _Pending()
+        """Of the present run of events; used by the follower's thread alone."""
         self._pending = _Pending()
         self._lock = threading.Lock()
         self._verified = clock.monotonic()
@@ -79,22 +88,29 @@ class Reconciliation:
         """Plugins whose latest call raised: they are asked about everything next time."""
 
     def on_event(self, before: snapshots.Snapshot, after: snapshots.Snapshot, entry: readers.Entry) -> None:
-        """Wake pods for the capacity that an event frees, and note it for the next reconciliation."""
-        for plugin in self._plugins.wakes:
-            wake = functools.partial(plugin.wake, before, after, entry.event)
-            found = self._calls.call(plugin.name, "wake", wake)
-            if found is not None:
-                at = model.Position(after.position.incarnation, entry.offset)
-                self._executor.submit(found, after, position=at)
+        """Note an event for the end of its run, and for the next reconciliation."""
+        self._run.add(before, entry.event, after)
         with self._lock:
             pending = self._pending
             if pending.everything:
                 return
-            pending.before = pending.before or before
-            pending.collected.append(entry.event)
-            pending.after = after
+            pending.add(before, entry.event, after)
             if len(pending.collected) > MAX_EVENTS:
                 self._pending = _Pending(everything=True)
+
+    def on_run(self) -> None:
+        """Wake pods for the capacity that the events since the last call free.
+
+        A refusal between two of them, of what was free before and after, is decided again (stale_refusals).
+        """
+        run, self._run = self._run, _Pending()
+        if run.before is None or run.after is None:
+            return
+        for plugin in self._plugins.wakes:
+            wake = functools.partial(plugin.wake, run.before, run.after, tuple(run.collected))
+            found = self._calls.call(plugin.name, "wake", wake)
+            if found is not None:
+                self._executor.submit(found, run.after, position=run.after.position)
 
     def resume(self) -> None:
         """Reconcile everything: events may have passed without a leader."""

@@ -6,7 +6,7 @@ from typing import TextIO
 
 from app import exit_codes, plugins
 from app.cli import exits
-from app.framework import registry
+from app.framework import configuring, registry
 from app.store.bundles import layout, pseudonymizing, pseudonyms, reading, vocabulary
 
 
@@ -27,7 +27,9 @@ def replaced(source: pathlib.Path, file: pathlib.Path) -> None:
         catalog = plugins.catalog()
         packages = {"app", "workers", *(kind.__module__.partition(".")[0] for kind in catalog.classes)}
         public = pseudonyms.Public(
-            vocabulary.words(packages), frozenset(plugin.name for plugin in plugins.IN_TREE)
+            vocabulary.words(packages),
+            frozenset(plugin.name for plugin in plugins.IN_TREE),
+            configuring.terms_of(catalog.classes),
         )
         with source.open("rb") as opened, partial.open("xb") as out:
             written.append(partial)

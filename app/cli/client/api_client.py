@@ -17,6 +17,7 @@ import urllib3
 
 from app import exit_codes, settings
 from app.cli import certs, exits
+from app.cli.client import urls
 from app.serving.tls import role_names
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -35,7 +36,7 @@ def server_options(command: F) -> F:
         click.option("--ca", metavar="FILE", help="CA certificates that verify the extender. [client.ca]"),
         click.option("--key", metavar="FILE", help="Private key of the client certificate. [client.key]"),
         click.option("--cert", metavar="FILE", help="Client certificate. [client.cert]"),
-        click.option("--server", metavar="URL", help="URL of the extender. [client.url]"),
+        click.option("--server", type=urls.URL, metavar="URL", help="URL of the extender. [client.url]"),
     ):
         command = option(command)
     return command

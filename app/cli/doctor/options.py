@@ -8,6 +8,7 @@ from typing import TypeVar, cast
 import click
 
 from app import settings
+from app.cli.client import urls
 from app.cli.output import formats
 from app.framework import diagnosing
 
@@ -63,6 +64,7 @@ def process(command: F) -> F:
         "--process",
         "urls",
         multiple=True,
+        type=urls.URL,
         metavar="URL",
         help="Health port of a process, such as http://127.0.0.1:8081; may be repeated.",
     )

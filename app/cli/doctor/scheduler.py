@@ -10,7 +10,7 @@ import click
 
 from app import exit_codes, settings
 from app.cli import exits
-from app.cli.client import api_client
+from app.cli.client import api_client, urls
 from app.cli.doctor import options, reports
 
 if typing.TYPE_CHECKING:
@@ -31,7 +31,9 @@ if typing.TYPE_CHECKING:
     metavar="FILE",
     help="Check this configuration, and no cluster; - is standard input; may be repeated.",
 )
-@click.option("--configz", metavar="URL", help="Also ask the running kube-scheduler at this URL.")
+@click.option(
+    "--configz", type=urls.URL, metavar="URL", help="Also ask the running kube-scheduler at this URL."
+)
 @click.option(
     "--configz-ca", metavar="FILE", help="CA that verifies it. Default: only a loopback address is asked."
 )

@@ -22,8 +22,6 @@ Value: TypeAlias = Any
 
 MAX_WAIT: Final = 30.0
 """Seconds to wait for an answer at least: a question may take 20."""
-_FIRST: Final = 1.0
-"""Seconds that a question may take at first, before it is asked with all its budget."""
 
 
 def output_option(command: F) -> F:
@@ -215,39 +213,6 @@ def answer(
     extender = api_client.extender(config, options)
     with progress.shown(waiting):
         return extender.post(f"/apis/v1/{path}", question, timeout=MAX_WAIT)
-
-
-def answer_within(
-    config: str | None,
-    options: Mapping[str, str | None],
-    path: str,
-    question: Document,
-    shown: Callable[[Document], None],
-) -> Document:
-    """Show the answer within the budget of the question; Ctrl-C shows what there is, and ends the command.
-
-    The question is asked with little time at first, so that there is something to show.
-    """
-    reply: Document | None = None
-    try:
-        for budget in sorted({min(_FIRST, question["budget"]), question["budget"]}):
-            so_far = "waiting for the answer" if reply is None else "incomplete so far, waiting for more"
-            reply = answer(config, options, path, {**question, "budget": budget}, so_far)
-            if reply["complete"]:
-                break
-    except KeyboardInterrupt:
-        if reply is not None:
-            show_interrupted(reply, shown)
-        raise
-    assert reply is not None
-    shown(reply)
-    return reply
-
-
-def show_interrupted(reply: Document, shown: Callable[[Document], None]) -> None:
-    """Show what there is of an answer when the user interrupts."""
-    click.echo("interrupted: the answer is incomplete", err=True)
-    shown(reply)
 
 
 def show(

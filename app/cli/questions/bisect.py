@@ -1,7 +1,5 @@
 """``topolog bisect``: since when."""
 
-import functools
-
 import click
 
 from app.cli.client import api_client
@@ -67,12 +65,7 @@ def bisect_command(
         raise click.UsageError("--candidates is for a pod")
     given = (("candidates", candidates), ("from", from_), ("to", to))
     question.update({name: value for name, value in given if value is not None})
-    shown = functools.partial(_show, output)
-    asking.answer_within(config, options, "bisect", question, shown)
-
-
-def _show(output: str, reply: asking.Document) -> None:
-    asking.show(output, reply, _table, _names)
+    asking.show(output, asking.answer(config, options, "bisect", question), _table, _names)
 
 
 def _names(reply: asking.Document) -> list[str]:

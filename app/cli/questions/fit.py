@@ -75,15 +75,11 @@ def fit_command(
         question["allow"] = allow.split(",")
     if candidates:
         question["candidates"] = asking.candidates(candidates)
-    shown = functools.partial(_show, output, alone="pod" in question)
-    reply = asking.answer_within(config, options, "fit", question, shown)
+    reply = asking.answer(config, options, "fit", question)
+    table = functools.partial(_table, alone="pod" in question)
+    asking.show(output, reply, table, lambda shown: [one["message"] for one in shown["changes"]])
     if not reply["fits"]:
         click.get_current_context().exit(exit_codes.NEGATIVE)
-
-
-def _show(output: str, reply: asking.Document, *, alone: bool) -> None:
-    table = functools.partial(_table, alone=alone)
-    asking.show(output, reply, table, lambda shown: [one["message"] for one in shown["changes"]])
 
 
 def _table(reply: asking.Document, *, alone: bool) -> None:

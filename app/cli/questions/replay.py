@@ -125,7 +125,8 @@ def _whole(
             so_far = f"{whole['looked']} decisions, waiting for more"
             whole = _sum(whole, asking.answer(config, options, "replay", rest, so_far))
     except KeyboardInterrupt:
-        asking.show_interrupted(whole, shown)
+        click.echo("interrupted: the answer is incomplete", err=True)
+        shown(whole)
         raise
     shown(whole)
     return whole

@@ -89,14 +89,11 @@ def simulate_command(
         question["preemption"] = True
     if candidates:
         question["candidates"] = asking.candidates(candidates)
-    reply = asking.answer_within(config, options, "simulate", question, functools.partial(_show, output))
-    if not reply["fits"]:
-        click.get_current_context().exit(exit_codes.NEGATIVE)
-
-
-def _show(output: str, reply: asking.Document) -> None:
+    reply = asking.answer(config, options, "simulate", question)
     wide = functools.partial(_table, wide=True)
     asking.show(output, reply, _table, lambda shown: [one["pod"] for one in shown["placed"]], wide)
+    if not reply["fits"]:
+        click.get_current_context().exit(exit_codes.NEGATIVE)
 
 
 def _table(reply: asking.Document, *, wide: bool = False) -> None:

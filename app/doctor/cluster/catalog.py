@@ -17,7 +17,7 @@ RIGHTS = diagnosing.Check(
     "C02",
     "Each process has the permissions that it uses.",
     "it fails once it uses one, minutes or days after its start",
-    "kubectl apply -k deploy/rbac",
+    "kubectl apply -k deploy/rbac, or helm upgrade: ClusterRoleBinding and RoleBinding PROCESS grant it",
     _PAGE,
 )
 EXCESS = diagnosing.Check(

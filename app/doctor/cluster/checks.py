@@ -21,6 +21,11 @@ _DOCUMENTATION = tuple(
 )
 """RFC 5737 and RFC 3849: addresses of examples."""
 UNDEFINED: Final = "is not defined"
+_UNPROVEN = "whether a kind exists stays unknown where it does not, and extenders are not ready"
+_BIND = (
+    "bind the ClusterRoles and Roles of deploy/rbac to this user (kubectl create clusterrolebinding, kubectl"
+    " create rolebinding)"
+)
 _RESTARTS = 5
 _NAMED = 3
 _SECONDS_BEYOND = 30.0
@@ -40,11 +45,17 @@ def version(text: str) -> diagnosing.Result:
 
 
 def permissions(
-    subject: str, lacking: Sequence[rights.Right], excess: Sequence[rights.Right]
+    subject: str, lacking: Sequence[rights.Right], excess: Sequence[rights.Right], *, account: str = ""
 ) -> Iterator[diagnosing.Result]:
-    """C02 and C03 for one service account."""
+    """C02 and C03 for one service account; for the user of the kubeconfig, ``account`` is empty."""
     if lacking:
-        yield catalog.RIGHTS.problem(subject, f"may not {listed(list(map(str, lacking)))}")
+        yield catalog.RIGHTS.problem(
+            subject,
+            f"may not {listed(list(map(str, lacking)))}",
+            why=_UNPROVEN if set(lacking) <= {*rights.DISCOVERY} else "",
+            fix="" if account else _BIND,
+            known={"PROCESS": account},
+        )
     else:
         yield catalog.RIGHTS.ok(subject, "has all permissions that it uses")
     if excess:

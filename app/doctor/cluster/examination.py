@@ -122,7 +122,7 @@ def _permissions(reader: api_reader.ApiReader, wanted: Expected) -> list[diagnos
             user = users[name]
             lacking = [one for one in own if not reader.allowed(one.attributes(), user)]
             excess = [one for one in rights.EXCESS if reader.allowed(one.attributes(), user)]
-            found += checks.permissions(f"service account {name}", lacking, excess)
+            found += checks.permissions(f"service account {name}", lacking, excess, account=name)
     if not found:
         every = list(dict.fromkeys(one for own in needed.values() for one in own))
         lacking = [one for one in every if not reader.allowed(one.attributes())]

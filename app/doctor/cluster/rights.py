@@ -15,15 +15,17 @@ class Right(NamedTuple):
     verb: str
     group: str
     resource: str
-    """With its subresource: ``pods/binding``."""
+    """With its subresource: ``pods/binding``; or a path of the API server: ``/apis``."""
     name: str = ""
     """Of one object; empty: of every object."""
     namespace: str = ""
     """Empty: in every namespace."""
 
-    def attributes(self) -> dict[str, str]:
-        """The resourceAttributes of a review."""
+    def attributes(self) -> dict[str, dict[str, str]]:
+        """The resourceAttributes or nonResourceAttributes of a review."""
         resource, _, subresource = self.resource.partition("/")
+        if not resource:
+            return {"nonResourceAttributes": {"verb": self.verb, "path": self.resource}}
         named = {
             "verb": self.verb,
             "group": self.group,
@@ -32,7 +34,7 @@ class Right(NamedTuple):
             "name": self.name,
             "namespace": self.namespace,
         }
-        return {key: value for key, value in named.items() if value}
+        return {"resourceAttributes": {key: value for key, value in named.items() if value}}
 
     def __str__(self) -> str:
         of = f" {self.name}" if self.name else ""
@@ -43,6 +45,13 @@ class Right(NamedTuple):
 
 EVICT = Right("create", "", "pods/eviction")
 """What the controller uses if an argument requests it."""
+
+DISCOVERY = (Right("get", "", "/apis"), Right("get", "", "/apis/*"))
+"""Without them nothing proves that a kind is absent (app.kube.watch.discovery).
+
+Kubernetes grants them to every authenticated user by the ClusterRoleBinding ``system:discovery``, which
+hardened clusters remove.
+"""
 
 EXCESS = (
     Right("get", "", "secrets"),
@@ -74,6 +83,7 @@ def needed(
             *((one.group, one.resource) for one in declared),
         ):
             found[process] += (Right(verb, group, resource) for verb in used)
+        found[process] += DISCOVERY
     found[metrics.CONTROLLER] += (Right(verb, "", "pods") for verb in ("get", "list", "watch"))
     found[metrics.CONTROLLER].append(Right("patch", "", "pods/status"))
     for group in ("", "events.k8s.io"):

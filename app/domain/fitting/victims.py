@@ -45,6 +45,9 @@ def by_importance(pods: Iterable[model.Pod]) -> list[model.Pod]:
 
 def candidates(snapshot: snapshots.Snapshot, pod: model.Pod, node: model.NodeName) -> list[model.Pod]:
     """The pods on the node that the pod may preempt, the most important first; equal ones by uid."""
+    lowest = snapshot.residents.get(node, node_sums.EMPTY).lowest_priority(snapshot.pod)
+    if lowest is None or lowest >= pod.priority:
+        return []
     return by_importance(
         sorted(
             (

@@ -67,6 +67,7 @@ def serves(client: clients.Client, collection: str) -> bool:
             raise
         # Its 404 for the list may be that of a proxy: without the documents nothing proves the kind absent.
         text = (
-            f"{problem.message}; whether {resource} exists is unknown: grant the ClusterRole system:discovery"
+            f"{problem.message}; whether {resource} exists is unknown: bind the ClusterRole system:discovery,"
+            " or those of deploy/rbac"
         )
         raise errors.ApiError(problem.status, problem.reason, text, original=problem.original) from problem

@@ -10,6 +10,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from app.framework import views
+
 PREFIX = "gang.scheduling.koordinator.sh/"
 NAME = f"{PREFIX}name"
 MINIMUM = f"{PREFIX}min-available"
@@ -23,26 +25,34 @@ MATCH_ALIAS = "pod-group.scheduling.sigs.k8s.io/match-policy"
 VICTIMS = "topolog.io/gang-victims"
 """Annotation of a PodGroup or a pod: ``allow`` admits evictions that break up the gang."""
 
+TOTAL = f"{PREFIX}total-number"
+MODE = f"{PREFIX}mode"
+MATCH = f"{PREFIX}match-policy"
+WAITING = f"{PREFIX}waiting-time"
+GROUPS = f"{PREFIX}groups"
+TOPOLOGY = f"{PREFIX}network-topology-spec"
+
 ANNOTATIONS = (
     NAME,
     MINIMUM,
-    *(
-        f"{PREFIX}{name}"
-        for name in (
-            "total-number",
-            "mode",
-            "match-policy",
-            "waiting-time",
-            "groups",
-            "network-topology-spec",
-        )
-    ),
+    TOTAL,
+    MODE,
+    MATCH,
+    WAITING,
+    GROUPS,
+    TOPOLOGY,
     INDEX,
     SELECTOR,
     MATCH_ALIAS,
     VICTIMS,
 )
 """Annotations of pods and PodGroups that are kept."""
+
+TERMS = views.Terms(
+    values=frozenset((MINIMUM, MINIMUM_LABEL, TOTAL, MODE, MATCH, MATCH_ALIAS, WAITING, INDEX, VICTIMS)),
+    # A layer is named as in the topology, by a constant, or by the label key of its domains.
+    documents={GROUPS: frozenset(), TOPOLOGY: frozenset(("strategy", "layer"))},
+)
 
 Mode = Literal["Strict", "NonStrict"]
 Match = Literal["only-waiting", "waiting-and-running", "once-satisfied"]
@@ -85,15 +95,15 @@ class Options(NamedTuple):
 def read(annotations: Mapping[str, str], labels: Mapping[str, str]) -> Options:
     """The options that a pod or a PodGroup carries."""
     minimum = number(labels.get(MINIMUM_LABEL, annotations.get(MINIMUM)))
-    match = annotations.get(f"{PREFIX}match-policy", annotations.get(MATCH_ALIAS, ""))
+    match = annotations.get(MATCH, annotations.get(MATCH_ALIAS, ""))
     return Options(
         minimum=minimum,
-        total=number(annotations.get(f"{PREFIX}total-number")) or 0,
-        mode="NonStrict" if annotations.get(f"{PREFIX}mode") == "NonStrict" else "Strict",
+        total=number(annotations.get(TOTAL)) or 0,
+        mode="NonStrict" if annotations.get(MODE) == "NonStrict" else "Strict",
         match=next((one for one in _MATCHES if one == match), "once-satisfied"),
-        waiting=seconds(annotations.get(f"{PREFIX}waiting-time", "")) or DEFAULT_WAIT,
-        groups=_groups(annotations.get(f"{PREFIX}groups", "")),
-        gather=_gather(annotations.get(f"{PREFIX}network-topology-spec", "")),
+        waiting=seconds(annotations.get(WAITING, "")) or DEFAULT_WAIT,
+        groups=_groups(annotations.get(GROUPS, "")),
+        gather=_gather(annotations.get(TOPOLOGY, "")),
         victims=annotations.get(VICTIMS) == "allow",
     )
 

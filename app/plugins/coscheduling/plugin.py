@@ -16,6 +16,7 @@ from app.plugins.coscheduling import (
     serving,
     status,
 )
+from app.plugins.coscheduling.planning import nominations
 
 USUAL_LAYERS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
@@ -26,7 +27,7 @@ class Coscheduling:
 
     name: ClassVar[str] = gangs.NAME
     tables: ClassVar[tuple[views.Table, ...]] = serving.TABLES
-    consults: ClassVar[bool] = True
+    public_terms: ClassVar[views.Terms] = options.TERMS
     statuses: ClassVar[tuple[str, ...]] = tuple(status.WRITTEN.values())
     layers: tuple[str, ...] = USUAL_LAYERS
     """Label keys of nodes, from the largest domains to the smallest: a gang without rules of its own is
@@ -41,6 +42,7 @@ class Coscheduling:
     kinds = staticmethod(kinds.declared)
     pod_class = staticmethod(admission.pod_class)
     soft = staticmethod(admission.soft)
+    others = staticmethod(nominations.others)
     group = staticmethod(questions.group)
     grouped = staticmethod(questions.grouped)
     operations = staticmethod(questions.operations)

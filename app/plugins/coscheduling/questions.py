@@ -13,7 +13,7 @@ from app.framework import advising, cycles, supposing
 from app.plugins.coscheduling import admission, gang_model, gangs, kinds, membership, options
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.membership import GangKey
-from app.plugins.coscheduling.planning import plans, shortages
+from app.plugins.coscheduling.planning import plans
 
 PROPOSED = 8
 """Minimums that are proposed for one gang, the largest first."""
@@ -115,7 +115,7 @@ def operations() -> tuple[type[supposing.Operation], ...]:
 def hypotheses(
     cycle: cycles.Cycle, refusal: verdicts.Refusal, rules: admission.Rules
 ) -> Iterator[advising.Hypothesis]:
-    """Smaller minimums of a gang that an object defines: at most as many members as there is room for."""
+    """Smaller minimums of a gang that an object defines: at most as many members as could be placed."""
     key = membership.of(cycle.pod)
     if key is None or not refusal.nodes:
         return
@@ -124,9 +124,8 @@ def hypotheses(
     gang = gangs.find(cycle.snapshot, key, (cycle.pod,))
     if held is None or held.errors or gang is None or gang.satisfied:
         return
-    question = plans.Question(cycle.snapshot, (gang,), rules.layers, cycle.peers)
-    room = shortages.shortage(question).best.slots
-    largest = min(held.minimum - 1, gang.present, room)
+    plan = plans.plan(plans.Question(cycle.snapshot, (gang,), rules.layers, cycle.peers))
+    largest = min(held.minimum - 1, len(plan.seats) or plan.fitting)
     for minimum in range(largest, max(0, largest - PROPOSED), -1):
         fewer = held.minimum - minimum
         message = f"gang {key} would have to need {fewer} member{'' if fewer == 1 else 's'} fewer"

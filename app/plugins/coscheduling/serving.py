@@ -204,5 +204,5 @@ def _remarks(rules: admission.Rules, cycle: cycles.Cycle) -> Iterator[str]:
         return
     yield plan.reason
     if gang.minimum and not gang.errors and gang.present >= gang.minimum:
-        question, _ = planned(rules, cycle.snapshot, gang)
+        question = plans.Question(cycle.snapshot, found.together, rules.layers, cycle.peers)
         yield f"gang {key}: {shortages.shortage(question).sentence}"

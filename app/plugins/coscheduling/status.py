@@ -38,11 +38,7 @@ def reconcile(
         if changes.missed:
             yield from _woken(None, snapshot, serving.keys(snapshot), rules)
         return
-    for event in changes.events:
-        if isinstance(event, events.PlacementsCommitted):
-            yield from _placed(snapshot, event)
-        elif isinstance(event, events.PlacementReleased):
-            yield from _lost(before, snapshot, event)
+    yield from _of_seats(before, snapshot, changes.events)
     yield from _without_node(snapshot, changes.events)
     everyone = serving.keys(snapshot) if any(map(_may_free, changes.events)) else concerned
     yield from _woken(before, snapshot, everyone, rules)
@@ -176,16 +172,40 @@ def _placed(snapshot: snapshots.Snapshot, event: events.PlacementsCommitted) -> 
             yield effects.PostEvent(about, PLACED, text, warning=False)
 
 
-def _lost(
-    before: snapshots.Snapshot, snapshot: snapshots.Snapshot, event: events.PlacementReleased
+def _of_seats(
+    before: snapshots.Snapshot, snapshot: snapshots.Snapshot, happened: tuple[events.AnyEvent, ...]
 ) -> Iterator[effects.Effect]:
-    """A seat was released: in the mode Strict those of all gangs go that are placed together, unless a member
-    is bound.
+    """The effects of seats that were taken or lost, also of those that were both within the events."""
+    changed: dict[model.Uid, model.Placement | None] = {}
+    for event in happened:
+        match event:
+            case events.PlacementsCommitted():
+                changed.update((one.pod.uid, one) for one in event.placements)
+                yield from _placed(snapshot, event)
+            case events.PodSeen() if event.pod.node:
+                changed[event.pod.uid] = None
+            case events.PlacementReleased() | events.PodGone():
+                former = changed.get(event.uid, before.placements.get(event.uid))
+                changed[event.uid] = None
+                if former is not None and gangs.NAME in former.data:
+                    yield from _lost(snapshot, event, former)
+
+
+def _lost(
+    snapshot: snapshots.Snapshot,
+    event: events.PlacementReleased | events.PodGone,
+    former: model.Placement,
+) -> Iterator[effects.Effect]:
+    """A seat was released, or its pod is gone: in the mode Strict those of all gangs go that are placed
+    together, unless a member is bound.
     """
-    former = before.placements.get(event.uid)
-    pod = before.pod(event.uid)
-    key = membership.of(pod) if pod is not None else None
-    if former is None or key is None or gangs.NAME not in former.data or event.cause == "superseded":
+    reason = "its pod is gone"
+    if isinstance(event, events.PlacementReleased):
+        if event.cause == "superseded":
+            return
+        reason = event.reason
+    key = membership.of(former.pod)
+    if key is None:
         return
     gang = gangs.find(snapshot, key)
     if gang is None:
@@ -201,12 +221,10 @@ def _lost(
         stay = f"{bound} bound members stay" if bound else f"{len(left)} seats stay"
         if left and not alone:
             stay = f"{len(left)} other seats are released, because no member is bound"
-        yield effects.PostEvent(
-            about, LOST, f"gang {key}: a seat on {event.node} is lost: {event.reason}; {stay}"
-        )
+        yield effects.PostEvent(about, LOST, f"gang {key}: a seat on {former.node} is lost: {reason}; {stay}")
     if left and not alone:
-        reason = f"gang {key} lost a seat before a member was bound"
-        yield effects.ReleasePlacements(tuple(seat.pod.uid for seat in left), reason)
+        why = f"gang {key} lost a seat before a member was bound"
+        yield effects.ReleasePlacements(tuple(seat.pod.uid for seat in left), why)
 
 
 def _without_node(

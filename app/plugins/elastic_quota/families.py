@@ -6,14 +6,15 @@ Neither family reads the objects of the other, so each has the meaning that it h
 from collections.abc import Mapping, Sequence
 
 from app.domain import model, schema, snapshots, verdicts
-from app.framework import cycles
-from app.plugins.elastic_quota import admission, counting, kinds
+from app.framework import cycles, views
+from app.plugins.elastic_quota import admission, counting, kinds, quota_model
 from app.plugins.elastic_quota.sigs import admission as of_namespaces
 from app.plugins.elastic_quota.sigs import counting as sums
 from app.plugins.elastic_quota.sigs import namespace_quota, reclaiming
 from app.plugins.elastic_quota.trees import membership, quota_preemption, usage
 
 Pods = Sequence[model.Pod]
+TERMS = views.Terms(words=quota_model.BUILT_IN)
 
 _EXACT = 2**53
 """No count reaches this, so no ceiling at or above it has an effect."""

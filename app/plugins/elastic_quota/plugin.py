@@ -16,6 +16,7 @@ class ElasticQuota:
     name: ClassVar[str] = "ElasticQuota"
     tables: ClassVar[tuple[views.Table, ...]] = serving.TABLES
     statuses: ClassVar[tuple[str, ...]] = status.KINDS
+    public_terms: ClassVar[views.Terms] = families.TERMS
     runtime: bool = True
     """Whether the limit of a quota is its runtime, which includes what others lend, or its max."""
     scale_min: bool = True
@@ -40,17 +41,16 @@ class ElasticQuota:
     """``evict``: the controller evicts pods with which a quota has exceeded its runtime for two minutes."""
     koordinator_annotations: bool = False
     """Whether the controller also writes the annotations that Koordinator's controller keeps on quotas."""
+    evicts = property(evictions.requested)
+    kinds = staticmethod(kinds.declared)
+    counters = staticmethod(families.counters)
+    pod_class = staticmethod(families.pod_class)
 
     def interested(self, pod: model.Pod) -> bool:
         return True
 
     def concerned(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
         return families.limited(snapshot, pod, self)
-
-    evicts = property(evictions.requested)
-    kinds = staticmethod(kinds.declared)
-    counters = staticmethod(families.counters)
-    pod_class = staticmethod(families.pod_class)
 
     def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
         return families.refusal(cycle, self)
@@ -68,9 +68,9 @@ class ElasticQuota:
         return families.beside(cycle, node, victims, self) if self.reclaim else ()
 
     def wake(
-        self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
+        self, before: snapshots.Snapshot, after: snapshots.Snapshot, happened: Sequence[events.AnyEvent]
     ) -> effects.WakePods | None:
-        return waking.freed_capacity(before, after, event, self)
+        return waking.freed_capacity(before, after, happened, self)
 
     def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterable[effects.Effect]:
         yield from status.reconcile(snapshot, changes, self)

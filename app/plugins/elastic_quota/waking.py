@@ -1,11 +1,11 @@
-"""Finds pending pods that fit after an event for which kube-scheduler has no event of its own.
+"""Finds pending pods that fit after events for which kube-scheduler has no event of its own.
 
 A limit rises when a quota changes, or when pending pods of another quota are gone and no longer request
 its share; what is used sinks when a placement is released. kube-scheduler watches bound pods and nodes
 itself.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from app.domain import events, model, snapshots
@@ -15,6 +15,8 @@ from app.plugins.elastic_quota.trees import usage
 
 LIMIT = 1000
 """Pods woken at once, also where no quota limits their number."""
+NAMED = 10
+"""Quotas named in a message."""
 
 _QUOTAS = frozenset(kind.name for kind in kinds.declared())
 
@@ -22,25 +24,26 @@ _QUOTAS = frozenset(kind.name for kind in kinds.declared())
 def freed_capacity(
     before: snapshots.Snapshot,
     after: snapshots.Snapshot,
-    event: events.AnyEvent,
+    happened: Sequence[events.AnyEvent],
     rules: admission.Rules,
 ) -> effects.WakePods | None:
-    """The pending pods that fit because of the event, at most LIMIT of them."""
-    if not after.waiting or not _may_free(before, after, event):
+    """The pending pods that fit because of the events, at most LIMIT of them."""
+    freeing = [event for event in happened if _may_free(before, event)] if after.waiting else []
+    if not freeing:
         return None
-    if isinstance(event, events.PodGone) and not _limit_rose(before, after, rules):
-        return None  # A job of many pods may be deleted: the waiting ones are not looked at for each of them.
-    uid = event.uid if isinstance(event, events.PlacementReleased) else ""
-    # The released pod itself is left out: its bind call failed, and kube-scheduler retries it.
-    waiting = [pod for pod in _waiting(after) if pod.uid != uid]
+    if all(isinstance(event, events.PodGone) for event in freeing) and not _limit_rose(before, after, rules):
+        return None  # The waiting pods are not looked at whenever one of them is deleted.
+    # A released pod itself is left out: its bind call failed, and kube-scheduler retries it.
+    released = {event.uid for event in freeing if isinstance(event, events.PlacementReleased)}
+    waiting = [pod for pod in _waiting(after) if pod.uid not in released]
     pods, quotas = _fitting(before, after, waiting, rules)
     if not pods:
         return None
-    names = ", ".join(sorted(quotas))
+    names = ", ".join(sorted(quotas)[:NAMED]) + (" and others" if len(quotas) > NAMED else "")
     return effects.WakePods(tuple(pods[:LIMIT]), f"elastic quota {names} has capacity again")
 
 
-def _may_free(before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent) -> bool:
+def _may_free(before: snapshots.Snapshot, event: events.AnyEvent) -> bool:
     """Whether the event may raise a limit or lower what is used, without an event of kube-scheduler."""
     match event:
         case events.ObjectObserved() | events.ObjectGone():
@@ -93,7 +96,7 @@ def _fitting(
 ) -> tuple[list[model.Pod], set[str]]:
     """The most important pods that fit together now and did not fit before, and their quotas.
 
-    Quotas are asked once for each class of pods: a release must not take as long as all pods that wait.
+    Quotas are asked once for each class of pods.
     """
     offers: dict[tuple[object, ...], _Offer | None] = {}
     gaining: list[tuple[model.Pod, _Offer]] = []

@@ -216,7 +216,9 @@ def _admits(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, n
 
 def desired(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, domain: str) -> int | None:
     """The quota of a domain, or None if the policy does not list it; found without a search of the list."""
-    known, found = snapshot.objects.memo.get((__name__, policy.key), lambda: (policy, _desired(policy)))
+    known, found = snapshot.objects.derived(
+        kinds.POLICIES, (__name__, policy.key), lambda: (policy, _desired(policy))
+    )
     return (found if known is policy else _desired(policy)).get(domain)
 
 

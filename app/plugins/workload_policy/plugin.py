@@ -1,6 +1,6 @@
 """The WorkloadPolicy plugin: quotas of pods of a workload per value of a node label."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -66,9 +66,9 @@ class WorkloadPolicy:
         return limits.plan(cycle, node, self)
 
     def wake(
-        self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
+        self, before: snapshots.Snapshot, after: snapshots.Snapshot, happened: Sequence[events.AnyEvent]
     ) -> effects.WakePods | None:
-        return waking.freed_capacity(before, after, event, rules=self, limit=self.max_woken)
+        return waking.freed_capacity(before, after, happened, rules=self, limit=self.max_woken)
 
     def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterator[effects.Effect]:
         return status.reconcile(snapshot, changes, rules=self, limit=self.max_woken)

@@ -6,7 +6,7 @@ Used only where a single node is requested (filter_onlyone); the order of scores
 from collections.abc import Mapping
 from fractions import Fraction
 
-from app.domain import model, node_sets, pod_index, selectors, snapshots
+from app.domain import model, node_sets, selectors, snapshots
 from app.domain.fitting import node_sums
 from app.framework import cycles
 from app.plugins.workload_policy import logic, policy_model
@@ -22,11 +22,13 @@ def ranks(cycle: cycles.Cycle, nodes: node_sets.Names) -> Mapping[model.NodeName
         return {}
     column = cycle.snapshot.topology[policy.topology_key]
     quotas = logic.quotas(cycle.snapshot, policy)
-    places = sorted({_UNLISTED, *(_place(quota, policy.method) for quota in quotas)})
-    ranked = dict.fromkeys(nodes, places.index(_UNLISTED) * STEP)
+    # Many domains have the same quota and count, and fractions are slow.
+    alike = {(quota.desired, quota.count): _place(quota, policy.method) for quota in quotas}
+    places = {place: at * STEP for at, place in enumerate(sorted({_UNLISTED, *alike.values()}))}
+    ranked = dict.fromkeys(nodes, places[_UNLISTED])
+    bases = {key: places[place] for key, place in alike.items()}
     for quota in quotas:
-        base = places.index(_place(quota, policy.method)) * STEP
-        ranked.update(dict.fromkeys(nodes & column[quota.domain], base))
+        ranked.update(dict.fromkeys(nodes & column[quota.domain], bases[quota.desired, quota.count]))
     towards = -1 if policy.method == "Fill" else 1
     for node, held in _held(cycle.snapshot, policy, nodes).items():
         ranked[node] += towards * held
@@ -51,14 +53,14 @@ def _held(
 ) -> dict[model.NodeName, int]:
     """Node -> number of pods that the policy counts there, for nodes with such pods."""
     held: dict[model.NodeName, int] = {}
-    namespace = snapshot.namespaces.get(policy.namespace, pod_index.NO_PODS)
+    selectable = snapshot.selectable(policy.namespace, policy.selector)
     on_nodes = (uid for node in nodes for uid in snapshot.residents.get(node, node_sums.EMPTY))
     # Iterate over the smaller set: a node rarely holds more than a few dozen pods.
-    for uid in namespace if len(namespace) <= 16 * len(nodes) else on_nodes:
+    for uid in selectable if len(selectable) <= 16 * len(nodes) else on_nodes:
         pod = snapshot.pod(uid)
         if pod is None or not pod.counted or pod.namespace != policy.namespace:
             continue
-        node = snapshot.node_of(uid)
+        node = pod.node or snapshot.node_of(uid)
         if node in nodes and selectors.matches(policy.selector, pod.labels):
             held[node] = held.get(node, 0) + 1
     return held

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from app.domain import model, pod_index, schema, selectors, snapshots
-from app.framework import capabilities, cycles, views
+from app.framework import cycles, views
 from app.plugins.workload_policy import counting, kinds, limits, logic, policy_model, status, waking
 
 SHOWN = 20
@@ -53,21 +53,21 @@ def quotas(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> views
     return views.Listed(range(len(listed)), lambda at: _domain(snapshot, found, listed[at], in_flight))
 
 
-def measured(snapshot: snapshots.Snapshot) -> list[capabilities.Measured]:
+def measured(snapshot: snapshots.Snapshot) -> list[views.Measured]:
     """The listed domains of all policies."""
     keys = (
-        capabilities.Measured(policy.namespace, policy.name, allocation.name)
+        views.Measured(policy.namespace, policy.name, allocation.name)
         for policy in snapshot.all(kinds.POLICIES).values()
         for allocation in policy.allocations
     )
     return list(dict.fromkeys(keys))  # An invalid policy may list a domain twice.
 
 
-def measure(snapshot: snapshots.Snapshot, key: capabilities.Measured) -> capabilities.Measure:
+def measure(snapshot: snapshots.Snapshot, key: views.Measured) -> views.Measure:
     """The pods that the policy counts in the domain, and its quota there."""
     policy = snapshot.all(kinds.POLICIES)[f"{key.namespace}/{key.name}"]
     quota = next(one for one in logic.quotas(snapshot, policy) if one.domain == key.domain)
-    return capabilities.Measure(quota.count, quota.desired)
+    return views.Measure(quota.count, quota.desired)
 
 
 def _found(snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> policy_model.WorkloadPolicy | None:

@@ -37,7 +37,7 @@ def reconcile(
         yield effects.PatchStatus(KIND, policy.key, status(snapshot, policy))
     if changes.missed:
         for key in snapshot.all(kinds.POLICIES):
-            found = waking.of_policy(snapshot, snapshot, key, rules=rules, limit=limit)
+            found = waking.of_policy(snapshot, key, rules=rules, limit=limit)
             if found is not None:
                 yield found
 

@@ -1,32 +1,50 @@
-"""Finds pending pods that fit after an event for which kube-scheduler has no event of its own.
+"""Finds pending pods that fit after events for which kube-scheduler has no event of its own.
 
 These are the creation, change or deletion of a policy and the release of a placement. kube-scheduler
 watches bound pods and nodes itself.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from app.domain import events, model, pod_index, selectors, snapshots
 from app.framework import effects
 from app.plugins.workload_policy import counting, kinds, limits, logic, policy_model
 
+NAMED = 10
+"""Policies named in a message."""
+
+
+class _Capacity(NamedTuple):
+    """Pods of which some may be placed."""
+
+    pods: list[model.Pod]
+    message: str
+
 
 def freed_capacity(
     before: snapshots.Snapshot,
     after: snapshots.Snapshot,
-    event: events.AnyEvent,
+    happened: Sequence[events.AnyEvent],
     *,
     rules: limits.Rules,
     limit: int,
 ) -> effects.WakePods | None:
-    """The pending pods that may be placed because of the event, at most ``limit`` of them."""
-    match event:
-        case events.ObjectObserved() | events.ObjectGone() if event.kind == kinds.POLICIES.name:
-            return of_policy(before, after, event.identity, rules=rules, limit=limit)
-        case events.PlacementReleased() | events.PodGone() if event.uid in before.placements:
-            return _of_release(before, after, event, rules=rules, limit=limit)
-        case _:
-            return None
+    """The pending pods that may be placed because of the events, at most ``limit`` of them."""
+    changed: dict[model.NamespacedName, None] = {}
+    released: dict[str, set[model.Uid]] = {}
+    for event in happened:
+        match event:
+            case events.ObjectObserved() | events.ObjectGone() if event.kind == kinds.POLICIES.name:
+                changed[event.identity] = None
+            case events.PlacementReleased() | events.PodGone() if event.uid in before.placements:
+                released.setdefault(event.namespace, set()).add(event.uid)
+            case _:
+                pass
+    found = [_of_policy(before, after, key, rules) for key in changed]
+    for namespace, uids in released.items():
+        found += _of_releases(before, after, namespace, uids, rules)
+    return _woken(after, found, rules, limit)
 
 
 def waiting(snapshot: snapshots.Snapshot, namespace: str, name: str) -> list[model.Pod]:
@@ -37,15 +55,10 @@ def waiting(snapshot: snapshots.Snapshot, namespace: str, name: str) -> list[mod
 def naming(snapshot: snapshots.Snapshot, namespace: str, name: str) -> Iterator[model.Pod]:
     """The pending pods that name the policy, each once, in any order."""
     for label in (logic.LABEL, logic.ALIAS):
-        for pod in snapshot.siblings(namespace, label, name):
+        for pod in snapshot.siblings(namespace, label, name, waiting=True):
             # A pod that names the policy by both labels is found under each of them.
             twice = label == logic.ALIAS and pod.labels.get(logic.LABEL) == name
-            if (
-                not twice
-                and pod.uid in snapshot.waiting
-                and logic.named(pod) == name
-                and logic.concerned(pod)
-            ):
+            if not twice and logic.named(pod) == name and logic.concerned(pod):
                 yield pod
 
 
@@ -76,14 +89,16 @@ def selected(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) 
 
 
 def of_policy(
-    before: snapshots.Snapshot,
-    after: snapshots.Snapshot,
-    key: model.NamespacedName,
-    *,
-    rules: limits.Rules,
-    limit: int,
+    snapshot: snapshots.Snapshot, key: model.NamespacedName, *, rules: limits.Rules, limit: int
 ) -> effects.WakePods | None:
-    """The pending pods for which a policy has capacity, or that its deletion sets free."""
+    """The pending pods for which a policy has capacity."""
+    return _woken(snapshot, [_of_policy(snapshot, snapshot, key, rules)], rules, limit)
+
+
+def _of_policy(
+    before: snapshots.Snapshot, after: snapshots.Snapshot, key: model.NamespacedName, rules: limits.Rules
+) -> _Capacity:
+    """The pending pods for which a policy may have capacity, or that its deletion sets free."""
     former, policy = before.get(kinds.POLICIES, key), after.get(kinds.POLICIES, key)
     # A pod that does not name the policy gains capacity only if the policy limited it before.
     pods = [] if former is None else limited(before, former, rules)
@@ -96,29 +111,34 @@ def of_policy(
         pods += following(after, policy)
         now = logic.spelled(logic.quotas(after, policy)) if policy.required else "Preferred"
         message = f"workload policy {key} now has capacity ({now})"
-    return _limited_to(_fitting(after, pods, rules), message, limit)
+    return _Capacity(pods, message)
 
 
-def _of_release(
+def _of_releases(
     before: snapshots.Snapshot,
     after: snapshots.Snapshot,
-    event: events.PlacementReleased | events.PodGone,
-    *,
+    namespace: str,
+    released: Collection[model.Uid],
     rules: limits.Rules,
-    limit: int,
-) -> effects.WakePods | None:
-    """The released pod itself is left out: its bind call failed, and kube-scheduler retries it."""
-    pods: dict[model.Uid, model.Pod] = {}
-    messages: list[str] = []
-    for policy in after.within(kinds.POLICIES, event.namespace).values():
+) -> Iterator[_Capacity]:
+    """The released pods themselves are left out: their bind calls failed, and kube-scheduler retries them."""
+    for policy in after.within(kinds.POLICIES, namespace).values():
         if policy.errors or not policy.required or not any(_freed(before, after, policy)):
             continue
-        pending = [pod for pod in limited(after, policy, rules) if pod.uid != event.uid]
-        if _fitting(after, pending, rules):
-            pods.update((pod.uid, pod) for pod in pending)
-            quotas = logic.spelled(logic.quotas(after, policy))
-            messages.append(f"workload policy {policy.key} has capacity again ({quotas})")
-    return _limited_to(_fitting(after, pods.values(), rules), "; ".join(messages), limit)
+        pending = [pod for pod in limited(after, policy, rules) if pod.uid not in released]
+        quotas = logic.spelled(logic.quotas(after, policy))
+        yield _Capacity(pending, f"workload policy {policy.key} has capacity again ({quotas})")
+
+
+def _woken(
+    snapshot: snapshots.Snapshot, found: Iterable[_Capacity], rules: limits.Rules, limit: int
+) -> effects.WakePods | None:
+    """The pods that fit together, with the messages of the capacity that some of them fit in alone."""
+    helping = [one for one in found if _fitting(snapshot, one.pods, rules)]
+    pods = _fitting(snapshot, (pod for one in helping for pod in one.pods), rules)
+    message = "; ".join(one.message for one in helping[:NAMED])
+    message += f"; and {len(helping) - NAMED} more" if len(helping) > NAMED else ""
+    return effects.WakePods(tuple(pods[:limit]), message) if pods else None
 
 
 def _freed(
@@ -149,8 +169,3 @@ def _fitting(snapshot: snapshots.Snapshot, pods: Iterable[model.Pod], rules: lim
 
 def _importance(pod: model.Pod) -> tuple[int, str, model.Uid]:
     return -pod.priority, pod.created, pod.uid
-
-
-def _limited_to(pods: list[model.Pod], message: str, limit: int) -> effects.WakePods | None:
-    chosen = tuple(pods[:limit])
-    return effects.WakePods(chosen, message) if chosen else None

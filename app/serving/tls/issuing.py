@@ -253,7 +253,6 @@ def _signed(
     # A common name has at most 64 characters; clients use the SAN.
     name = x509.Name([x509.NameAttribute(oid.NameOID.COMMON_NAME, common_name[:64])])
     issuer = authority.certificate
-    identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     usages = {
         "server": oid.ExtendedKeyUsageOID.SERVER_AUTH,
         "client": oid.ExtendedKeyUsageOID.CLIENT_AUTH,
@@ -264,11 +263,18 @@ def _signed(
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([usages[purpose]]), critical=False)
         .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False
-        )
+        .add_extension(_identifier(authority), critical=False)
     )
     return Pair(builder.sign(authority.key, HASH), key)
+
+
+def _identifier(authority: Pair) -> x509.AuthorityKeyIdentifier:
+    """The identifier of the CA's key: as the CA has it, or derived from the key for a CA that has none."""
+    try:
+        own = authority.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    except x509.ExtensionNotFound:
+        return x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own)
 
 
 def _builder(
@@ -325,7 +331,8 @@ def _kept_authority(
         raise errors.BadMaterial(
             f"existing {certificate_path} and {key_path} cannot be reused ({error}): move or delete them"
         ) from error
-    if flaw := certificate_checks.flaw_of_time(pair.certificate, now):
+    flaw = certificate_checks.flaw_of_authority(pair.certificate)
+    if flaw := flaw or certificate_checks.flaw_of_time(pair.certificate, now):
         raise errors.BadMaterial(f"{certificate_path}: {flaw}; {_FORCE_HINT}")
     return pair
 

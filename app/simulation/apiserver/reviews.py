@@ -13,7 +13,7 @@ _PATHS = {
 }
 
 Right = tuple[str, str, str, str]
-"""User (empty: the caller), verb, API group, and resource with its subresource: ``pods/binding``."""
+"""User (empty: the caller), verb, API group, and resource with its subresource (``pods/binding``) or path."""
 
 
 class Reviews:
@@ -34,7 +34,9 @@ class Reviews:
         if asked.get("kind", kind) != kind or not isinstance(asked.get("spec"), dict):
             raise status_replies.bad(f"the object provided is no {kind}")
         spec = asked["spec"]
-        attributes = spec.get("resourceAttributes") or {}
-        resource = "/".join(filter(None, (attributes.get("resource"), attributes.get("subresource"))))
+        attributes = spec.get("resourceAttributes") or spec.get("nonResourceAttributes") or {}
+        resource = attributes.get("path") or "/".join(
+            filter(None, (attributes.get("resource"), attributes.get("subresource")))
+        )
         right = (spec.get("user", ""), attributes.get("verb", ""), attributes.get("group", ""), resource)
         return 201, json.dumps({**asked, "status": {"allowed": right not in self.denied}}).encode()

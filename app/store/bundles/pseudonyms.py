@@ -13,6 +13,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
+from app.framework import views
 from app.store.bundles import vocabulary
 
 Kind = Literal["node", "pod", "namespace", "object", "owner", "process", "cluster", "uid", "value", "word"]
@@ -29,13 +30,9 @@ WELL_KNOWN: Final = frozenset(
         "kube-system",
         "kube-public",
         "kube-node-lease",
-        # Quotas and a topology that exist under these names in every cluster that has the API.
-        "koordinator-root-quota",
-        "koordinator-default-quota",
-        "koordinator-system-quota",
     )
 )
-"""Words that are never replaced: the same in every cluster, and plugins give them a meaning."""
+"""Words that are never replaced: the same in every cluster."""
 
 _RANK: Final[Mapping[Kind, int]] = {kind: at for at, kind in enumerate(get_args(Kind))}
 _WIDTH: Final = 4
@@ -55,6 +52,16 @@ class Public(msgspec.Struct, frozen=True):
     """Words of the product, in lower case (vocabulary.words)."""
     plugins: frozenset[str] = frozenset()
     """Plugins whose arguments are label keys and modes, and no names."""
+    disclosed: views.Terms = views.Terms()
+    """What the plugins declare."""
+
+    def is_plain(self, word: str) -> bool:
+        """Whether a word is never replaced: it is a short number, well known, or a term of a plugin."""
+        return word in WELL_KNOWN or word in self.disclosed.words or _NUMBER.fullmatch(word) is not None
+
+    def has(self, word: str) -> bool:
+        """Whether a word of a sentence names nothing of the cluster."""
+        return word.lower() in self.words or _WRITTEN.fullmatch(word) is not None or self.is_plain(word)
 
 
 class Unreadable(Exception):
@@ -128,16 +135,8 @@ class Words:
         """The key of a label or of an annotation, which stays."""
         return text
 
-    def _is_public(self, word: str) -> bool:
-        return word.lower() in self.public.words or _WRITTEN.fullmatch(word) is not None or is_plain(word)
-
     def _is_term(self, text: str) -> bool:
-        return all(map(self._is_public, vocabulary.TOKEN.findall(text)))
-
-
-def is_plain(word: str) -> bool:
-    """Whether a word is never replaced: it is a short number, or well known."""
-    return word in WELL_KNOWN or _NUMBER.fullmatch(word) is not None
+        return all(map(self.public.has, vocabulary.TOKEN.findall(text)))
 
 
 class Census(Words):
@@ -150,13 +149,13 @@ class Census(Words):
 
     def name(self, text: str, kind: Kind) -> str:
         for word in vocabulary.TOKEN.findall(text):
-            if not is_plain(word) and _RANK[kind] < _RANK[self.names.get(word, "word")]:
+            if not self.public.is_plain(word) and _RANK[kind] < _RANK[self.names.get(word, "word")]:
                 self.names[word] = kind
         return text
 
     def text(self, text: str) -> str:
         for word in vocabulary.TOKEN.findall(text):
-            if not self._is_public(word):
+            if not self.public.has(word):
                 self.names.setdefault(word, "word")
         return text
 

@@ -11,34 +11,16 @@ from app.store.decisions import bitmaps
 T = TypeVar("T")
 Rule = Callable[[pseudonyms.Words, Any], Any]
 
-_MEANT: Final = frozenset(
+_PLATFORM: Final = frozenset(
     (
         "kubernetes.io/arch",
         "kubernetes.io/os",
         "beta.kubernetes.io/arch",
         "beta.kubernetes.io/os",
         "node.kubernetes.io/exclude-from-external-load-balancers",
-        "gang.scheduling.koordinator.sh/min-available",
-        "gang.scheduling.koordinator.sh/total-number",
-        "gang.scheduling.koordinator.sh/mode",
-        "gang.scheduling.koordinator.sh/match-policy",
-        "gang.scheduling.koordinator.sh/waiting-time",
-        "gang.scheduling.koordinator.sh/network-topology-index",
-        "pod-group.scheduling.sigs.k8s.io/min-available",
-        "pod-group.scheduling.sigs.k8s.io/match-policy",
-        "quota.scheduling.koordinator.sh/preemptible",
-        "topolog.io/gang-victims",
-        "topolog.io/strict-domains",
     )
 )
-"""Labels and annotations whose values are modes, numbers or names of the platform."""
-_JSON: Final = frozenset(
-    (
-        "gang.scheduling.koordinator.sh/groups",
-        "gang.scheduling.koordinator.sh/network-topology-spec",
-    )
-)
-"""Annotations that hold JSON."""
+"""Labels whose values are modes, or names of the platform."""
 _SUBJECTS: Final = frozenset(("flag", "kind", "relist", "store"))
 """Prefixes of the subjects that name nothing of the cluster."""
 _SUBJECT_KINDS: Final[Mapping[str, pseudonyms.Kind]] = {"pod": "uid", "node": "node"}
@@ -96,26 +78,27 @@ def labels(words: pseudonyms.Words, value: Mapping[str, str]) -> dict[str, str]:
 
 
 def _labelled(words: pseudonyms.Words, name: str, value: str) -> str:
-    if name in _MEANT:
+    terms = words.public.disclosed
+    if name in _PLATFORM or name in terms.values:
         return words.term(value)
-    if name in _JSON:
+    if name in terms.documents:
         try:
             found = msgspec.json.decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return words.name(value, "value")
-        return msgspec.json.encode(_groups(words, found)).decode()
+        return msgspec.json.encode(_document(words, found, terms.documents[name])).decode()
     return words.name(value, "value")
 
 
-def _groups(words: pseudonyms.Words, value: object, within: str = "") -> object:
+def _document(words: pseudonyms.Words, value: object, fields: frozenset[str], within: str = "") -> object:
+    """JSON; ``fields``: those whose strings are terms."""
     if isinstance(value, dict):
-        return {words.term(name): _groups(words, one, name) for name, one in value.items()}
+        return {words.term(name): _document(words, one, fields, name) for name, one in value.items()}
     if isinstance(value, list):
-        return [_groups(words, one) for one in value]
+        return [_document(words, one, fields) for one in value]
     if not isinstance(value, str):
         return value
-    # A layer is named as in the topology, by a constant, or by the label key of its domains.
-    return words.term(value) if within in ("strategy", "layer") else words.name(value, "object")
+    return words.term(value) if within in fields else words.name(value, "object")
 
 
 def layers(words: pseudonyms.Words, value: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -136,10 +136,10 @@ class CatchUp:
             if self._requested_at is None:
                 self._cursor.apply_own_append(ahead, appended)
 
-    def subscribe(self, callback: subscribers.Callback) -> None:
+    def subscribe(self, callback: subscribers.Callback, ended: subscribers.Ended | None = None) -> None:
         """Add a subscriber between two reads."""
         with self._lock:
-            self._audience.add(callback)
+            self._audience.add(callback, ended)
 
     def first_divergence(self) -> int | None:
         """See ``LogCursor.first_divergence``."""

@@ -138,12 +138,13 @@ class Follower:
 
     # -- the thread ------------------------------------------------------------------------
 
-    def subscribe(self, callback: subscribers.Callback) -> None:
+    def subscribe(self, callback: subscribers.Callback, ended: subscribers.Ended | None = None) -> None:
         """Call ``callback(before, after, entry)`` in the follower's thread for each event from now on.
 
+        ``ended`` is called after each run of events that were read by then.
         An exception of a callback stops nothing; it is shown in ``error``.
         """
-        self._head.subscribe(callback)
+        self._head.subscribe(callback, ended)
 
     def start(self, *, gather: float = 0.0) -> None:
         """Start the thread.

@@ -54,7 +54,7 @@ def proposed(
     for refusal in refusals:
         plugin = plugins.advises.get(refusal.plugin)
         if plugin is not None:
-            yield from plugin.hypotheses(cycle, refusal)
+            yield from plugin.hypotheses(pipeline.with_peers(plugins, cycle, refusal.plugin), refusal)
 
 
 def _cheapest(

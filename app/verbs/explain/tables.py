@@ -44,11 +44,11 @@ def rows(trace: verdicts.Trace, limit: int) -> list[Row]:
     Taken from the trace's groups, best first: the other candidates are not rendered.
     """
     found: list[tuple[model.NodeName, int]] = []
-    for kept in (True, False):
+    for nodes in (trace.kept, trace.refused & trace.candidates):
         for total in sorted({0, *trace.totals}, reverse=True):
             if len(found) == limit:
                 break
-            group = _among(trace, total, kept=kept)
+            group = _among(nodes, trace, total)
             found += [(node, total) for node in heapq.nsmallest(limit - len(found), group)]
     shown = frozenset(node for node, _ in found)
     scores = [
@@ -58,15 +58,11 @@ def rows(trace: verdicts.Trace, limit: int) -> list[Row]:
     return [_row(trace, node, total, scores) for node, total in found]
 
 
-def _among(trace: verdicts.Trace, total: int, *, kept: bool) -> Iterator[model.NodeName]:
-    """The kept or the refused candidates with this weighted sum."""
-    refused = [refusal.nodes for refusal in trace.refusals]
-    nodes = trace.candidates
+def _among(nodes: node_sets.Names, trace: verdicts.Trace, total: int) -> node_sets.Names:
+    """Those of the nodes with this weighted sum."""
     if total:
-        nodes = nodes & trace.totals[total]
-    elif trace.totals:
-        nodes = nodes.difference(*(scored for one, scored in trace.totals.items() if one))
-    return (node for node in nodes if any(node in named for named in refused) != kept)
+        return nodes & trace.totals[total]
+    return nodes.difference(*(scored for one, scored in trace.totals.items() if one))
 
 
 def _row(

@@ -8,7 +8,7 @@ it does not.
 import dataclasses
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any
 
 from app.domain import events, model, node_sets, snapshots
@@ -85,17 +85,21 @@ def fit(
         return Fit(summary, bool(trace.kept), (), 0, True)
     search = _Search(resolved, uid, frozenset(offered), frozenset(allow), running, roomy=roomy)
     counted = cycles.assuming(cycle, cycles.nominated(cycle))
-    proposed = advice.proposed(resolved.plugins, counted, trace.refusals)
-    single = allowed((as_change(resolved.snapshot, pod, one) for one in proposed), search.allow)
-    found = search.cheapest(heapq.nsmallest(EVALUATED, single, key=order), most)
+    # Spelled one by one: of thousands of proposals the first few mostly suffice.
+    proposed = sorted(advice.proposed(resolved.plugins, counted, trace.refusals), key=order)
+
+    def single(number: int) -> Iterator[Change]:
+        spelled = (as_change(resolved.snapshot, pod, one) for one in proposed)
+        return islice(allowed(spelled, search.allow), number)
+
+    found = search.cheapest(single(EVALUATED), most)
     if "pods" in search.allow:
         bound = found[0].cost if found else None
         deletions = sorted(search.deletions(pod, bound), key=order)
         found = sorted([*found, *deletions], key=order)
         found = [one for one in found if one.cost == found[0].cost][:most]
     if not found:
-        first = heapq.nsmallest(_PAIRED, single, key=order)
-        pairs = sorted((both(*pair) for pair in combinations(first, 2)), key=order)
+        pairs = sorted((both(*pair) for pair in combinations(single(_PAIRED), 2)), key=order)
         found = search.cheapest(pairs, most)
     return Fit(summary, False, tuple(found), search.tried, search.complete)
 
@@ -123,7 +127,7 @@ class _Search:
         self.tried = 0
         self.complete = True
 
-    def cheapest(self, ordered: Sequence[Change], most: int) -> list[Change]:
+    def cheapest(self, ordered: Iterable[Change], most: int) -> list[Change]:
         """The changes of the lowest cost that help, and of which no override can be left out."""
         found: list[Change] = []
         for change in ordered:
@@ -142,14 +146,13 @@ class _Search:
 
         ``bound``: the cost above which none is wanted.
         """
-        groups: dict[tuple[str, ...], None] = {}
-        for node in sorted(self._offered):
-            groups.setdefault(kinds.counts_of(self._snapshot, pod, node))
-        pods = self._counted(pod)
+        counts = kinds.counting(self._snapshot)
+        groups = {counts(pod, node) for node in self._offered}
+        pods = self._counted(pod, counts)
         counted = (
             (keys, least_first(other for key in keys for other in pods.get(key, ()))) for keys in groups
         )
-        few = heapq.nsmallest(_GROUPS, counted, key=lambda one: (len(one[1]), one[0]))
+        few = heapq.nsmallest(_GROUPS, counted, key=lambda one: (len(one[1]), one))
         for keys, names in few:
             if not self._running():
                 self.complete = False
@@ -162,7 +165,9 @@ class _Search:
             overrides = (deletion(least),)
             yield Change(message, len(least), overrides, self._kept(overrides))
 
-    def _counted(self, pod: model.Pod) -> dict[str, list[model.Pod]]:
+    def _counted(
+        self, pod: model.Pod, counts: Callable[[model.Pod, model.NodeName], tuple[str, ...]]
+    ) -> dict[str, list[model.Pod]]:
         """Count -> the pods of the namespace that contribute to it."""
         found: dict[str, list[model.Pod]] = {}
         snapshot = self._snapshot
@@ -170,7 +175,7 @@ class _Search:
             other, node = snapshot.pod(uid), snapshot.node_of(uid)
             if other is None or not node or uid == pod.uid or snapshot.names.get(other.key) != uid:
                 continue
-            for key in kinds.counts_of(snapshot, other, node):
+            for key in counts(other, node):
                 found.setdefault(key, []).append(other)
         return found
 
@@ -216,13 +221,11 @@ class _Search:
         return len(pipeline.run_filter(self._plugins, cycle).kept)
 
 
-def allowed(changes: Iterable[Change | None], allow: frozenset[asking.Allowed]) -> list[Change]:
+def allowed(changes: Iterable[Change | None], allow: frozenset[asking.Allowed]) -> Iterator[Change]:
     """The changes that can be spelled and are allowed."""
-    return [
-        one
-        for one in changes
-        if one is not None and all(_ALLOWED_BY[part["op"]] in allow for part in one.overrides)
-    ]
+    for one in changes:
+        if one is not None and all(_ALLOWED_BY[part["op"]] in allow for part in one.overrides):
+            yield one
 
 
 def least_first(pods: Iterable[model.Pod]) -> list[str]:
@@ -282,6 +285,6 @@ def both(one: Change, other: Change) -> Change:
     return Change(message, one.cost + other.cost, (*one.overrides, *other.overrides))
 
 
-def order(change: Change) -> tuple[int, str]:
+def order(change: Change | advising.Hypothesis) -> tuple[int, str]:
     """By which changes are sorted: the cheapest first."""
     return change.cost, change.message

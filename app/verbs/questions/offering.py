@@ -32,7 +32,7 @@ def of(choice: str | list[str], snapshot: snapshots.Snapshot) -> tuple[node_sets
     match choice:
         case str() if choice == ALL:
             return (
-                frozenset(snapshot.topology.everywhere),
+                snapshot.topology.everywhere,
                 f"{UNMODELLED}: candidates are all nodes",
             )
         case str() if choice == ROOMY:

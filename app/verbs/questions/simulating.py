@@ -138,9 +138,11 @@ def one(
     pod = _asked(resolved.snapshot, uid)
     cycle = cycles.cycle(pod, offered, resolved.snapshot, score_max=resolved.plugins.score_max)
     explanation = explanations.of_cycle(cycle, resolved.plugins)
-    unchanged_pod = resolved.base.pod(uid) or pod
-    start = cycles.cycle(unchanged_pod, frozenset(before), resolved.base, score_max=plugins.score_max)
-    unchanged = pipeline.run_filter(plugins, start)
+    unchanged = explanation.trace
+    if resolved.snapshot is not resolved.base or resolved.plugins is not plugins:
+        unchanged_pod = resolved.base.pod(uid) or pod
+        start = cycles.cycle(unchanged_pod, before, resolved.base, score_max=plugins.score_max)
+        unchanged = pipeline.run_filter(plugins, start)
     node = chosen(resolved.plugins, cycle, explanation.trace)
     return One(explanation, node, Baseline(len(unchanged.kept), explanations.summary(unchanged)))
 

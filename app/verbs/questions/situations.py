@@ -51,6 +51,8 @@ class Resolved:
     """The indexes of overrides that changed nothing."""
     copies: Mapping[model.NodeName, model.NodeName] = dataclasses.field(default_factory=dict)
     """Added node -> the node that it is like, or empty."""
+    changed: frozenset[model.NodeName] | None = None
+    """The nodes that may differ from those of ``base``; None for any."""
 
     def offered(self, names: node_sets.Names) -> node_sets.Names:
         """The candidates in the situation: without removed and cordoned nodes, with added ones.
@@ -60,11 +62,11 @@ class Resolved:
         before, after = self.base.nodes, self.snapshot.nodes
         if before is after:
             return names
-        kept = {name for name in names if name in after and not _cordoned(before.get(name), after[name])}
-        kept.update(
-            name for name, like in self.copies.items() if (not like or like in names) and name in after
-        )
-        return node_sets.shared(frozenset(kept), self.snapshot.topology.everywhere)
+        everywhere = self.snapshot.topology.everywhere
+        changed = names if self.changed is None else self.changed & names
+        cordoned = {name for name in changed if name in after and _cordoned(before.get(name), after[name])}
+        added = {name for name, like in self.copies.items() if not like or like in names}
+        return node_sets.shared(((names - cordoned) | added) & everywhere, everywhere)
 
 
 def _cordoned(before: model.Node | None, after: model.Node) -> bool:
@@ -125,7 +127,12 @@ def resolve(
             happened += made
         else:
             idle.append(at)
-    return Resolved(start, snapshot, supposed.plugins, tuple(happened), tuple(idle), copies)
+    changed = frozenset(
+        event.subject.partition(":")[2]
+        for event in happened
+        if isinstance(event, events.NodeSeen | events.NodeGone)
+    )
+    return Resolved(start, snapshot, supposed.plugins, tuple(happened), tuple(idle), copies, changed)
 
 
 def applied(

@@ -12,7 +12,7 @@ from _pytest.mark import ParameterSet
 
 from app import settings
 from tests.support import manifests
-from tests.support.charts import comparing, generating, golden, parts, values, wrong
+from tests.support.charts import comparing, generating, golden, parts, schema, values, wrong
 
 Object = manifests.Object
 CASES = sorted(golden.cases())
@@ -121,8 +121,8 @@ def test_the_table_is_long_enough() -> None:
 
 
 def test_every_setting_that_is_not_secret_may_be_given() -> None:
-    schema = json.loads((generating.CHART / "values.schema.json").read_text())
-    groups = schema["properties"]["config"]["properties"]
+    document = json.loads((generating.CHART / "values.schema.json").read_text())
+    groups = document["properties"]["config"]["properties"]
     allowed = {f"{group}.{name}" for group, one in groups.items() for name in one["properties"]}
     every = {each.name: each.rule for each in settings.describe() if len(each.path) > 1}
     assert allowed <= every.keys()
@@ -132,7 +132,7 @@ def test_every_setting_that_is_not_secret_may_be_given() -> None:
         for name in every
         if name not in allowed and name.partition(".")[0] not in ("tls", "kube", "client")
     }
-    assert missing == {"store.url"}
+    assert missing == {"store.url", *schema.FIXED}
 
 
 def test_every_value_is_used_by_a_template() -> None:
@@ -206,6 +206,14 @@ def test_with_certificates_of_others_bootstrap_makes_passwords_alone() -> None:
     assert {one["spec"]["issuerRef"]["name"] for one in issued} == {"internal"}
     assert {kind for kind, _ in of_case("cert-manager")} >= {"Certificate"}
     assert ("Issuer", "topolog-ca") in of_case("own-authority")
+
+
+def test_network_policies_open_the_ports_of_the_cluster_and_of_its_store() -> None:
+    spec = of_case("own-authority")["NetworkPolicy", "topolog"]["spec"]
+    ports = [[each["port"] for each in rule["ports"]] for rule in spec["egress"]]
+    assert ports == [[53, 53], [8443], [6378, 10000]]
+    (peer,) = spec["ingress"][0]["from"]
+    assert peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "observability"}
 
 
 def test_further_names_are_given_to_bootstrap() -> None:

@@ -455,7 +455,7 @@ def test_a_kind_is_not_absent_while_discovery_is_forbidden(cluster: Cluster, cli
         meanwhile=lambda _: problems.append(refused.reflector.problem),
     )
     assert refused.until(reflectors.Listed).identities == {"ns/p"}
-    assert "grant the ClusterRole system:discovery" in problems[0]
+    assert "bind the ClusterRole system:discovery" in problems[0]
 
 
 # -- kinds in several versions ----------------------------------------------------------------

@@ -6,8 +6,18 @@ import msgspec
 
 from app.domain import model
 from app.domain.fitting import budgets, node_sums
-from app.plugins.coscheduling.planning import packing, rooms
-from tests.support.decisions import call_counts, group_evictions, scheduling_driver, small_gangs
+from app.plugins.coscheduling import gangs
+from app.plugins.coscheduling.planning import domains, packing, plans, rooms
+from app.plugins.elastic_quota.plugin import ElasticQuota
+from app.plugins.elastic_quota.trees import forests, membership
+from app.verbs.explain import explanations
+from tests.support.decisions import (
+    call_counts,
+    group_evictions,
+    scheduling_driver,
+    small_gangs,
+    small_quotas,
+)
 
 LIMIT = budgets.DisruptionBudget(
     uid="uid", namespace="x", name="limit", selector=model.Selector({"app": "db"}), allowed=1
@@ -74,3 +84,48 @@ def test_a_port_of_a_pod_that_stays_is_not_free() -> None:
     goes = msgspec.structs.replace(stays, uid="goes", name="goes", node="n01", priority=0)
     small.see(goes)
     assert small.filter(asked[0], names, offered=True).kept == {"n01"}
+
+
+def under_a_quota(cores: int) -> tuple[small_gangs.Cluster, list[model.Pod]]:
+    """A gang of eight that its node has room for, and a quota of so many cores."""
+    marks = {"scheduling.x-k8s.io/pod-group": "train", membership.LABEL: "q"}
+    members = [small_gangs.pod(f"m{number}", labels=marks) for number in range(8)]
+    things = small_gangs.sigs("train", 8), small_quotas.quota("q", 0, cores)
+    return small_gangs.Cluster(
+        small_gangs.node("n1", 100), *things, *members, beside=(ElasticQuota(),)
+    ), members
+
+
+def test_explain_of_a_gang_that_its_quota_refuses_makes_its_plan_and_that_of_its_advice() -> None:
+    """The advice begins with the members that the quota admits; each minimum that is tried costs a plan."""
+    small, members = under_a_quota(3)
+    with (
+        call_counts.counted(plans, "_computed") as computed,
+        call_counts.counted(forests, "grown") as grown,
+        mock.patch.object(domains, "Tree", side_effect=domains.Tree) as trees,
+    ):
+        found = explanations.presently(members[0], small.snapshot, small.plugins)
+    assert [one.text for one in found.remarks if one.plugin == "Coscheduling"][1:] == [
+        "gang sigs/x/train: elastic quota q: no capacity in cpu",
+        "gang sigs/x/train: 8 of 8 seats in the cluster",
+    ]
+    assert found.changes == ("gang sigs/x/train would have to need 5 members fewer (minimum 3 of 8)",)
+    assert (computed.call_count, grown.call_count, trees.call_count) == (2, 0, 1)
+
+
+def test_explain_of_a_gang_of_which_its_quota_admits_no_member_makes_one_plan() -> None:
+    small, members = under_a_quota(0)
+    with call_counts.counted(plans, "_computed") as computed:
+        found = explanations.presently(members[0], small.snapshot, small.plugins)
+    assert len(found.changes) == 2
+    assert all("would have to accept one of the 1 node" in change for change in found.changes)
+    assert computed.call_count == 1
+
+
+def test_nominations_cost_a_gang_no_search_for_each_member() -> None:
+    small, members = under_a_quota(100)
+    small.see(*(msgspec.structs.replace(one, nominated="n1") for one in members))
+    small.see(small_gangs.pod("stranger", nominated="n1", priority=9))
+    with call_counts.counted(gangs, "find") as found:
+        assert small.planned(members[0]) == "n1"
+    assert found.call_count <= 4

@@ -238,6 +238,49 @@ def test_a_lost_seat_takes_the_others_with_it(mode: str, bound: bool, others: se
     assert "a seat on n1 is lost: the API server refused" in text
 
 
+def test_a_seat_that_is_lost_right_after_the_commitment_takes_the_others_with_it() -> None:
+    """A Binding that the API server refuses at once: both events are reconciled together."""
+    pods = gang("train", 3)
+    small = Cluster(node("n1"), *pods)
+    made = small.commitment(pods[1], "n1")
+    committed = events.PlacementsCommitted(placements=made.placements, at="now", claims=made.claims)
+    found = after(small, committed, released(pods[1], "n1"))
+    assert given_up(found) == {"uid-x-train0", "uid-x-train2"}
+    assert ["placed together" in text or "is lost" in text for _, text in posted(found)][-2:] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("minimum", "bound", "others"),
+    [
+        (3, False, {"uid-x-train0", "uid-x-train2"}),
+        (3, True, set()),
+        (2, False, set()),
+    ],
+)
+def test_a_seat_whose_pod_is_gone_is_lost(minimum: int, bound: bool, others: set[str]) -> None:
+    pods = gang("train", 3, minimum=minimum)
+    small = Cluster(node("n1"), *pods)
+    committed(small, pods)
+    if bound:
+        small.run(pods[0], "n1")
+    gone = events.PodGone(uid=pods[1].uid, namespace="x", name=pods[1].name)
+    found = after(small, gone)
+    assert given_up(found) == others
+    (text,) = [message for _, message in posted(found) if "is lost" in message]
+    assert "a seat on n1 is lost: its pod is gone" in text
+
+
+def test_a_bound_member_that_is_gone_has_lost_no_seat() -> None:
+    pods = gang("train", 3)
+    small = Cluster(node("n1"), *pods)
+    committed(small, pods)
+    bound = events.PodSeen(pod=msgspec.structs.replace(pods[1], node="n1"))
+    gone = events.PodGone(uid=pods[1].uid, namespace="x", name=pods[1].name)
+    found = after(small, bound, gone)
+    assert not given_up(found)
+    assert not any("is lost" in text for _, text in posted(found))
+
+
 @pytest.mark.parametrize("bound", [False, True])
 def test_a_lost_seat_takes_the_gangs_with_it_that_were_placed_together(*, bound: bool) -> None:
     both = '["x/a", "x/b"]'

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from cryptography.x509 import oid
 
 from app.serving import errors
@@ -150,6 +151,38 @@ def test_an_expired_ca_is_replaced_only_on_request(tmp_path: pathlib.Path) -> No
     issued = issuing.issue(tmp_path, ["localhost"], replace=issuing.Replace.ALL)
     assert not issued.authority_kept
     assert issued.expires["ca"] > datetime.datetime.now(datetime.UTC)
+
+
+def own_authority(folder: pathlib.Path, *, ca: bool) -> None:
+    """A self-signed certificate without the extensions that issuing.new_authority adds."""
+    pair = issuing.new_authority(datetime.datetime.now(datetime.UTC), 10)
+    name = pair.certificate.subject
+    builder = (
+        x509.CertificateBuilder(name, name, pair.key.public_key(), pair.certificate.serial_number)
+        .not_valid_before(pair.certificate.not_valid_before_utc)
+        .not_valid_after(pair.certificate.not_valid_after_utc)
+        .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+    )
+    made = issuing.Pair(builder.sign(pair.key, hashes.SHA256()), pair.key)
+    (folder / "ca.crt").write_bytes(made.certificate_pem())
+    (folder / "ca.key").write_bytes(made.key_pem())
+
+
+def test_a_ca_without_a_key_identifier_signs_certificates(tmp_path: pathlib.Path) -> None:
+    own_authority(tmp_path, ca=True)
+    issued = issuing.issue(tmp_path, ["localhost"])
+    assert issued.authority_kept
+    load(tmp_path, "server").verify_directly_issued_by(load(tmp_path, "ca"))
+    if shutil.which("openssl"):
+        command = ["openssl", "verify", "-CAfile"]
+        subprocess.run([*command, tmp_path / "ca.crt", tmp_path / "server.crt"], check=True)
+
+
+def test_a_certificate_that_is_no_ca_signs_nothing(tmp_path: pathlib.Path) -> None:
+    own_authority(tmp_path, ca=False)
+    with pytest.raises(errors.BadMaterial, match="not a certificate authority"):
+        issuing.issue(tmp_path, ["localhost"])
+    assert {path.name for path in tmp_path.iterdir()} == {"ca.crt", "ca.key"}
 
 
 def test_certificates_do_not_outlive_the_ca(tmp_path: pathlib.Path) -> None:

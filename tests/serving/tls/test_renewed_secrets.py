@@ -85,6 +85,26 @@ def test_the_ca_gets_a_successor_that_is_trusted_long_before_it_signs() -> None:
     assert kept.secrets["topolog-tls"].data["ca.crt"] == kept.authority().bundle()
 
 
+def test_the_following_ca_takes_over_after_a_pause_in_which_the_former_one_ended() -> None:
+    kept = Kept()
+    kept.provision(-4000)
+    kept.provision(-1500)
+    following = kept.authority().following
+    assert following is not None
+    assert set(kept.provision(0).values()) == {Outcome.RENEWED}
+    assert kept.authority().signer.certificate == following.certificate
+    kept.certificate("topolog-tls").verify_directly_issued_by(following.certificate)
+
+
+def test_certificates_of_a_clock_that_was_ahead_are_issued_again() -> None:
+    kept = Kept()
+    kept.provision(0)
+    kept.provision(400)
+    found = kept.provision(1)
+    assert {found[name] for name in NAMES} == {Outcome.RENEWED}
+    assert kept.certificate("topolog-tls").not_valid_before_utc < kept.now + datetime.timedelta(days=1)
+
+
 def test_a_run_that_knows_only_the_former_ca_leaves_new_certificates_alone() -> None:
     """Two runs at once: the other one has read the CA before it was replaced."""
     kept = Kept()

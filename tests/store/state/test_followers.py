@@ -15,7 +15,7 @@ from app import settings
 from app.domain import events, projecting, snapshots
 from app.store import errors, keys, schemas, stores
 from app.store.log import codecs, logs, readers
-from app.store.state import followers, histories
+from app.store.state import followers, histories, subscribers
 from tests.support import declared, polling
 from tests.support.decisions import recomputation
 from tests.support.store import crash_safe_server, servers, writers
@@ -218,6 +218,29 @@ def test_the_thread_follows_by_itself(follower: followers.Follower, store: store
     assert received.wait(20)
     assert follower.snapshot.offset == 1
     assert follower.error is None
+
+
+def test_a_subscriber_is_notified_of_the_end_of_each_run_of_events() -> None:
+    audience, received = subscribers.Subscribers(), list[object]()
+    before = after = snapshots.empty(schema=declared.SCHEMA)
+
+    def put(offset: int) -> None:
+        audience.put(before, after, readers.Entry(offset, 0, writers.seen(f"u{offset}")))
+
+    def receive(_before: snapshots.Snapshot, _after: snapshots.Snapshot, entry: readers.Entry) -> None:
+        received.append(entry.offset)
+        if entry.offset == 1:
+            put(3)  # It arrives while the first run is delivered.
+        if entry.offset == 2:
+            raise ValueError("a subscriber failed")
+
+    audience.add(receive, lambda: received.append("end"))
+    audience.notify()
+    put(1)
+    put(2)
+    with pytest.raises(ValueError, match="a subscriber failed"):
+        audience.notify()
+    assert received == [1, 2, "end", 3, "end"]
 
 
 def test_gather_reads_more_at_a_time_and_does_not_delay_catch_up(store: stores.Store) -> None:

@@ -17,7 +17,7 @@ import yaml
 
 import app
 from deploy.release import version as versions
-from tests.support import manifests
+from tests.support import kustomizations, manifests
 from tests.support.charts import generating, values
 
 FOLDER: Final = pathlib.Path(__file__).parents[2] / "deploy" / "charts" / "golden"
@@ -59,7 +59,7 @@ def stored(case: str) -> list[manifests.Object]:
 
 def parsed(text: str) -> list[manifests.Object]:
     """The objects of Helm's output."""
-    return [one for one in yaml.safe_load_all(text) if one is not None]
+    return kustomizations.documents(text)
 
 
 def of_case(case: str, objects: Iterable[manifests.Object]) -> list[manifests.Object]:

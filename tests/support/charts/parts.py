@@ -1,6 +1,7 @@
 """The parts of the chart that the overlays have, too: which objects, on what condition, with which values."""
 
 import copy
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -104,8 +105,9 @@ GENERATED: Final = ("topolog", "topolog-kube-scheduler", "topolog-valkey")
 """ConfigMaps whose names have a hash, each a named template of the chart."""
 
 
+@functools.cache
 def known() -> dict[tuple[str, str], Object]:
-    """Kind and name -> object, of all overlays that the chart renders; those with everything win."""
+    """Kind and name -> object, not to be changed, of all rendered overlays; those with everything win."""
     found: dict[tuple[str, str], Object] = {}
     for overlay in ("ha", "existing-scheduler", "dev"):
         for one in manifests.overlay(overlay):

@@ -4,6 +4,9 @@ from tests.support.charts import templating
 
 Object = templating.Object
 
+_PEERS = {6443: "apiServer", 6379: "store"}
+"""A port of a rule -> the values for what listens there."""
+
 
 def changed(one: Object, marks: templating.Marks) -> str:
     """Put the values of the chart into a policy; return the condition of its own, if it has one."""
@@ -17,10 +20,14 @@ def changed(one: Object, marks: templating.Marks) -> str:
             ]
         case "topolog" | "topolog-bootstrap":
             for rule in one["spec"]["egress"]:
-                if {"port": 6443, "protocol": "TCP"} in rule["ports"]:
-                    _restricted(rule, "networkPolicy.apiServerCIDRs", marks)
-                if {"port": 6379, "protocol": "TCP"} in rule["ports"]:
-                    _restricted(rule, "networkPolicy.storeCIDRs", marks)
+                for known, peer in _PEERS.items():
+                    if {"port": known, "protocol": "TCP"} in rule["ports"]:
+                        rule["ports"] = _ports(f"networkPolicy.{peer}Ports", marks)
+                        _restricted(rule, f"networkPolicy.{peer}CIDRs", marks)
+            for rule in one["spec"].get("ingress", []):
+                (peer,) = rule["from"]
+                name = marks.value(".Values.networkPolicy.monitoringNamespace")
+                peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"] = name
         case "topolog-archive":
             _archive_rules(one, marks)
     return ".Values.networkPolicy.enabled" if one["metadata"]["name"] in _OF_PARTS else ""
@@ -33,14 +40,15 @@ _OF_PARTS = ("topolog-bootstrap", "topolog-valkey", "topolog-bootstrap-store", "
 def _archive_rules(one: Object, marks: templating.Marks) -> None:
     """To the object store, and to the services of the cloud's identities where there are no keys."""
     store, identities = one["spec"]["egress"]
-    store["ports"] = [
-        marks.line("range .Values.archive.ports"),
-        {"port": marks.value("."), "protocol": "TCP"},
-        marks.line("end"),
-    ]
+    store["ports"] = _ports("archive.ports", marks)
     _restricted(store, "archive.cidrs", marks)
     keyless = marks.line("if not .Values.archive.existingSecret")
     one["spec"]["egress"] = [store, keyless, identities, marks.line("end")]
+
+
+def _ports(ports: str, marks: templating.Marks) -> list[object]:
+    each = {"port": marks.value("."), "protocol": "TCP"}
+    return [marks.line(f"range .Values.{ports}"), each, marks.line("end")]
 
 
 def _restricted(rule: Object, cidrs: str, marks: templating.Marks) -> None:

@@ -11,6 +11,13 @@ Schema = dict[str, Any]
 
 _GROUPS_ELSEWHERE: Final = frozenset({"tls", "kube", "client"})
 """Groups that the manifests set, or that no process in the cluster reads."""
+FIXED: Final = frozenset(
+    (
+        *("server.bind", "server.port", "server.health_port", "view.port"),
+        *("election.namespace", "election.recorder", "election.controller"),
+    )
+)
+"""Settings that ports, probes, Services and Roles of the manifests repeat: another value could not work."""
 _QUANTITY: Final[Schema] = {
     "type": ["string", "integer"],
     "pattern": "^[0-9]+(\\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$",
@@ -18,6 +25,11 @@ _QUANTITY: Final[Schema] = {
 }
 _CIDR: Final[Schema] = {"type": "string", "pattern": "^[0-9a-fA-F.:]+/[0-9]{1,3}$"}
 _CIDRS: Final = ("schedulerCIDRs", "apiServerCIDRs", "storeCIDRs", "cidrs")
+_PORTS: Final[Schema] = {
+    "type": "array",
+    "minItems": 1,
+    "items": {"type": "integer", "minimum": 1, "maximum": 65535},
+}
 _STRINGS: Final[Schema] = {"type": "object", "additionalProperties": {"type": "string"}}
 _NAME: Final = "^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
 _AMOUNTS: Final[Schema] = {
@@ -92,7 +104,8 @@ _OWN: Final[Mapping[str, Schema]] = {
     },
     "extraHosts": {"type": "array", "items": {"type": "string", "pattern": "^[-A-Za-z0-9.*]+$"}},
     **{each: {"type": "array", "items": _CIDR} for each in _CIDRS},
-    "ports": {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 1, "maximum": 65535}},
+    **dict.fromkeys(("ports", "apiServerPorts", "storePorts"), _PORTS),
+    "monitoringNamespace": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"},
     **{each: _STRINGS for each in ("serviceAccountAnnotations", "podLabels")},
     # Settings have a place of their own, and secrets belong in a Secret.
     "variables": {
@@ -134,9 +147,8 @@ def schema() -> Schema:
 
 def _of_chart(setting: settings.Setting) -> bool:
     rule = setting.rule
-    return (
-        len(setting.path) > 1 and setting.path[0] not in _GROUPS_ELSEWHERE and not (rule.secret or rule.quiet)
-    )
+    elsewhere = setting.path[0] in _GROUPS_ELSEWHERE or setting.name in FIXED
+    return len(setting.path) > 1 and not elsewhere and not (rule.secret or rule.quiet)
 
 
 def _of(value: object, path: tuple[str, ...]) -> Schema:
@@ -183,6 +195,19 @@ _RULES: Final[list[Schema]] = [
                         },
                     }
                 },
+            }
+        },
+    },
+    # The other images have the version of the chart or of the API server where both are empty.
+    {
+        "if": _at("store", "bundled", "image", "digest", where={"maxLength": 0}),
+        "then": {
+            "properties": {
+                "store": {
+                    "properties": {
+                        "bundled": {"properties": {"image": {"properties": {"tag": {"minLength": 1}}}}}
+                    }
+                }
             }
         },
     },

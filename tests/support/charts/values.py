@@ -51,8 +51,9 @@ COMMENTS: Final[Mapping[str, str]] = {
     "evictions": "The controller may evict pods, as PodDisruptionBudgets allow. It does so with"
     ' config.plugins.args: \'{"ElasticQuota": {"quota_preemption": "evict", "overuse": "evict"}}\'.',
     "networkPolicy": "Denies all traffic except what the processes need. With an existing kube-scheduler,"
-    " schedulerCIDRs are the addresses it calls from. Empty apiServerCIDRs and storeCIDRs are"
-    " any address.",
+    " schedulerCIDRs are the addresses it calls from. Empty apiServerCIDRs and storeCIDRs are any"
+    " address. The ports are those behind Services: 8443 for the API server of minikube, 16443 for that of"
+    " MicroK8s. Prometheus scrapes from monitoringNamespace.",
     "monitoring": "Objects of the Prometheus operator, and dashboards for a Grafana that loads them from"
     " ConfigMaps. labels are for both objects of the operator, which selects by them.",
     "tests": "`helm test` runs `topolog doctor all`; skip leaves checks out by their IDs.",
@@ -111,7 +112,10 @@ def of_overlay(name: str) -> Values:
             "enabled": True,
             "schedulerCIDRs": blocks,
             "apiServerCIDRs": [],
+            "apiServerPorts": _ports(name, 6443),
             "storeCIDRs": [],
+            "storePorts": _ports(name, 6379),
+            "monitoringNamespace": "monitoring",
         },
         "monitoring": {
             **{each: {"enabled": False} for each in ("podMonitor", "prometheusRule", "dashboards")},
@@ -119,6 +123,13 @@ def of_overlay(name: str) -> Values:
         },
         "tests": {"enabled": True, "skip": []},
     }
+
+
+def _ports(overlay: str, known: int) -> list[int]:
+    """The ports of the rule for what listens on a port that is known."""
+    rules = manifests.in_overlay(overlay, "NetworkPolicy")["topolog"]["spec"]["egress"]
+    found = ([each["port"] for each in rule["ports"]] for rule in rules)
+    return next(ports for ports in found if known in ports)
 
 
 def _sidecars(overlay: str) -> list[manifests.Object]:

@@ -173,7 +173,9 @@ class Consulting(Idle):
     """Refuses what any other plugin refuses, and remembers nothing."""
 
     name: str = "Consulting"
-    consults: ClassVar[bool] = True
+
+    def others(self, cycle: cycles.Cycle, nominated: Sequence[model.Pod]) -> Sequence[model.Pod]:
+        return [pod for pod in nominated if pod.group != cycle.pod.group]
 
     def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
         if not cycle.peers.concerned(cycle.pod, cycle.snapshot):
@@ -224,13 +226,13 @@ class Showing(Idle):
 @dataclass(frozen=True, slots=True)
 class Measuring(Idle):
     name: str = "Measuring"
-    keys: tuple[capabilities.Measured, ...] = ()
+    keys: tuple[views.Measured, ...] = ()
 
-    def measured(self, snapshot: snapshots.Snapshot) -> tuple[capabilities.Measured, ...]:
+    def measured(self, snapshot: snapshots.Snapshot) -> tuple[views.Measured, ...]:
         return self.keys
 
-    def measure(self, snapshot: snapshots.Snapshot, key: capabilities.Measured) -> capabilities.Measure:
-        return capabilities.Measure(len(key.name), len(key.domain))
+    def measure(self, snapshot: snapshots.Snapshot, key: views.Measured) -> views.Measure:
+        return views.Measure(len(key.name), len(key.domain))
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +240,7 @@ class Waking(Idle):
     name: str = "Waking"
 
     def wake(
-        self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
+        self, before: snapshots.Snapshot, after: snapshots.Snapshot, happened: Sequence[events.AnyEvent]
     ) -> effects.WakePods | None:
         return None
 
@@ -291,3 +293,13 @@ class Diagnosing(Idle):
 
     def diagnosis(self) -> diagnosing.Diagnosis:
         return diagnosing.Diagnosis((), lambda _: ())
+
+
+@dataclass(frozen=True, slots=True)
+class Disclosing(Idle):
+    name: str = "Disclosing"
+    public_terms: ClassVar[views.Terms] = views.Terms(
+        frozenset(("fake-default",)),
+        frozenset(("fake.example/mode",)),
+        {"fake.example/document": frozenset(("kind", "mode"))},
+    )

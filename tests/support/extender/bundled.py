@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from app import plugins, settings
+from app.framework import configuring
 from app.store import stores
 from app.store.bundles import pseudonymizing, pseudonyms, restoring, vocabulary
 from app.store.server import connections, embedded
@@ -17,7 +18,11 @@ from tests.support import declared
 from tests.support.extender import api_worlds, error_shape, random_histories
 
 SEED, LENGTH = 11, 300
-PUBLIC = pseudonyms.Public(vocabulary.words(("app", "workers")), frozenset(p.name for p in plugins.IN_TREE))
+PUBLIC = pseudonyms.Public(
+    vocabulary.words(("app", "workers")),
+    frozenset(plugin.name for plugin in plugins.IN_TREE),
+    configuring.terms_of(plugins.IN_TREE),
+)
 
 
 def lived(

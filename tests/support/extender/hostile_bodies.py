@@ -1,6 +1,6 @@
 """Bodies made to be expensive, each of a given size: all are refused."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 Make = Callable[[int], bytes]
 Read = Callable[[bytes], object]
@@ -31,17 +31,26 @@ MADE: dict[str, Make] = {
 """Values of calls."""
 
 
-def bodies(size: int) -> Iterator[tuple[str, bytes]]:
-    """Bodies of calls with their description: one hostile value in each place of a call."""
-    for name, made in MADE.items():
-        for place, first, last in (
-            ("the body", b"", b""),
-            ("the pod", b'{"Pod":', b',"Nodes":null,"NodeNames":["a"]}'),
-            ("a pod in another case", b'{"pod":', b',"nodenames":["a"]}'),
-            ("a field more", b'{"Pod":{},"Nodes":null,"NodeNames":["a"],"More":', b"}"),
-            ("a field twice", b'{"Pod":{},"Nodes":null,"NodeNames":["a"],"Pod":', b"}"),
-            ("the names", b'{"Pod":{},"Nodes":null,"NodeNames":', b"}"),
-            ("the node of a bind", b'{"PodName":"p","PodNamespace":"n","PodUID":"u","Node":', b"}"),
-            ("the victims", b'{"Pod":{},"NodeNameToMetaVictims":{"a":{"Pods":', b"}}}"),
-        ):
-            yield f"{name} as {place}", first + made(size - len(first) - len(last)) + last
+PLACES = {
+    "the body": (b"", b""),
+    "the pod": (b'{"Pod":', b',"Nodes":null,"NodeNames":["a"]}'),
+    "a pod in another case": (b'{"pod":', b',"nodenames":["a"]}'),
+    "a field more": (b'{"Pod":{},"Nodes":null,"NodeNames":["a"],"More":', b"}"),
+    "a field twice": (b'{"Pod":{},"Nodes":null,"NodeNames":["a"],"Pod":', b"}"),
+    "the names": (b'{"Pod":{},"Nodes":null,"NodeNames":', b"}"),
+    "the node of a bind": (b'{"PodName":"p","PodNamespace":"n","PodUID":"u","Node":', b"}"),
+    "the victims": (b'{"Pod":{},"NodeNameToMetaVictims":{"a":{"Pods":', b"}}}"),
+}
+"""What is before and behind a value, for each place of a call."""
+
+
+def _placed(made: Make, first: bytes, last: bytes) -> Make:
+    return lambda size: first + made(size - len(first) - len(last)) + last
+
+
+BODIES: dict[str, Make] = {
+    f"{name} as {place}": _placed(made, *around)
+    for name, made in MADE.items()
+    for place, around in PLACES.items()
+}
+"""Bodies of calls by their description: one hostile value in each place of a call."""

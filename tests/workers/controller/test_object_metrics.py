@@ -7,7 +7,7 @@ from prometheus_client import registry as prometheus_registry
 from prometheus_client import samples
 
 from app.domain import model, projecting, snapshots
-from app.framework import capabilities, registry
+from app.framework import capabilities, registry, views
 from app.plugins.workload_policy import plugin as workload_policy
 from app.plugins.workload_policy import policy_model
 from tests.support import declared
@@ -72,7 +72,7 @@ def test_the_same_objects_are_shown_at_every_scrape() -> None:
 
 
 def test_the_limit_holds_for_all_plugins_together() -> None:
-    keys = tuple(capabilities.Measured("ns", f"n{number}", "d") for number in range(3))
+    keys = tuple(views.Measured("ns", f"n{number}", "d") for number in range(3))
     plugins = [fake_plugins.Measuring("A", keys=keys), fake_plugins.Measuring("B", keys=keys)]
     found = collected(plugins, snapshots.empty(schema=declared.SCHEMA), 8)
     shown = [(sample.labels["plugin"], sample.labels["name"]) for sample in found[PODS]]

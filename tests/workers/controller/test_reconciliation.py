@@ -27,9 +27,10 @@ class Recording(fake_plugins.Idle):
     states: list[snapshots.Snapshot] = field(default_factory=list)
 
     def wake(
-        self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
+        self, before: snapshots.Snapshot, after: snapshots.Snapshot, happened: Sequence[events.AnyEvent]
     ) -> effects.WakePods | None:
-        return effects.WakePods((), f"{self.name} at {after.offset}")
+        assert after.offset - before.offset == len(happened)
+        return effects.WakePods((), f"{self.name} at {after.offset} after {len(happened)} events")
 
     def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterable[effects.Effect]:
         self.asked.append(changes)
@@ -46,7 +47,7 @@ class Raising(fake_plugins.Idle):
     broken: list[bool] = field(default_factory=lambda: [True])
 
     def wake(
-        self, before: snapshots.Snapshot, after: snapshots.Snapshot, event: events.AnyEvent
+        self, before: snapshots.Snapshot, after: snapshots.Snapshot, happened: Sequence[events.AnyEvent]
     ) -> effects.WakePods | None:
         raise ValueError("cannot wake")
 
@@ -91,13 +92,15 @@ class Following:
             self.clock,
         )
 
-    def append(self, event: events.AnyEvent, *, shown: bool = True) -> None:
-        """One event of the log; ``shown``: the follower shows its state already."""
+    def append(self, event: events.AnyEvent, *, shown: bool = True, more: bool = False) -> None:
+        """Append an event; ``shown``: the follower shows its state already; ``more``: the run goes on."""
         before, after = self.head, projecting.project(self.head, event)
         self.head = after
         if shown:
             self.snapshot = after
         self.reconciliation.on_event(before, after, readers.Entry(after.offset, 0, event))
+        if not more:
+            self.reconciliation.on_run()
 
     def run(self, *, after: float = 1.0) -> list[str]:
         """The messages of the effects that are submitted."""
@@ -115,13 +118,17 @@ def failures(method: str) -> float:
     return samples.value("topolog_plugin_failures_total", plugin="Raising", method=method)
 
 
-def test_a_plugin_is_asked_to_wake_at_each_event_and_to_reconcile_about_many() -> None:
+def test_a_plugin_is_asked_to_wake_after_each_run_of_events_and_to_reconcile_about_several() -> None:
     plugin = Recording()
     following = Following(plugin)
     first = following.snapshot
-    for name in ("a", "b", "c"):
-        following.append(seen(name))
-    assert following.executor.found == [(f"Recording at {at}", model.Position("i", at)) for at in (1, 2, 3)]
+    following.append(seen("a"), more=True)
+    following.append(seen("b"))
+    following.append(seen("c"))
+    following.reconciliation.on_run()
+    assert following.executor.found == [
+        (f"Recording at {at} after {count} events", model.Position("i", at)) for at, count in ((2, 2), (3, 1))
+    ]
     assert following.run() == ["Recording of 3"]
     (changes,) = plugin.asked
     assert changes.before is first
@@ -134,7 +141,9 @@ def test_a_plugin_without_its_controller_wakes_pods_and_reconciles_nothing() -> 
     silent, other = Recording(name="Silent"), Recording(name="Other")
     following = Following(silent, other, controllers=["*", "-Silent"])
     following.append(seen("a"))
-    assert [message for message, _ in following.executor.found] == ["Silent at 1", "Other at 1"]
+    assert [message for message, _ in following.executor.found] == [
+        f"{name} at 1 after 1 events" for name in ("Silent", "Other")
+    ]
     assert following.run() == ["Other of 1"]
     assert (len(silent.asked), len(other.asked)) == (0, 1)
 

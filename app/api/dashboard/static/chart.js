@@ -1,19 +1,29 @@
 // @ts-check
 /** Step charts by uPlot, which draws on a canvas; the same numbers stand in a table below. */
+import { onScheme } from "./palette.js";
 
 class StepChart extends HTMLElement {
-  /** @param {{name: string, points: [number, number, number|null][]}[]} lines */
-  show(lines, last) {
-    this.lines = lines;
-    this.last = last;
+  /** @param {{name: string, points: [number, number, number|null][]}[]} lines @param {number|null} shown the moment to mark */
+  show(lines, last, shown) {
+    const same = lines === this.lines && last === this.last;
+    Object.assign(this, { lines, last, shown });
     if (!this.observed) {
       this.observed = new ResizeObserver(() => this.draw());
       this.observed.observe(this);
+      onScheme(() => this.draw());
     }
-    const key = JSON.stringify([lines, last, this.clientWidth]);
-    if (key === this.key) return;
-    this.key = key;
-    this.draw();
+    if (same) this.mark();
+    else this.draw();
+  }
+
+  /** Mark the moment: only this moves while the slider does. */
+  mark() {
+    if (!this.chart) return;
+    this.line ??= Object.assign(document.createElement("div"), { className: "moment-line" });
+    if (this.line.parentNode !== this.chart.over) this.chart.over.append(this.line);
+    const { min, max } = this.chart.scales.x;
+    this.line.hidden = this.shown === null || this.shown < min || this.shown > max;
+    if (!this.line.hidden) this.line.style.left = `${this.chart.valToPos(this.shown, "x")}px`;
   }
 
   draw() {
@@ -52,6 +62,7 @@ class StepChart extends HTMLElement {
         }),
       ],
     }, [offsets, ...series], this);
+    this.mark();
   }
 }
 
@@ -69,9 +80,9 @@ export function inks(lines) {
 }
 
 /** Give the chart with the id its lines, after the page was drawn. */
-export function draw(id, lines, last) {
+export function draw(id, lines, last, shown) {
   queueMicrotask(() => {
     const found = document.getElementById(id);
-    if (found instanceof StepChart) found.show(lines, last);
+    if (found instanceof StepChart) found.show(lines, last, shown);
   });
 }

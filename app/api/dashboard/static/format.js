@@ -19,20 +19,21 @@ export function quantity(text) {
   return rounded.format(value / (UNITS[unit] ?? 1)) + (unit ?? "");
 }
 
+const DAY = { hour12: false, year: "numeric", month: "short", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" };
+const CLOCK = { hour12: false, hour: "2-digit", minute: "2-digit", second: "2-digit" };
+/** Formats by zone: making one takes longer than all else that is drawn while the slider is dragged. */
+const days = { local: new Intl.DateTimeFormat("en-GB", DAY), utc: new Intl.DateTimeFormat("en-GB", { ...DAY, timeZone: "UTC" }) };
+const clocks = { local: new Intl.DateTimeFormat("en-GB", CLOCK), utc: new Intl.DateTimeFormat("en-GB", { ...CLOCK, timeZone: "UTC" }) };
+
 export function time(text) {
   if (!text) return "–";
   const at = new Date(text);
   if (Number.isNaN(at.getTime())) return String(text);
-  const options = { hour12: false, year: "numeric", month: "short", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" };
-  if (state.utc) options.timeZone = "UTC";
-  return at.toLocaleString("en-GB", options) + (state.utc ? " UTC" : "");
+  return state.utc ? `${days.utc.format(at)} UTC` : days.local.format(at);
 }
 
 export function clock(text) {
-  if (!text) return "–";
-  const options = { hour12: false };
-  if (state.utc) options.timeZone = "UTC";
-  return new Date(text).toLocaleTimeString("en-GB", options);
+  return text ? clocks[state.utc ? "utc" : "local"].format(new Date(text)) : "–";
 }
 
 /** A span of seconds, in its two largest units. */

@@ -2,7 +2,7 @@
 /** The map: a canvas in a grid whose one cell has the text of the current node, for keyboards and readers. */
 import { html } from "../vendor/lit-html-3.3.3/lit-html.js";
 import { arrange, hit, neighbour } from "./layout.js";
-import { cell, colours, tokens } from "./palette.js";
+import { cell, colours, onScheme, tokens } from "./palette.js";
 import { number } from "./format.js";
 
 /** The latest names and domains by layout: an answer that knows the layout leaves them out. */
@@ -20,6 +20,10 @@ class ClusterMap extends HTMLElement {
   /** @type {import("./layout.js").Layout|null} */
   arranged = null;
   key = "";
+  /** Read when it changes: reading it while the slider is dragged would lay the page out once more. */
+  width = 0;
+  /** What is on the canvas, and the colours of it; null if all has to be drawn. */
+  drawn = null;
 
   connectedCallback() {
     if (this.canvas) return;
@@ -52,36 +56,68 @@ class ClusterMap extends HTMLElement {
     this.addEventListener("keydown", (event) => this.key_(event));
     this.addEventListener("focus", () => this.draw());
     this.addEventListener("blur", () => this.draw());
-    new ResizeObserver(() => this.show(this.picture)).observe(this);
-    for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) {
-      matchMedia(query).addEventListener("change", () => this.draw());
-    }
+    new ResizeObserver(([entry]) => {
+      this.width = entry.contentRect.width;
+      this.show(this.picture);
+    }).observe(this);
+    onScheme(() => this.draw());
   }
 
   /** Show a picture; the layout is made again only if the nodes or the room have changed. */
   show(picture) {
     this.picture = picture;
-    if (!picture || !this.isConnected || !this.clientWidth) return;
+    this.width ||= this.clientWidth;
+    if (!picture || !this.isConnected || !this.width) return;
     const { nodes, domains } = remember(picture);
     this.nodes = nodes;
     this.domains = domains;
-    const key = `${picture.layout} ${this.clientWidth}`;
+    const key = `${picture.layout} ${this.width}`;
     if (key !== this.key) {
       this.key = key;
-      this.arranged = arrange(domains, nodes.length, this.clientWidth, Math.max(260, Math.min(560, innerHeight - 320)));
+      this.drawn = null;
+      this.arranged = arrange(domains, nodes.length, this.width, Math.max(260, Math.min(560, innerHeight - 320)));
       this.places = new Map(nodes.map((name, index) => [name, index]));
       this.canvas.style.height = `${this.arranged.height}px`;
     }
     this.current = Math.min(this.current, Math.max(0, nodes.length - 1));
     this.read();
-    this.draw();
+    this.redraw();
+  }
+
+  /** Draw the cells whose class differs from what is drawn; all if more than classes has changed. */
+  redraw() {
+    const { drawn, picture } = this;
+    const kinds = JSON.stringify(picture.classes.map(({ letter, label }) => [letter, label]));
+    const ratio = devicePixelRatio || 1;
+    if (!drawn || drawn.focused || drawn.kinds !== kinds || drawn.ratio !== ratio || !Number.isInteger(ratio)) return this.draw();
+    const { size, at } = this.arranged;
+    const context = this.canvas.getContext("2d");
+    for (let index = 0; index < picture.values.length; index += 1) {
+      if (picture.values[index] === drawn.values[index]) continue;
+      context.clearRect(at[2 * index], at[2 * index + 1], size, size);
+      this.cellOf(context, index);
+    }
+    drawn.values = picture.values;
+    this.dataset.drawn = picture.values;
+    return undefined;
+  }
+
+  cellOf(context, index) {
+    const { arranged, drawn } = this;
+    const x = arranged.at[2 * index];
+    const y = arranged.at[2 * index + 1];
+    const found = drawn.classes.get(this.picture.values[index]);
+    if (found) return cell(context, x, y, arranged.size, found.colour, found.mark, drawn.ink);
+    context.strokeStyle = drawn.line;
+    context.lineWidth = 1;
+    return context.strokeRect(x + 0.5, y + 0.5, arranged.size - 1, arranged.size - 1);
   }
 
   draw() {
     const { picture, arranged, canvas } = this;
     if (!picture || !arranged) return;
     const ratio = devicePixelRatio || 1;
-    const width = Math.max(1, Math.round(this.clientWidth * ratio));
+    const width = Math.max(1, Math.round(this.width * ratio));
     const height = Math.max(1, Math.round(arranged.height * ratio));
     if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
     const context = canvas.getContext("2d");
@@ -89,39 +125,30 @@ class ClusterMap extends HTMLElement {
     context.clearRect(0, 0, width, height);
     const colour = colours(this);
     const style = getComputedStyle(this);
-    const line = style.getPropertyValue("--line").trim();
-    const ink = style.getPropertyValue("--mark").trim();
+    const token = (name) => style.getPropertyValue(name).trim();
+    const [line, text, quiet] = ["--line", "--text", "--quiet"].map(token);
     context.font = "11px system-ui, sans-serif";
     context.textBaseline = "top";
+    context.strokeStyle = line;
+    context.lineWidth = 1;
     for (const box of arranged.boxes) {
-      context.strokeStyle = line;
-      context.lineWidth = 1;
       context.strokeRect(Math.round(box.x) + 0.5, Math.round(box.y) + 0.5, Math.round(box.width) - 1, Math.round(box.height) - 1);
       if (!box.label) continue;
-      context.fillStyle = style.getPropertyValue(box.depth ? "--quiet" : "--text").trim();
+      context.fillStyle = box.depth ? quiet : text;
       context.fillText(fitted(context, box.label, box.width - 8), box.x + 5, box.y + 4);
     }
-    const classes = tokens(picture.classes);
-    const groups = new Map();
-    for (let index = 0; index < picture.values.length; index += 1) {
-      const letter = picture.values[index];
-      if (!groups.has(letter)) groups.set(letter, []);
-      groups.get(letter).push(index);
-    }
-    for (const [letter, members] of groups) {
-      const found = classes.get(letter);
-      for (const index of members) {
-        const x = arranged.at[2 * index];
-        const y = arranged.at[2 * index + 1];
-        if (found) cell(context, x, y, arranged.size, colour(found.token), found.mark, ink);
-        else {
-          context.strokeStyle = line;
-          context.strokeRect(x + 0.5, y + 0.5, arranged.size - 1, arranged.size - 1);
-        }
-      }
-    }
-    if (document.activeElement === this && this.nodes.length) {
-      context.strokeStyle = style.getPropertyValue("--focus").trim();
+    this.drawn = {
+      classes: new Map([...tokens(picture.classes)].map(([letter, { token: name, mark }]) => [letter, { colour: colour(name), mark }])),
+      focused: document.activeElement === this && this.nodes.length > 0,
+      ink: token("--mark"),
+      kinds: JSON.stringify(picture.classes.map(({ letter, label }) => [letter, label])),
+      line,
+      ratio,
+      values: picture.values,
+    };
+    for (let index = 0; index < picture.values.length; index += 1) this.cellOf(context, index);
+    if (this.drawn.focused) {
+      context.strokeStyle = token("--focus");
       context.lineWidth = 2;
       context.strokeRect(arranged.at[2 * this.current] - 2, arranged.at[2 * this.current + 1] - 2, arranged.size + 4, arranged.size + 4);
     }
@@ -140,7 +167,8 @@ class ClusterMap extends HTMLElement {
   }
 
   read() {
-    this.cell.textContent = this.nodes.length ? this.label(this.current) : "no nodes";
+    const text = this.nodes.length ? this.label(this.current) : "no nodes";
+    if (this.cell.textContent !== text) this.cell.textContent = text;
   }
 
   choose(index) {
@@ -237,7 +265,7 @@ export function rows(picture) {
 /** The classes with their numbers. */
 export function legend(picture) {
   const found = tokens(picture.classes);
-  const absent = [...picture.values].filter((letter) => letter === "-").length;
+  const absent = picture.values.split("-").length - 1;
   return html`<ul class="legend" aria-label="Legend">
     ${picture.classes.map((one) => html`<li><class-swatch token=${found.get(one.letter).token} mark=${found.get(one.letter).mark}></class-swatch>
       <span>${one.label}</span> <b>${number(one.count)}</b></li>`)}
@@ -256,6 +284,6 @@ export function table(picture) {
     <tbody>${rows.map((row) => {
       const part = picture.values.slice(row[2], row[2] + row[3]);
       return html`<tr><th scope="row" class="depth${depth(row)}">${row[0] || "(no label)"}</th><td class="n">${number(row[3])}</td>
-        ${shown.map((one) => html`<td class="n">${number([...part].filter((letter) => letter === one.letter).length)}</td>`)}</tr>`;
+        ${shown.map((one) => html`<td class="n">${number(part.split(one.letter).length - 1)}</td>`)}</tr>`;
     })}</tbody></table></div>`;
 }

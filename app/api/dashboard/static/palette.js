@@ -48,6 +48,13 @@ export function colours(element) {
   return (token) => style.getPropertyValue(`--class-${token}`).trim() || style.color;
 }
 
+/** Have a function called when the scheme changes, and with it the colours of the style sheet. */
+export function onScheme(changes) {
+  for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) {
+    matchMedia(query).addEventListener("change", changes);
+  }
+}
+
 /** Draw one cell with its mark; marks need room. */
 export function cell(context, x, y, size, colour, mark, ink) {
   context.fillStyle = colour;

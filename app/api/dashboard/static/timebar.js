@@ -5,6 +5,7 @@ import { live as bound } from "../vendor/lit-html-3.3.3/directives/live.js";
 import { answer, ask, changed, earliest, offsetOf, onForget, state, TRIMMED } from "./store.js";
 import { clock, number, plural, time } from "./format.js";
 import { address, go, set } from "./router.js";
+import { onScheme } from "./palette.js";
 import { BY, next, selected } from "./steps.js";
 
 const REST_MS = 250;
@@ -45,6 +46,23 @@ function axis() {
   const step = Math.max(1, Math.floor(bar.width / 50));
   const end = state.at === null ? Math.max(Math.min(last, step), Math.floor(last / step) * step) : last;
   return { first: Math.max(earliest(), Math.min(first, end)), end };
+}
+
+/** The offset shown, of the frame while the slider is dragged. */
+export function shownOffset() {
+  return bar.dragging ?? (state.position ? offsetOf(state.position) : 0);
+}
+
+/**
+ * A stretch of at most so many events around the moment shown. Of a past moment it is a part of the window: the same
+ * while the slider moves inside it, so that what is asked about it is asked once.
+ */
+export function stretch(most) {
+  const { first, last } = bounds();
+  const shown = shownOffset();
+  if (state.at === null) return { first: Math.max(earliest(), shown - Math.min(bar.width, most)), last: shown };
+  const start = first + Math.max(0, Math.floor((shown - first) / most)) * most;
+  return { first: start, last: Math.min(last, start + most) };
 }
 
 function path(name, count) {
@@ -226,11 +244,14 @@ async function typed(event) {
 
 class TimeStrip extends HTMLElement {
   show(found, first, last) {
-    Object.assign(this, { found, first, last });
-    this.canvas ??= this.appendChild(document.createElement("canvas"));
-    if (!this.observed) {
-      this.observed = new ResizeObserver(() => this.draw());
-      this.observed.observe(this);
+    const { A, B } = bar.pins;
+    // While the slider is dragged nothing of it changes.
+    if (this.found === found && this.first === first && this.last === last && this.A === A && this.B === B) return;
+    Object.assign(this, { found, first, last, A, B });
+    if (!this.canvas) {
+      this.canvas = this.appendChild(document.createElement("canvas"));
+      new ResizeObserver(() => this.draw()).observe(this);
+      onScheme(() => this.draw());
     }
     this.draw();
   }
@@ -246,6 +267,7 @@ class TimeStrip extends HTMLElement {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     const style = getComputedStyle(this);
     const colour = (name) => style.getPropertyValue(name).trim();
+    const parts = [["pods", "--axis-pods"], ["placements", "--axis-placements"], ["nodes", "--axis-nodes"], ["others", "--axis-others"]].map(([name, token]) => [name, colour(token)]);
     const x = (offset) => ((offset - first) / Math.max(1, last - first)) * width;
     const kinds = (types) => {
       const sum = { pods: 0, nodes: 0, placements: 0, others: 0 };
@@ -258,9 +280,9 @@ class TimeStrip extends HTMLElement {
       let base = 40;
       const sums = kinds(bucket.types);
       const total = Math.max(1, bucket.last - bucket.first + 1);
-      for (const [name, token] of [["pods", "--axis-pods"], ["placements", "--axis-placements"], ["nodes", "--axis-nodes"], ["others", "--axis-others"]]) {
+      for (const [name, ink] of parts) {
         const part = (sums[name] / total) * 20;
-        context.fillStyle = colour(token);
+        context.fillStyle = ink;
         context.fillRect(x(bucket.first - 1), base - part, Math.max(1, x(bucket.last) - x(bucket.first - 1)), part);
         base -= part;
       }
@@ -318,7 +340,7 @@ customElements.define("time-strip", TimeStrip);
 export function timebar(rested) {
   const { first, last } = bounds();
   const strip = state.head ? answer("axis", path("moments", "buckets=200")) : { body: null, status: "loading", error: "", url: "" };
-  const shown = bar.dragging ?? (state.position ? offsetOf(state.position) : last);
+  const shown = shownOffset() || last;
   const there = rested?.metadata.position === state.position ? { waiting: rested.pods.waiting, at: rested.metadata.asOf } : null;
   const moment = bar.dragging === null ? there : state.frame;
   const waiting = moment ? `, ${plural(moment.waiting, "pod")} waiting` : "";

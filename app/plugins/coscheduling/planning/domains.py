@@ -13,7 +13,6 @@ from app.plugins.coscheduling import gang_model, kinds, options
 Path = tuple[str, ...]
 """Names of domains from the top; the empty path is the cluster."""
 NODES = "NodeTopologyLayer"
-_Nodes = Mapping[model.NodeName, model.Node]
 
 
 class Tree(NamedTuple):
@@ -115,15 +114,13 @@ def _kept(
     layers: tuple[str, ...],
     path: Callable[[model.Node], Path | None],
 ) -> Tree:
-    """The tree, computed once for each state of the nodes."""
-    nodes: _Nodes = snapshot.nodes
+    """The tree, computed once for the names and labels of all nodes."""
 
-    def made() -> tuple[_Nodes, Tree]:
-        found = ((name, path(node)) for name, node in nodes.items())
-        return nodes, Tree(layers, {name: at for name, at in found if at is not None})
+    def made() -> Tree:
+        found = ((name, path(node)) for name, node in snapshot.nodes.items())
+        return Tree(layers, {name: at for name, at in found if at is not None})
 
-    known, tree = snapshot.derived((__name__, *key), made)
-    return tree if known is nodes else made()[1]
+    return snapshot.topology.derived((__name__, *key), made)
 
 
 def within(path: Path, domain: Path) -> bool:

@@ -8,14 +8,26 @@ are no seats.
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
+import msgspec
+
 from app.domain import events, model, projecting, snapshots
+from app.framework import cycles
 from app.plugins.coscheduling import gangs, membership
 from app.plugins.coscheduling.membership import GangKey
 
 
+def others(cycle: cycles.Cycle, nominated: Sequence[model.Pod]) -> Sequence[model.Pod]:
+    """The nominated pods that are not planned together with the pod of the cycle."""
+    key = membership.of(cycle.pod)
+    gang = gangs.find(cycle.snapshot, key, (cycle.pod,)) if key is not None else None
+    if gang is None:
+        return nominated
+    return [one for one in nominated if membership.of(one) not in gang.together]
+
+
 def as_waiting(snapshot: snapshots.Snapshot, keys: Collection[GangKey]) -> snapshots.Snapshot:
-    """The state without supposed placements of members: nominated nodes are not seats."""
-    supposed = [
+    """The state without nominations of members, and without supposed placements: they are no seats."""
+    supposed: list[events.AnyEvent] = [
         events.PlacementReleased(
             uid=pod.uid,
             namespace=pod.namespace,
@@ -26,6 +38,11 @@ def as_waiting(snapshot: snapshots.Snapshot, keys: Collection[GangKey]) -> snaps
         )
         for uid, placement in snapshot.placements.items()
         if not placement.at and gangs.NAME not in placement.data
+        if (pod := snapshot.pod(uid)) is not None and membership.of(pod) in keys
+    ]
+    supposed += [
+        events.PodSeen(pod=msgspec.structs.replace(pod, nominated=""))
+        for uid in snapshot.nominated
         if (pod := snapshot.pod(uid)) is not None and membership.of(pod) in keys
     ]
     return _changed(snapshot, supposed)

@@ -45,7 +45,8 @@ class Plan:
     """Depth of the domain that may not be left."""
     reason: str = ""
     """Why there is no plan."""
-    details: Mapping[str, int] = field(default_factory=dict)
+    fitting: int = 0
+    """Members that could be placed, where there is no plan because they are too few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,8 @@ class _Planning:
             self._held = self._supposed.occupancies()
         self._why = ""
         """The reason of another plugin that refused a member."""
+        self._most = 0
+        """Members that could be placed in an attempt that placed too few."""
 
     @property
     def compared(self) -> evictions.Compared | None:
@@ -225,14 +228,20 @@ class _Planning:
         """The plan with these seats, as far as other plugins admit them; None if these are too few."""
         seats = self._admitted(found.seats, found.domain)
         if not seats or not self._enough(seats):
+            self._most = max(self._most, len(seats))
             return None
         return Plan(
             seats=seats,
             pods=tuple(pod for pod in self._pods if pod.uid in seats),
-            domain=found.domain,
+            domain=self._holding(found.domain, seats.values()),
             layers=self._demands.tree.layers,
             must=self._demands.must,
         )
+
+    def _holding(self, domain: Path, nodes: Iterable[model.NodeName]) -> Path:
+        """The smallest domain that holds this one and the nodes."""
+        paths = self._demands.tree.paths
+        return domain[: min((_common(paths[name], domain) for name in nodes if name in paths), default=None)]
 
     def _required(self, fixed: Mapping[model.Uid, model.NodeName]) -> frozenset[model.Uid]:
         found: set[model.Uid] = set()
@@ -331,18 +340,20 @@ class _Planning:
         seats: Mapping[model.Uid, model.NodeName],
         kept: Mapping[model.Uid, model.NodeName],
     ) -> model.NodeName | None:
-        """Another node of the domain that all plugins admit, beside the seats of the others."""
+        """Another node that all plugins admit beside the other seats: near the domain, in that demanded."""
         paths = self._demands.tree.paths
         if self._demands.multiples:
             return None
-        inside = frozenset(name for name, path in paths.items() if domains.within(path, domain))
+        demanded = domain[: self._demands.must]
+        inside = frozenset(name for name, path in paths.items() if domains.within(path, demanded))
         refusals = self._peers.refusals(pod, inside, ahead)
         left = inside - node_sets.union(*(one.nodes for one in refusals)) if refusals else inside
         room = self._room()
         for other in self._pods:
             if other.uid in seats and other.uid != pod.uid:
                 room.put(other, kept.get(other.uid, seats[other.uid]))
-        return next((name for name in sorted(left) if room.fits(pod, name)), None)
+        nearest = sorted(left, key=lambda name: (-_common(paths[name], domain), name))
+        return next((name for name in nearest if room.fits(pod, name)), None)
 
     # -- reasons -------------------------------------------------------------------------------
 
@@ -375,7 +386,10 @@ class _Planning:
 
     def _none(self, reason: str) -> Plan:
         return Plan(
-            reason=f"{self._name}: {reason}", layers=self._demands.tree.layers, must=self._demands.must
+            reason=f"{self._name}: {reason}",
+            fitting=self._most,
+            layers=self._demands.tree.layers,
+            must=self._demands.must,
         )
 
 

@@ -62,8 +62,8 @@ def shortage(question: plans.Question) -> Shortage:
 
 def _problem(question: plans.Question) -> tuple[packing.Problem, packing.Sums]:
     pods = question.pods
-    given = next((gang.given.gather for gang in question.gangs if gang.given.gather), ())
-    keys = [gang.topology_key for gang in question.gangs if gang.topology_key]
+    given = next((gang.given.gather for gang in question.ordered if gang.given.gather), ())
+    keys = [gang.topology_key for gang in question.ordered if gang.topology_key]
     existing: dict[str, int] = {}
     for seat in (seat for gang in question.gangs for seat in gang.seats):
         existing[seat.node] = existing.get(seat.node, 0) + 1

@@ -80,8 +80,8 @@ KIND = schema.Kind(
 
 
 def namespaces(objects: schema.Objects) -> Namespaces:
-    """The quotas in force, found once for each state of the objects."""
-    return objects.memo.get(__name__, lambda: _namespaces(objects))
+    """The quotas in force, found once for each state of the quotas."""
+    return objects.derived(KIND, __name__, lambda: _namespaces(objects))
 
 
 def _namespaces(objects: schema.Objects) -> Namespaces:

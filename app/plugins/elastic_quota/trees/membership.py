@@ -21,8 +21,8 @@ class Membership(NamedTuple):
 
 
 def forest(objects: schema.Objects) -> forests.Forest:
-    """The trees of the quotas, built once for each state of the objects."""
-    return objects.memo.get(__name__, lambda: forests.grown(objects.all(kinds.QUOTAS).values()))
+    """The trees of the quotas, built once for each state of the quotas."""
+    return objects.derived(kinds.QUOTAS, __name__, lambda: forests.grown(objects.all(kinds.QUOTAS).values()))
 
 
 def of(pod: model.Pod, grown: forests.Forest) -> Membership:

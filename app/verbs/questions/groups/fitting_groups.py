@@ -281,13 +281,14 @@ class _Search:
         """Pods that raise a count which a member would raise, the least important first."""
         pod, snapshot = self._group.waiting[0], self._snapshot
         own = {one.uid for one in self._group.waiting}
-        wanted = {key for name in snapshot.nodes for key in kinds.counts_of(snapshot, pod, name)}
+        counts = kinds.counting(snapshot)
+        wanted = {key for name in snapshot.nodes for key in counts(pod, name)}
         found: list[model.Pod] = []
         for uid in snapshot.namespaces.get(pod.namespace, ()) if wanted else ():
             other, node = snapshot.pod(uid), snapshot.node_of(uid)
             if other is None or not node or uid in own:
                 continue
-            if wanted.intersection(kinds.counts_of(snapshot, other, node)):
+            if wanted.intersection(counts(other, node)):
                 found.append(other)
         return fitting.least_first(found)[:MAX_DELETED]
 

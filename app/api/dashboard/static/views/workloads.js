@@ -3,11 +3,14 @@
 import { html, nothing, svg } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { dashed, draw, inks } from "../chart.js";
 import { bar as share, command, panel } from "../panel.js";
-import { answer, earliest, moment, offsetOf, state } from "../store.js";
+import { answer, incarnationOf, moment, state } from "../store.js";
 import { cut, number, plural } from "../format.js";
 import { address } from "../router.js";
-import { bar } from "../timebar.js";
+import { shownOffset, stretch } from "../timebar.js";
 import { more, table, whole, word } from "./parts.js";
+
+/** Events of which a chart shows the steps at most. */
+const EVENTS = 20000;
 
 export function workloads() {
   const cluster = answer("workloads", moment("/apis/v1/cluster?limit=1000"));
@@ -73,15 +76,17 @@ function followed({ kind, path }, of) {
 }
 
 function overTime(of) {
-  const last = state.position ? offsetOf(state.position) : 0;
-  const path = state.position ? `/apis/v1/series?of=${encodeURIComponent(of)}&from=${Math.max(earliest(), last - Math.min(bar.width, 20000))}&to=${encodeURIComponent(state.position)}&points=400` : null;
+  const { first, last } = stretch(EVENTS);
+  const to = encodeURIComponent(`${incarnationOf(state.position)}/${last}`);
+  const path = state.position ? `/apis/v1/series?of=${encodeURIComponent(of)}&from=${first}&to=${to}&points=400` : null;
+  const shown = shownOffset();
   const series = answer("series", path);
   return panel({ id: "over-time", title: "Over time", answer: series, command: path ? command("get", "--raw", path) : "",
     rows: (body) => body.lines.flatMap((line) => line.points.map(([offset, at, value]) => ({ line: line.name, offset, at: new Date(at).toISOString(), value }))) }, (body) => {
-    draw("chart", body.lines, body.metadata.last);
+    draw("chart", body.lines, body.metadata.last, state.at === null ? null : shown);
     const colours = inks(body.lines);
     const key = (line, index) => html`<svg class="ink ink-${colours[index]}" viewBox="0 0 20 6" aria-hidden="true">${svg`<line x1="0" x2="20" y1="3" y2="3" class=${dashed(line) ? "dashed" : ""}></line>`}</svg> ${line.name}`;
-    return html`<step-chart id="chart" role="img" aria-label="Steps of ${plural(body.lines.length, "line")}; the table has the latest values"></step-chart>
-      ${table([["line"], ["steps", "n"], ["latest", "n"]], body.lines.map((line, index) => [key(line, index), number(line.points.length), number(line.points.at(-1)?.[2])]), "nothing was counted in this window")}`;
+    return html`<step-chart id="chart" role="img" aria-label="Steps of ${plural(body.lines.length, "line")}; the table has the values at the moment shown"></step-chart>
+      ${table([["line"], ["steps", "n"], ["at the moment", "n"]], body.lines.map((line, index) => [key(line, index), number(line.points.length), number(line.points.findLast(([offset]) => offset <= shown)?.[2])]), "nothing was counted in this window")}`;
   });
 }

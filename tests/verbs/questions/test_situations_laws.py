@@ -1,0 +1,64 @@
+"""Laws of situations: which nodes are candidates, and which pods a selector may match."""
+
+import dataclasses
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.domain import model, selectors, snapshots
+from app.plugins.workload_policy import kinds
+from app.verbs.questions import asking, situations
+from tests.support.decisions.cluster_strategies import PLUGINS, candidates, unhurried, worlds
+
+RULES = PLUGINS[10]
+
+
+@unhurried
+@given(world=worlds(), offered=candidates, data=st.data())
+def test_candidates_follow_from_the_nodes_that_overrides_change(
+    world: snapshots.Snapshot, offered: frozenset[str], data: st.DataObject
+) -> None:
+    names = sorted(world.nodes)
+    if not names:
+        return
+    ops = st.sampled_from(["cordon", "uncordon", "removeNodes", "addNodes"])
+    overrides: list[dict[str, object]] = []
+    left = list(names)
+    for op in data.draw(st.lists(ops, max_size=4)):
+        if not left:
+            break
+        node = data.draw(st.sampled_from(left))
+        overrides.append(
+            {"op": op, "count": 2, "like": node, "prefix": f"new{len(overrides)}"}
+            if op == "addNodes"
+            else {"op": op, "nodes": [node]}
+        )
+        if op == "removeNodes":
+            left.remove(node)
+    asked = asking.Situation(overrides=overrides)
+    supposed = situations.hypothesis(asked, RULES, [type(plugin) for plugin in RULES.plugins])
+    resolved = situations.resolve(world, supposed)
+    for before in (offered & frozenset(names), world.topology.everywhere):
+        found = resolved.offered(before)
+        assert found == dataclasses.replace(resolved, changed=None).offered(before)
+        for name, node in resolved.snapshot.nodes.items():
+            like = resolved.copies.get(name)
+            if like is not None:
+                expected = not like or like in before
+            else:
+                cordoned = node.unschedulable and not world.nodes[name].unschedulable
+                expected = name in before and not cordoned
+            assert (name in found) == expected, name
+        assert found <= frozenset(resolved.snapshot.nodes)
+
+
+@unhurried
+@given(world=worlds())
+def test_the_pods_that_a_selector_may_match_contain_all_that_it_matches(world: snapshots.Snapshot) -> None:
+    for policy in world.all(kinds.POLICIES).values():
+        found = world.selectable(policy.namespace, policy.selector)
+        assert set(found) <= set(world.namespaces.get(policy.namespace, ()))
+        for uid in world.namespaces.get(policy.namespace, ()):
+            pod = world.pod(uid)
+            assert isinstance(pod, model.Pod)
+            assert uid in found or not selectors.matches(policy.selector, pod.labels)
