@@ -324,10 +324,8 @@ class Schema:
     def read(self, kind: str, data: bytes | msgspec.Raw) -> model.DeclaredObject:
         """The object of its kept part; one of an unknown kind is kept as it is. Raises UnreadableObject."""
         known = self.kind(kind)
-        if known is None:
-            return model.UnknownObject.of(_decoded(kind, data, model.DeclaredObject), bytes(data))
-        found: model.DeclaredObject = _decoded(kind, data, known.type)
-        return found
+        found: model.DeclaredObject = _decoded(kind, data, known.type if known else model.DeclaredObject)
+        return found if known is not None else model.UnknownObject.of(found, bytes(data))
 
 
 def _decoded(kind: str, data: bytes | msgspec.Raw, wanted: type[T]) -> T:

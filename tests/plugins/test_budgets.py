@@ -10,6 +10,7 @@ from app.domain.fitting import budgets
 from app.framework import pipeline, registry, views
 from app.plugins.preemption_rules import decoding, kinds, plugin
 from app.verbs.explain import preemptions
+from tests.support import declared
 from tests.support.decisions import crowded_nodes
 
 EVERY = registry.Registry([kind() for kind in plugins.IN_TREE])
@@ -62,7 +63,7 @@ def test_selector_and_status_are_kept() -> None:
         allowed=2,
         disrupted=("a", "z"),
     )
-    assert kinds.BUDGETS.load(kinds.BUDGETS.encode(found)) == found
+    assert declared.SCHEMA.read(kinds.BUDGETS.name, kinds.BUDGETS.encode(found)) == found
 
 
 @pytest.mark.parametrize("absent", [None, {}])

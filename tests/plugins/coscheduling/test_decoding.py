@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from app.plugins.coscheduling import decoding, gang_model, kinds, options
+from tests.support import declared
 from tests.support.decisions.small_gangs import Cluster, gang, node, pod, sigs
 
 Decode = Callable[[bytes], gang_model.PodGroup | gang_model.Workload | gang_model.NetworkTopology]
@@ -32,7 +33,7 @@ def test_the_sigs_form() -> None:
     assert (found.minimum, found.timeout, found.errors) == (3, 30, ())
     assert found.resources == {"cpu": 1500, "memory": 1024}
     assert found.created == "2026-01-01T00:00:00Z"
-    assert kinds.SIGS.load(kinds.SIGS.encode(found)) == found
+    assert declared.SCHEMA.read(kinds.SIGS.name, kinds.SIGS.encode(found)) == found
 
 
 @pytest.mark.parametrize("spec", [None, {}, {"minMember": None}, {"minMember": 0}])
