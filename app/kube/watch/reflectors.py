@@ -28,7 +28,6 @@ _MAX_LINE_BYTES = 32 * 1024 * 1024
 _ABSENT_CAP = 8.0
 """Longest pause between two requests for a kind that is not served, in seconds before jitter."""
 
-_UNREADABLE = "(unreadable line)"
 
 _change = msgspec.json.Decoder(schema.Change)
 _status = msgspec.json.Decoder(schema.Status)
@@ -251,15 +250,15 @@ class Reflector:
             self.problem = ""
             yield Bookmark(self.kind, self._version)
             for line in _lines(stream):
-                for change in self._take(line):
-                    if (
-                        not decoded
-                        and isinstance(change, kinds.UndecodableObject)
-                        and change.name == _UNREADABLE
-                    ):
-                        raise errors.Undecodable(self.kind.name, "(watch)", change.reason)
-                    yield change
+                try:
+                    change = _change.decode(line)
+                except (ValueError, RecursionError) as problem:
+                    if decoded:
+                        yield from self._lost("(unreadable line)", str(problem))
+                    # Not a watch, but the page of a proxy.
+                    raise errors.Undecodable(self.kind.name, "(watch)", str(problem)) from problem
                 decoded = True
+                yield from self._take(change)
                 if self._stopped.is_set() or self._requested:
                     return
                 if not self._version:
@@ -267,12 +266,7 @@ class Reflector:
         if self._version == start and not self._requested and self._clock.monotonic() - opened < 1.0:
             raise errors.Unreachable("the watch was closed at once, without a change")
 
-    def _take(self, line: bytes) -> Iterator[Change]:
-        try:
-            change = _change.decode(line)
-        except (ValueError, RecursionError) as problem:
-            yield kinds.UndecodableObject(self.kind.name, _UNREADABLE, str(problem))
-            return
+    def _take(self, change: schema.Change) -> Iterator[Change]:
         match change.type:
             case "ADDED" | "MODIFIED":
                 yield from self._seen(change.object)
@@ -283,9 +277,16 @@ class Reflector:
             case "ERROR":
                 raise clients.refusal(_code(change.object), bytes(change.object))
             case _:
-                yield kinds.UndecodableObject(
-                    self.kind.name, "(unknown change)", f"type {change.type[:40]!r}"
-                )
+                yield from self._lost("(unknown change)", f"type {change.type[:40]!r}")
+
+    def _lost(self, name: str, reason: str) -> Iterator[Change]:
+        """A change of an unknown object: the watch does not repeat it, so a list has to.
+
+        Raises Undecodable.
+        """
+        yield kinds.UndecodableObject(self.kind.name, name, reason)
+        self._relist(f"{name} in the watch: {reason}")
+        raise errors.Undecodable(self.kind.name, name, reason)
 
     def _seen(self, raw: msgspec.Raw) -> Iterator[Change]:
         try:
@@ -301,9 +302,7 @@ class Reflector:
         namespace, name, uid = decoding.identity(raw)
         version = decoding.version(raw)
         if not (name and uid):
-            yield kinds.UndecodableObject(
-                self.kind.name, "(unreadable object)", "deleted, without a name and a uid"
-            )
+            yield from self._lost("(unreadable object)", "deleted, without a name and a uid")
         elif self._advance(uid, version):
             yield Gone(self.kind, uid, namespace, name, version)
 
