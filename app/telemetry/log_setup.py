@@ -7,7 +7,10 @@ import sys
 from collections.abc import MutableMapping
 from typing import Any
 
-import structlog
+from app import optional_modules
+
+with optional_modules.hidden("rich"):
+    import structlog
 
 from app.telemetry import repeated_lines
 

@@ -1,6 +1,5 @@
 """What a quota reclaims is evicted through the Eviction API, under the right of the component alone."""
 
-import json
 import pathlib
 from collections.abc import Iterator
 
@@ -11,7 +10,6 @@ from tests.support.e2e import api_client, clusters, component_flags, elastic_quo
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
-COMPONENT = pathlib.Path(__file__).parents[2] / "deploy" / "components" / "evictions"
 NAMESPACE = "evicting"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 BUDGET = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/kept"
@@ -32,14 +30,7 @@ def cluster(binary: pathlib.Path) -> Iterator[clusters.Cluster]:
 @pytest.fixture(scope="module")
 def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
     """A quota of 8 cores on a node of 16, with two pods in it, and a budget for the less important one."""
-    elastic_quotas.define(cluster)
-    cluster.kubectl("apply", "-f", COMPONENT / "rbac.yaml")
-    args = json.dumps({"ElasticQuota": {"quota_preemption": "evict"}})
-    with installations.Installation(
-        cluster, PLUGINS_ENABLED="*,ElasticQuota", PLUGINS_ARGS=args
-    ) as installed:
-        cluster.add_namespace(NAMESPACE)
-        cluster.add_nodes("n1", capacity={"cpu": "16", "memory": "64Gi", "pods": "110"})
+    with elastic_quotas.evicting(cluster, NAMESPACE, quota_preemption="evict") as installed:
         for name, value in (("low", 1), ("middle", 10), ("urgent", 1000)):
             cluster.apply(
                 {

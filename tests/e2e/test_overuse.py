@@ -1,7 +1,6 @@
 """Pods with which a quota exceeds its runtime are evicted, so that the pods of another quota run."""
 
 import json
-import pathlib
 from collections.abc import Iterator
 
 import pytest
@@ -11,7 +10,6 @@ from tests.support.e2e import api_client, clusters, elastic_quotas, installation
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
-COMPONENT = pathlib.Path(__file__).parents[2] / "deploy" / "components" / "evictions"
 NAMESPACE = "overusing"
 VIEW = "/apis/v1/plugins/ElasticQuota/quotas"
 BUDGET = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/train"
@@ -20,14 +18,7 @@ BUDGET = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/train"
 @pytest.fixture(scope="module")
 def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
     """Two quotas that share a node of 16 cores: 4 of research, 12 of products."""
-    elastic_quotas.define(cluster)
-    cluster.kubectl("apply", "-f", COMPONENT / "rbac.yaml")
-    args = json.dumps({"ElasticQuota": {"overuse": "evict"}})
-    with installations.Installation(
-        cluster, PLUGINS_ENABLED="*,ElasticQuota", PLUGINS_ARGS=args
-    ) as installed:
-        cluster.add_namespace(NAMESPACE)
-        cluster.add_nodes("n1", capacity={"cpu": "16", "memory": "64Gi", "pods": "110"})
+    with elastic_quotas.evicting(cluster, NAMESPACE, overuse="evict") as installed:
         cluster.apply(
             elastic_quotas.quota(NAMESPACE, "research", least=4, most=16),
             elastic_quotas.quota(NAMESPACE, "products", least=12, most=16),

@@ -14,9 +14,8 @@ from typing import Any
 import yaml
 from urllib3 import PoolManager
 
-from app import telemetry
+from app import optional_modules, telemetry
 from app.kube import errors
-from app.kube.client import optional_modules
 from app.settings import yaml_documents
 
 with optional_modules.hidden("kubernetes_validate"):

@@ -1,8 +1,11 @@
-"""Imports of the official client without the optional dependencies of its unused parts.
+"""Imports of packages without the optional dependencies of their unused parts.
 
 The package ``kubernetes`` imports its dynamic client, and that imports kubernetes-validate where it is
 installed, as it is beside the tests. kubernetes-validate imports jsonschema, which builds an Earley parser
 for IRIs: more than a second of CPU time in every process, for a client that Topolog does not use.
+
+The package ``structlog`` imports rich where it is installed, for tracebacks that Topolog does not print: half
+of the time of its import.
 """
 
 import contextlib
