@@ -183,6 +183,8 @@ def test_a_chart_is_asked_for_once_while_the_moment_moves_in_its_window(
     head = large.head
     on_large.open(f"/dashboard/workloads?of=shop/spread&at={head - 900}")
     on_large.until(lambda: placed_lines(on_large), "the lines of the chart")
+    line = "document.querySelector('.moment-line:not([hidden])')"
+    on_large.until(lambda: on_large.run(f"return {line} !== null"), "the mark of the moment")
     on_large.requests()
     seen, marked = set(), set()
     for offset in (head - 850, head - 500, head - 100, head - 400):
@@ -192,7 +194,7 @@ def test_a_chart_is_asked_for_once_while_the_moment_moves_in_its_window(
         found = placed_lines(on_large)
         assert found == {f"{one['key']}={one['value']} placed": one["placed"] for one in quotas}
         seen.add(str(found))
-        marked.add(on_large.run("return document.querySelector('.moment-line').style.left"))
+        marked.add(on_large.run(f"return {line}.style.left"))
     assert len(seen) == len(marked) == 4
     assert not [path for path in on_large.requests() if path.startswith("/apis/v1/series")]
 

@@ -200,7 +200,7 @@ def browser(
 
 
 def resize(driver: webdriver.Chrome, width: int, height: int = 800, scale: float = 1) -> None:
-    """The size of the window in CSS pixels; ``scale``: the pixels of the screen for each, as zoom makes it."""
+    """The size of the window in CSS pixels; ``scale``: pixels of the screen for each, as zoom makes it."""
     driver.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
         {"width": width, "height": height, "deviceScaleFactor": scale, "mobile": False},

@@ -41,12 +41,13 @@ def test_candidates_follow_from_the_nodes_that_overrides_change(
     for before in (offered & frozenset(names), world.topology.everywhere):
         found = resolved.offered(before)
         assert found == dataclasses.replace(resolved, changed=None).offered(before)
-        for name, node in resolved.snapshot.nodes.items():
+        for name in resolved.snapshot.nodes:
+            after = resolved.snapshot.nodes[name]
             like = resolved.copies.get(name)
             if like is not None:
                 expected = not like or like in before
             else:
-                cordoned = node.unschedulable and not world.nodes[name].unschedulable
+                cordoned = after.unschedulable and not world.nodes[name].unschedulable
                 expected = name in before and not cordoned
             assert (name in found) == expected, name
         assert found <= frozenset(resolved.snapshot.nodes)

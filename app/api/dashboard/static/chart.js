@@ -50,6 +50,8 @@ class StepChart extends HTMLElement {
       height: 220,
       scales: { x: { time: false } },
       legend: { show: false },
+      // The first drawing comes later than the chart.
+      hooks: { draw: [() => this.mark()] },
       axes: [
         { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") }, values: (_, splits) => splits.map((value) => value.toLocaleString("en")) },
         { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") }, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 100000] },
@@ -62,7 +64,6 @@ class StepChart extends HTMLElement {
         }),
       ],
     }, [offsets, ...series], this);
-    this.mark();
   }
 }
 

@@ -43,7 +43,7 @@ function bounds() {
 /** The axis is asked for in steps of a fiftieth of the window, so that a live page does not ask at every event. */
 function axis() {
   const { first, last } = bounds();
-  const step = Math.max(1, Math.floor(bar.width / 50));
+  const step = Math.max(1, Math.floor((last - first) / 50));
   const end = state.at === null ? Math.max(Math.min(last, step), Math.floor(last / step) * step) : last;
   return { first: Math.max(earliest(), Math.min(first, end)), end };
 }
