@@ -26,13 +26,20 @@ STATUS = "topolog_leader_election_master_status"
 Installation = installations.Installation
 
 
-def judged(first: promql.Scrape, last: promql.Scrape, folder: pathlib.Path) -> set[str]:
-    """The alerts that fire if it goes on as it did between the scrapes."""
-    points = alerts.continued(first, last)
+def judged(
+    first: promql.Scrape, last: promql.Scrape, folder: pathlib.Path, minutes: int = alerts.HORIZON
+) -> set[str]:
+    """The alerts that fire so many minutes later if it goes on as it did between the scrapes."""
+    points = alerts.continued(first, last)[: minutes + 1]
     found = alerts.firing(points)
     if promtool.PATH is not None:
         assert alerts.firing_by_promtool(points, folder, found) == ""
     return found
+
+
+def without(scraped: promql.Scrape, process: str) -> promql.Scrape:
+    """The samples of the other processes."""
+    return promql.Scrape(scraped.at, [one for one in scraped.samples if one[1]["pod"] != process])
 
 
 def moved(one: Installation, since: promql.Scrape) -> promql.Scrape:
@@ -113,7 +120,10 @@ def test_a_store_that_was_emptied(tmp_path: pathlib.Path) -> None:
         polling.eventually(
             lambda: own.value(metrics.RECORDER, "topolog_rewinds_total"), "a new incarnation", within=WITHIN
         )
-        assert "TopologStoreLostEvents" in judged(first, alerts.scrape(own), tmp_path)
+        last = alerts.scrape(own)
+    assert "TopologStoreLostEvents" in judged(first, last, tmp_path)
+    # A recorder that starts with the store had no samples before.
+    assert "TopologStoreLostEvents" in judged(without(first, metrics.RECORDER), last, tmp_path, minutes=10)
 
 
 def test_a_count_that_is_wrong(tmp_path: pathlib.Path) -> None:
@@ -143,11 +153,8 @@ def test_processes_that_have_ended_but_the_one_for_people(tmp_path: pathlib.Path
 def test_one_kind_of_process_that_has_ended(
     healthy: Installation, tmp_path: pathlib.Path, process: str
 ) -> None:
-    def without(scraped: promql.Scrape) -> promql.Scrape:
-        return promql.Scrape(scraped.at, [one for one in scraped.samples if one[1]["pod"] != process])
-
     first = alerts.scrape(healthy)
-    found = judged(without(first), without(moved(healthy, first)), tmp_path)
+    found = judged(without(first, process), without(moved(healthy, first), process), tmp_path)
     assert found == {"TopologProcessDown"}
 
 

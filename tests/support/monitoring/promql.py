@@ -28,7 +28,7 @@ class Scrape(NamedTuple):
 
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>\d+(?:\.\d+)?)(?![\w])|(?P<name>[A-Za-z_]\w*)|(?P<text>\"[^\"]*\")"
+    r"\s*(?:(?P<duration>\d+[smhd])(?![\w])|(?P<number>\d+(?:\.\d+)?)(?![\w])|(?P<name>[A-Za-z_]\w*)|(?P<text>\"[^\"]*\")"
     r"|(?P<window>\[\d+[smhd]\])|(?P<op>==|=~|>=|<=|[-+*/<>(){},=]))"
 )
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -63,12 +63,21 @@ class _Parser:
         self.now = float(now)
 
     def union(self) -> Value:
-        value = self.binary(0)
+        value = self.difference()
         while self.accept("or"):
-            right = self.binary(0)
+            right = self.difference()
             assert isinstance(value, dict)
             assert isinstance(right, dict)
             value = {**right, **value}
+        return value
+
+    def difference(self) -> Value:
+        value = self.binary(0)
+        while self.accept("unless"):
+            right = self.binary(0)
+            assert isinstance(value, dict)
+            assert isinstance(right, dict)
+            value = {key: each for key, each in value.items() if key not in right}
         return value
 
     def binary(self, level: int) -> Value:
@@ -147,13 +156,14 @@ class _Parser:
                 self.accept(",")
         window = 0.0
         if self.next.startswith("["):
-            text = self.take()[1:-1]
-            window = float(text[:-1]) * _UNITS[text[-1]]
+            window = _seconds(self.take()[1:-1])
         return wanted, window
 
     def instant(self, name: str, wanted: Matchers, window: float) -> Vector:
         assert not window, f"{name} is not the argument of rate or increase"
-        return _found(self.scrapes[-1], name, wanted) if self.scrapes else {}
+        before = _seconds(self.take()) if self.accept("offset") else 0.0
+        scraped = [one for one in self.scrapes if one.at <= self.now - before]
+        return _found(scraped[-1], name, wanted) if scraped else {}
 
     def grown(self, name: str, wanted: Matchers, window: float) -> Vector:
         """By how much counters have grown within the window, restarts included."""
@@ -181,6 +191,10 @@ class _Parser:
 
     def expect(self, token: str) -> None:
         assert self.accept(token), f"{token!r} expected at {self.tokens[self.at :]}"
+
+
+def _seconds(duration: str) -> float:
+    return float(duration[:-1]) * _UNITS[duration[-1]]
 
 
 def _found(scrape: Scrape, name: str, wanted: Matchers) -> Vector:
