@@ -27,7 +27,7 @@ from app.kube.watch import discovery, kinds, resource_versions
 _MAX_LINE_BYTES = 32 * 1024 * 1024
 _ABSENT_CAP = 8.0
 """Longest pause between two requests for a kind that is not served, in seconds before jitter."""
-
+_UNREADABLE = "(unreadable object)"
 
 _change = msgspec.json.Decoder(schema.Change)
 _status = msgspec.json.Decoder(schema.Status)
@@ -292,8 +292,11 @@ class Reflector:
         try:
             found, version = self.kind.decode(raw)
         except errors.Undecodable as bad:
+            _, name, uid = decoding.identity(raw)
+            if not (name and uid):
+                yield from self._lost(_UNREADABLE, bad.reason)
             yield self.kind.undecodable(raw, bad)
-            self._advance(decoding.identity(raw)[2], decoding.version(raw))
+            self._advance(uid, decoding.version(raw))
             return
         if self._advance(found.uid, version):
             yield Seen(self.kind, found, version)
@@ -302,7 +305,7 @@ class Reflector:
         namespace, name, uid = decoding.identity(raw)
         version = decoding.version(raw)
         if not (name and uid):
-            yield from self._lost("(unreadable object)", "deleted, without a name and a uid")
+            yield from self._lost(_UNREADABLE, "deleted, without a name and a uid")
         elif self._advance(uid, version):
             yield Gone(self.kind, uid, namespace, name, version)
 

@@ -126,6 +126,11 @@ def test_a_watch_survives_an_odd_line(line: bytes) -> None:
     assert max(clock.waits) == clock.waits[-1] > clock.waits[0]
 
 
+@pytest.mark.parametrize("line", odd_replies.NAMELESS)
+def test_what_a_line_without_a_name_changed_is_listed(line: bytes) -> None:
+    assert len(read(odd_replies.watched(line), watch=True).waits) == 1
+
+
 @given(odd=odd_replies.answers())
 @settings(max_examples=100, deadline=None)
 def test_a_list_survives_any_odd_reply(odd: bytes) -> None:

@@ -392,6 +392,7 @@ def test_an_undecodable_object_in_a_watch_is_set_aside_and_the_stream_goes_on(
         (b"not JSON", "(unreadable line)"),
         (b'{"type":"INVENTED","object":{}}', "(unknown change)"),
         (b'{"type":"DELETED","object":{"metadata":{}}}', "(unreadable object)"),
+        (b'{"type":"MODIFIED","object":[]}', "(unreadable object)"),
     ],
 )
 def test_a_change_that_names_no_object_is_listed(

@@ -36,6 +36,14 @@ BODIES = (
     b'{"metadata":{"resourceVersion":"1"},"items":[null,7,{"metadata":{"name":"a b","uid":""}}]}',
     b'{"kind":"Status","status":"Success","metadata":{}}',
 )
+NAMELESS = (
+    b'{"type":"ADDED","object":null}',
+    b'{"type":"ADDED","object":[]}',
+    b'{"type":"DELETED","object":7}',
+    b'{"type":"MODIFIED","object":{"metadata":{"name":"pod"}}}',
+    b'{"type":"INVENTED","object":{}}',
+)
+"""Lines of a watch that do not show what has changed."""
 LINES = (
     b'{"type":"ERROR","object":null}',
     b'{"type":"ERROR","object":"went wrong"}',
@@ -43,9 +51,6 @@ LINES = (
     b'{"type":"ERROR","object":{"code":-3}}',
     b'{"type":"ERROR","object":{"kind":"Status","code":500}}',
     b'{"type":"ERROR"}',
-    b'{"type":"ADDED","object":null}',
-    b'{"type":"ADDED","object":[]}',
-    b'{"type":"DELETED","object":7}',
     b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":{}}}}',
     b'{"type":"BOOKMARK","object":null}',
     b'{"type":null,"object":{}}',
@@ -75,7 +80,7 @@ RETRIES = (b"", b"Retry-After: " + b"9" * 400 + b"\r\n", b"Retry-After: \xb2\r\n
 def answers() -> st.SearchStrategy[bytes]:
     """Odd replies to any request."""
     bodies = st.sampled_from(BODIES) | st.binary(max_size=60)
-    lines = st.lists(st.sampled_from(LINES) | st.binary(max_size=30), max_size=4)
+    lines = st.lists(st.sampled_from((*NAMELESS, *LINES)) | st.binary(max_size=30), max_size=4)
     framed = st.builds(
         lambda body, status, more: answer(body, status=status, more=more),
         bodies | lines.map(b"\n".join),
@@ -85,5 +90,5 @@ def answers() -> st.SearchStrategy[bytes]:
     return st.sampled_from(HEADS) | framed
 
 
-EVERY = (*HEADS, *map(answer, BODIES), *map(watched, LINES))
+EVERY = (*HEADS, *map(answer, BODIES), *map(watched, (*NAMELESS, *LINES)))
 """All fixed examples, for tests without Hypothesis."""
