@@ -48,9 +48,9 @@ function axis() {
   return { first: Math.max(earliest(), Math.min(first, end)), end };
 }
 
-/** The offset shown, of the frame while the slider is dragged. */
+/** The offset shown, of the frame while the slider is dragged; that of the head before any is known. */
 export function shownOffset() {
-  return bar.dragging ?? (state.position ? offsetOf(state.position) : 0);
+  return bar.dragging ?? (state.position ? offsetOf(state.position) : bounds().last);
 }
 
 /**
@@ -340,7 +340,7 @@ customElements.define("time-strip", TimeStrip);
 export function timebar(rested) {
   const { first, last } = bounds();
   const strip = state.head ? answer("axis", path("moments", "buckets=200")) : { body: null, status: "loading", error: "", url: "" };
-  const shown = shownOffset() || last;
+  const shown = shownOffset();
   const there = rested?.metadata.position === state.position ? { waiting: rested.pods.waiting, at: rested.metadata.asOf } : null;
   const moment = bar.dragging === null ? there : state.frame;
   const waiting = moment ? `, ${plural(moment.waiting, "pod")} waiting` : "";
