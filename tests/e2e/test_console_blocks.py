@@ -137,8 +137,11 @@ def test_the_commands_of_a_page_run(
         "https://127.0.0.1:10259": scheduler.url,
         "41200": "1",
     }
-    placed = len(workloads.running(cluster, "shop"))
-    made.run(PAGES[page], names, live=lambda: cluster.apply(policy(placed + 1)))
+
+    def live() -> None:
+        cluster.apply(policy(len(workloads.running(cluster, "shop")) + 1))
+
+    made.run(PAGES[page], names, live=live)
 
 
 # Pages that install

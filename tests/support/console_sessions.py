@@ -50,7 +50,8 @@ class Session:
     ) -> str:
         """Run the blocks with names of the page replaced, in one shell; the output. Every command succeeds.
 
-        ``live``: makes something happen that commands which watch will show.
+        ``live``: makes something happen that commands which watch will show. It is called until they have,
+        because such a command writes nothing when it has connected.
         """
         script = _STRICT
         for block in blocks:
@@ -74,10 +75,15 @@ class Session:
         """Interrupt what is left running at the end, the last first, and check that it ends as it should."""
         try:
             yield
-            live()
             for pid in sorted(self._lasting.glob("*.pid"), reverse=True):
                 log, code = pid.with_suffix(".log"), pid.with_suffix(".code")
-                polling.eventually(log.read_text, f"a line in {log}", within=60)
+
+                def line(log: pathlib.Path = log) -> str:
+                    if not (found := log.read_text()):
+                        live()
+                    return found
+
+                polling.eventually(line, f"a line in {log}", within=60, every=2)
                 if not code.exists():
                     os.kill(int(pid.read_text()), signal.SIGINT)
                 polling.eventually(code.exists, f"the end of {log}", within=60, seen=log.read_text)
