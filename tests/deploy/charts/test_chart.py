@@ -216,6 +216,11 @@ def test_network_policies_open_the_ports_of_the_cluster_and_of_its_store() -> No
     assert peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "observability"}
 
 
+def test_the_admission_policies_have_the_schedulers_of_the_values() -> None:
+    data = of_case("everything")["ConfigMap", "topolog-admission"]["data"]
+    assert data["schedulerNames"] == "topolog-scheduler,default-scheduler"
+
+
 def test_further_names_are_given_to_bootstrap() -> None:
     pod = of_case("everything")["Deployment", "topolog-bootstrap"]["spec"]["template"]["spec"]
     assert pod["containers"][0]["args"][3:] == ["--host=topolog.internal", "--host=10.0.0.7"]

@@ -200,6 +200,12 @@ def _budget(one: Object, marks: templating.Marks) -> str:
     return field
 
 
+def _parameters(one: Object, marks: templating.Marks) -> str:
+    if one["metadata"]["name"] == "topolog-admission":
+        one["data"]["schedulerNames"] = marks.value('join "," .Values.admission.schedulerNames | quote')
+    return ""
+
+
 def _binding(one: Object, marks: templating.Marks) -> str:
     if one["metadata"]["name"] == "topolog-quota-annotations":
         return ""  # A right that is restricted by a warning is not restricted.
@@ -344,6 +350,7 @@ def _with_sidecar(pod: Object, scheduler: Object, marks: templating.Marks) -> No
 _CHANGES: Final[Mapping[str, Callable[[Object, templating.Marks], str]]] = {
     "CustomResourceDefinition": _definition,
     "PodDisruptionBudget": _budget,
+    "ConfigMap": _parameters,
     "ValidatingAdmissionPolicyBinding": _binding,
     "NetworkPolicy": policies.changed,
     "Issuer": _certificate,

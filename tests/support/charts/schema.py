@@ -92,6 +92,8 @@ _OWN: Final[Mapping[str, Schema]] = {
     "mode": {"enum": ["sidecar", "existing"]},
     "source": {"enum": ["bootstrap", "certManager", "existing"]},
     "action": {"enum": ["Warn", "Deny"]},
+    # They are joined by commas; a scheduler's name is a subdomain.
+    "schedulerNames": {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": _NAME}},
     "issuerRef": {
         "type": "object",
         "additionalProperties": False,

@@ -45,7 +45,8 @@ COMMENTS: Final[Mapping[str, str]] = {
     " on uninstall.",
     "rbac": "aggregate: policies and quotas become part of the ClusterRoles view, edit and admin of"
     " Kubernetes.",
-    "admission": "Warns of pods that name a quota and escape it; Deny refuses them.",
+    "admission": "Warns of pods that name a quota and escape it; Deny refuses them. schedulerNames are the"
+    " profiles that call the extender.",
     "quotaAnnotations": "The controller may write Koordinator's annotations on quotas, and no more of them."
     ' It does so with config.plugins.args: \'{"ElasticQuota": {"koordinator_annotations": true}}\'.',
     "evictions": "The controller may evict pods, as PodDisruptionBudgets allow. It does so with"
@@ -105,6 +106,7 @@ def of_overlay(name: str) -> Values:
         "admission": {
             "enabled": "topolog-admission" in manifests.in_overlay(name, "ConfigMap"),
             "action": "Warn",
+            "schedulerNames": ["topolog-scheduler"],
         },
         "quotaAnnotations": {"enabled": False},
         "evictions": {"enabled": False},

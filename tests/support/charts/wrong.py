@@ -88,6 +88,8 @@ TABLE: Final = (
     ),
     Wrong({"view": {"enabled": "yes"}}, "/view/enabled"),
     Wrong({"admission": {"action": "Refuse"}}, "/admission/action"),
+    Wrong({"admission": {"schedulerNames": []}}, "/admission/schedulerNames"),
+    Wrong({"admission": {"schedulerNames": ["a,b"]}}, "/admission/schedulerNames/0"),
     Wrong({"networkPolicy": {"apiServerCIDRs": ["10.0.0.1"]}}, "/networkPolicy/apiServerCIDRs/0"),
     Wrong({"networkPolicy": {"storePorts": []}}, "/networkPolicy/storePorts"),
     Wrong({"networkPolicy": {"apiServerPorts": ["https"]}}, "/networkPolicy/apiServerPorts/0"),
