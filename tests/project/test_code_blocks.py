@@ -11,7 +11,11 @@ import pytest
 
 from tests.support import how_to_pages
 
-NOT_RUN = {"needs a container runtime": 2, "needs a bucket of a provider": 1}
+NOT_RUN = {
+    "needs a container runtime": 2,
+    "needs a bucket of a provider": 1,
+    "needs a StorageClass that enlarges volumes": 1,
+}
 """Reason -> blocks."""
 
 
