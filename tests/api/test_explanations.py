@@ -27,7 +27,7 @@ def test_the_latest_attempt_is_explained_at_its_own_position(world: api_worlds.W
     (refusal,) = answer["refusals"]
     assert refusal["reason"] == "workload policy shop/spread: no capacity (host 2/1, member 1/1)"
     assert {detail["detail"] for detail in refusal["details"]} == {"host: 2/1", "member: 1/1"}
-    assert answer["change"] == ["member needs 1 more replica in policy shop/spread, or 1 counted pod less"]
+    assert answer["change"] == ["member needs 1 more replica in policy shop/spread, or 1 counted pod fewer"]
     assert [one["pod"] for one in answer["inFlight"]] == ["shop/web-2"]
 
 

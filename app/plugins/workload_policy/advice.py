@@ -46,7 +46,7 @@ def _more_replicas(cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy) -> 
         if missing < 1 or cycle.candidates.isdisjoint(column[allocation.name]):
             continue
         message = f"{allocation.name} needs {_many(missing, 'more replica')} in policy {policy.key}"
-        alternative = f"{_many(missing, 'counted pod')} less" if count >= missing else ""
+        alternative = f"{_many(missing, 'counted pod')} fewer" if count >= missing else ""
         change = _quota(policy, allocation.name, count + 1)
         yield advising.Hypothesis(message, missing, (change,), alternative=alternative)
 

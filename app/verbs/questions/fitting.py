@@ -161,7 +161,7 @@ class _Search:
             if not wanted or not self._kept((deletion(wanted),)):
                 continue
             least = self._least(wanted)
-            message = f"{len(least)} counted pod{'' if len(least) == 1 else 's'} less in {', '.join(keys)}"
+            message = f"{len(least)} counted pod{'' if len(least) == 1 else 's'} fewer in {', '.join(keys)}"
             overrides = (deletion(least),)
             yield Change(message, len(least), overrides, self._kept(overrides))
 

@@ -17,8 +17,8 @@ def test_each_advice_makes_the_simulation_fit(six: api_worlds.World, pod: str) -
     assert {one["message"] for one in answer["changes"]} == {
         "host needs 1 more replica in policy shop/spread",
         "member needs 1 more replica in policy shop/spread",
-        "1 counted pod less in shop/spread|role=host",
-        "1 counted pod less in shop/spread|role=member",
+        "1 counted pod fewer in shop/spread|role=host",
+        "1 counted pod fewer in shop/spread|role=member",
     }
     for change in answer["changes"]:
         assert change["cost"] == 1

@@ -58,14 +58,14 @@ CASES = {
         full(),
         pod("w"),
         {
-            "host needs 1 more replica in policy ns/p, or 1 counted pod less",
-            "member needs 1 more replica in policy ns/p, or 1 counted pod less",
+            "host needs 1 more replica in policy ns/p, or 1 counted pod fewer",
+            "member needs 1 more replica in policy ns/p, or 1 counted pod fewer",
         },
     ),
     "the smaller of two": (
         full(allocations=(policy_model.Allocation("host", 0), policy_model.Allocation("member", 1))),
         pod("w"),
-        {"member needs 1 more replica in policy ns/p, or 1 counted pod less"},
+        {"member needs 1 more replica in policy ns/p, or 1 counted pod fewer"},
     ),
     "nothing to take away": (
         (declared.observed(policy(allocations=(policy_model.Allocation("host", 0),))),),
@@ -78,7 +78,7 @@ CASES = {
             events.PodSeen(pod=pod("soon", nominated="h1", priority=9)),
         ),
         pod("w"),
-        {"host needs 1 more replica in policy ns/p, or 1 counted pod less"},
+        {"host needs 1 more replica in policy ns/p, or 1 counted pod fewer"},
     ),
     "unlisted": (
         (declared.observed(policy(allocations=(policy_model.Allocation("rack", 1),))),),
@@ -109,7 +109,7 @@ CASES = {
         full(allocations=(policy_model.Allocation("member", 1),)),
         pod("w", labels={POLICY: "p"}),
         {
-            "member needs 1 more replica in policy ns/p, or 1 counted pod less;"
+            "member needs 1 more replica in policy ns/p, or 1 counted pod fewer;"
             " and the pod would need the label app=web to be selected by policy ns/p"
         },
     ),
@@ -160,8 +160,8 @@ def test_a_pod_that_is_only_selected_is_shown_the_quota_to_raise() -> None:
     explanation = explanations.presently(waiting, snapshot(*full()), SELECTED)
     assert not explanation.fits
     assert set(explanation.changes) == {
-        "host needs 1 more replica in policy ns/p, or 1 counted pod less",
-        "member needs 1 more replica in policy ns/p, or 1 counted pod less",
+        "host needs 1 more replica in policy ns/p, or 1 counted pod fewer",
+        "member needs 1 more replica in policy ns/p, or 1 counted pod fewer",
     }
 
 
@@ -170,8 +170,8 @@ def test_a_pod_under_two_full_policies_is_shown_both_quotas_together() -> None:
     first = full(allocations=(policy_model.Allocation("host", 2),))
     explanation = explanations.presently(pod("w"), snapshot(*first, declared.observed(second)), SELECTED)
     assert explanation.changes == (
-        "host needs 1 more replica in policy ns/p, or 1 counted pod less;"
-        " and host needs 1 more replica in policy ns/q, or 1 counted pod less",
+        "host needs 1 more replica in policy ns/p, or 1 counted pod fewer;"
+        " and host needs 1 more replica in policy ns/q, or 1 counted pod fewer",
     )
 
 

@@ -98,7 +98,7 @@ def test_advice_places_the_gang_and_without_a_part_of_it_does_not(
 @settings(max_examples=60, deadline=None)
 @given(world=worlds())
 def test_no_single_change_is_cheaper(world: snapshots.Snapshot) -> None:
-    """One member fewer, one pod less, one more node of each kind, one more replica in each domain."""
+    """One member fewer, one pod fewer, one more node of each kind, one more replica in each domain."""
     answer = advice(world, list(asking.ALLOWED))
     if answer.fits or min((change.cost for change in answer.changes), default=2) == 1:
         return

@@ -243,7 +243,7 @@ class _Search:
             least = self._least(pool, beside) if pool else []
             if least:
                 override = fitting.deletion(least)
-                message = f"{len(least)} pod{'' if len(least) == 1 else 's'} less: {', '.join(least[:3])}"
+                message = f"{len(least)} pod{'' if len(least) == 1 else 's'} fewer: {', '.join(least[:3])}"
                 message += f" and {len(least) - 3} more" if len(least) > 3 else ""
                 kept = self._placed((*beside, override))
                 yield Change(message, len(least), (override,), kept)
