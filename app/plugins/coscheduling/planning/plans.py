@@ -365,13 +365,8 @@ class _Planning:
                 needed[resource] = needed.get(resource, 0) + amount
         if not needed:
             return ""
-        free: dict[str, int] = {}
-        for name, node in self._snapshot.nodes.items():
-            used = self._snapshot.used(name)
-            for resource in needed:
-                amount = node.allocatable.get(resource, 0) - used.get(resource, 0)
-                free[resource] = free.get(resource, 0) + amount
-        short = [resource for resource, amount in needed.items() if free.get(resource, 0) < amount]
+        free = self._room().free(needed)
+        short = [resource for resource, amount in needed.items() if free[resource] < amount]
         return f"the cluster has too little free for minResources in {', '.join(short)}" if short else ""
 
     def _no_room(self) -> str:
