@@ -138,6 +138,17 @@ def test_an_event_names_what_is_missing_in_numbers() -> None:
     )
 
 
+def test_what_nominated_pods_hold_is_missing_in_events() -> None:
+    first = pod("first", 8, priority=10, nominated="n1")
+    small = Cluster(node("n0"), node("n1"), sigs("g", 2), first, *members("g", 2, 8))
+    assert posted(everything(small)) == [
+        (
+            "x/g",
+            "gang sigs/x/g: no room for 2 members together: 1 of 2 seats in the cluster; cpu 8 of 16 missing",
+        )
+    ]
+
+
 def test_an_event_of_an_incomplete_gang_without_an_object_is_about_a_member() -> None:
     two = gang("train", 3)[:2]
     assert posted(everything(Cluster(node("n1"), *two))) == [
