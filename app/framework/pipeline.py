@@ -150,6 +150,18 @@ def veto(
     return refusals[0].reason if refusals else None
 
 
+def objection(
+    plugins: registry.Registry,
+    snapshot: snapshots.Snapshot,
+    pod: model.Pod,
+    node: model.NodeName,
+    victims: Sequence[model.Pod],
+) -> str | None:
+    """``veto`` for a pod that waits in a state (effects.Objection)."""
+    cycle = cycles.cycle(pod, frozenset((node,)), snapshot, score_max=plugins.score_max)
+    return veto(plugins, cycle, node, victims)
+
+
 def _gathers(plugins: registry.Registry, cycle: cycles.Cycle) -> bool:
     """Whether a plugin that decides about several pods at once concerns the pod."""
     return any(name in plugins.consulting for name in plugins.concerned(cycle.pod, cycle.snapshot))
