@@ -54,6 +54,19 @@ def _nominated(
     return found
 
 
+def as_planned(plugins: registry.Registry, cycle: cycles.Cycle) -> snapshots.Snapshot:
+    """The state in which pods are judged that are placed together with that of the cycle.
+
+    They are not nominated there: the plan has their nodes, and leaves out some of them.
+    """
+    everyone = [pod for uid in cycle.snapshot.nominated if (pod := cycle.snapshot.pods.get(uid)) is not None]
+    counting: Sequence[model.Pod] = everyone
+    for plugin in plugins.consults:
+        counting = plugin.others(cycle, counting) if counting else ()
+    kept = {pod.uid for pod in counting}
+    return cycles.unnominated(cycle, [pod for pod in everyone if pod.uid not in kept]).snapshot
+
+
 def run_score(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace:
     """Score the candidates by the interested plugins, without filtering them."""
     before = transforming.before_score(plugins, cycle)
