@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+import msgspec
+
 from app.domain import events, model, node_sets, projecting, snapshots, verdicts
 
 
@@ -80,6 +82,12 @@ def without(base: Cycle, victims: Iterable[model.Pod]) -> Cycle:
 def nominated(base: Cycle) -> tuple[model.Pod, ...]:
     """The nominated pods that kube-scheduler counts for this pod: of at least its priority (PR-7..10)."""
     return tuple(base.snapshot.nominated_before(base.pod))
+
+
+def unnominated(base: Cycle, pods: Iterable[model.Pod]) -> Cycle:
+    """The cycle as it would be without the nominations of these pods."""
+    seen = [events.PodSeen(pod=msgspec.structs.replace(pod, nominated="")) for pod in pods]
+    return replace(base, snapshot=_supposing(base.snapshot, seen)) if seen else base
 
 
 def assuming(base: Cycle, pods: Iterable[model.Pod]) -> Cycle:

@@ -4,7 +4,7 @@ Effects are idempotent: each is computed from the state of the log, and may be c
 leader. The controller limits their rate, and drops those of a leadership that has ended (ADR 0024).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.domain import events as domain_events
@@ -122,6 +122,14 @@ class EvictPods:
 
 Effect = WakePods | PatchStatus | PostEvent | ReleasePlacements | EvictPods
 
+Objection = Callable[[snapshots.Snapshot, model.Pod, model.NodeName, Sequence[model.Pod]], str | None]
+"""Why a pod would not get onto a node of a state by the eviction of these pods from it: one of them is
+protected, or some plugin would still refuse the pod. None if all plugins would admit it."""
+
+
+def _no_objection(*_: object) -> None:
+    return None
+
 
 @dataclass(frozen=True, slots=True)
 class Changes:
@@ -133,3 +141,5 @@ class Changes:
     """The events since then, in order; empty without ``before``."""
     missed: bool = False
     """Whether events may have passed without a leader: then pods are to be woken for all present capacity."""
+    objection: Objection = field(default=_no_objection, compare=False, repr=False)
+    """What all plugins answer to an eviction, before a plugin wants it; by default they have no objection."""

@@ -54,6 +54,19 @@ def _nominated(
     return found
 
 
+def as_planned(plugins: registry.Registry, cycle: cycles.Cycle) -> snapshots.Snapshot:
+    """The state in which pods are judged that are placed together with that of the cycle.
+
+    They are not nominated there: the plan has their nodes, and leaves out some of them.
+    """
+    everyone = [pod for uid in cycle.snapshot.nominated if (pod := cycle.snapshot.pods.get(uid)) is not None]
+    counting: Sequence[model.Pod] = everyone
+    for plugin in plugins.consults:
+        counting = plugin.others(cycle, counting) if counting else ()
+    kept = {pod.uid for pod in counting}
+    return cycles.unnominated(cycle, [pod for pod in everyone if pod.uid not in kept]).snapshot
+
+
 def run_score(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace:
     """Score the candidates by the interested plugins, without filtering them."""
     before = transforming.before_score(plugins, cycle)
@@ -148,6 +161,18 @@ def veto(
     if refusals and together is not None and _gathers(plugins, cycle):
         refusals = run_filter(plugins, replace(together(), candidates=alone.candidates)).refusals
     return refusals[0].reason if refusals else None
+
+
+def objection(
+    plugins: registry.Registry,
+    snapshot: snapshots.Snapshot,
+    pod: model.Pod,
+    node: model.NodeName,
+    victims: Sequence[model.Pod],
+) -> str | None:
+    """``veto`` for a pod that waits in a state (effects.Objection)."""
+    cycle = cycles.cycle(pod, frozenset((node,)), snapshot, score_max=plugins.score_max)
+    return veto(plugins, cycle, node, victims)
 
 
 def _gathers(plugins: registry.Registry, cycle: cycles.Cycle) -> bool:

@@ -141,6 +141,8 @@ class _Merge:
         (own,) = self._drafts.values()
         merged = [own]
         self._reserve(self._cycle, own)
+        if len(self._drafts) > 1:
+            self._ahead = pipeline.as_planned(self._plugins, self._cycle)
         for draft in self._members():
             if self._is_there(draft):
                 continue

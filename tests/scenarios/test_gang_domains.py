@@ -8,6 +8,8 @@ import pytest
 
 from app.domain import model
 from app.plugins.coscheduling import gang_model, options
+from app.plugins.workload_policy.plugin import WorkloadPolicy
+from tests.support.decisions import small_clusters
 from tests.support.decisions.small_gangs import RACK, ZONE, Cluster, gang, native, node, pod
 
 LAYERS = ("SpineLayer", "BlockLayer")
@@ -169,3 +171,35 @@ def test_another_node_is_planned_if_the_planned_one_is_not_offered() -> None:
     others = sorted({f"n{n}" for n in range(5)} - {first})
     assert small.planned(three[0], others[-1:]) == others[-1]
     assert len(set(small.commit(three[0], others[-1]).values())) == 3
+
+
+@pytest.mark.parametrize("demanded", ["native", "MustGather"])
+@pytest.mark.parametrize(("admitted", "expected"), [(2, "b"), (1, "")])
+def test_a_gang_takes_another_domain_where_other_plugins_admit_it(
+    demanded: str, admitted: int, expected: str
+) -> None:
+    """Zone a has less room and comes first, and a policy admits too few members there."""
+    policy = small_clusters.policy(
+        {"a": 1, "b": admitted},
+        required=True,
+        name="spread",
+        namespace="x",
+        key=ZONE,
+        selector=model.Selector({"app": "train"}),
+    )
+    two = gang("g", 2, 4, network_topology_spec=gather(**{ZONE: "MustGather"}))
+    if demanded == "native":
+        two = [msgspec.structs.replace(one, annotations={}, group="g") for one in two]
+    labels = {"app": "train", small_clusters.LABEL: "spread"}
+    two = [msgspec.structs.replace(one, labels=labels) for one in two]
+    small = Cluster(
+        node("a0", 8, {ZONE: "a"}),
+        *(node(f"b{number}", 8, {ZONE: "b"}) for number in range(2)),
+        native("g", 2, topology_key=ZONE),
+        policy,
+        *two,
+        beside=(WorkloadPolicy(),),
+    )
+    assert {small.planned(one)[:1] for one in two} == {expected}
+    if expected:
+        assert len(small.commit(two[0], small.planned(two[0]))) == 2

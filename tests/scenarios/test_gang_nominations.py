@@ -5,8 +5,11 @@ import pytest
 
 from app.domain import model
 from app.plugins.coscheduling import admission
+from app.plugins.elastic_quota.plugin import ElasticQuota
+from app.plugins.elastic_quota.sigs import namespace_quota
+from app.plugins.elastic_quota.trees import membership
 from app.plugins.workload_policy.plugin import WorkloadPolicy
-from tests.support.decisions import small_clusters
+from tests.support.decisions import small_clusters, small_quotas
 from tests.support.decisions.small_gangs import ZONE, Cluster, gang, native, node, pod
 
 NODES = ("n0", "n1", "n2")
@@ -74,6 +77,18 @@ def test_a_pod_beside_seats_counts_the_nominated_pods_of_their_node() -> None:
     assert small.planned(stranger) == "n0"
     small.see(nominee("n0", 3))
     assert small.why(stranger) == admission.RESERVED
+
+
+@pytest.mark.parametrize("family", ["tree", "namespace"])
+def test_a_nominated_member_that_the_plan_leaves_out_takes_no_quota_from_it(family: str) -> None:
+    cores = {"cpu": 2 * small_quotas.CORE}
+    of_namespace = namespace_quota.NamespaceQuota(uid="q", namespace="x", name="q", min=cores, max=cores)
+    quota = small_quotas.quota("team", 0, 2) if family == "tree" else of_namespace
+    asked = members(3, 1, labels={membership.LABEL: "team"})
+    asked[2] = msgspec.structs.replace(asked[2], nominated="n1")
+    small = Cluster(node("n0"), node("n1"), native("g", 2), quota, *asked, beside=(ElasticQuota(),))
+    assert answers(small, asked) == ["n0", "n0", ""]
+    assert small.commit(asked[0], "n0") == {"m0": "n0", "m1": "n0"}
 
 
 ZONES = {"a0": "a", "a1": "a", "b0": "b"}

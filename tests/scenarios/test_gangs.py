@@ -254,6 +254,18 @@ def test_a_preemption_does_not_break_up_a_gang() -> None:
     assert small.veto(asking, "n1", running[1]) is None
 
 
+@pytest.mark.scenario("CS-20")
+def test_a_preemption_does_not_break_up_a_gang_whose_binds_are_under_way() -> None:
+    four = gang("g", 4, 8)
+    small = Cluster(*[node(f"n{n}") for n in range(4)], *four)
+    placed = small.commit(four[0], small.planned(four[0]))
+    for one in four[:2]:
+        small.run(one, placed[one.name])
+    victim = small.snapshot.pods[four[1].uid]
+    reason = small.veto(pod("asking", 8, priority=10), victim.node, victim)
+    assert reason == "gang koordinator/x/g: 3 of 4 members would be left"
+
+
 @pytest.mark.scenario("PR-20")
 @pytest.mark.scenario("PR-39")
 def test_preempt_keeps_a_node_on_which_a_whole_gang_would_go() -> None:

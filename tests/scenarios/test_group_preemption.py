@@ -8,10 +8,20 @@ import pytest
 
 from app.domain import model
 from app.domain.fitting import budgets
-from app.plugins.coscheduling import options
+from app.plugins.coscheduling import membership, options
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from tests.support.decisions import small_quotas
-from tests.support.decisions.small_gangs import ZONE, Cluster, gang, koordinator, native, node, pod
+from tests.support.decisions.small_gangs import (
+    CORE,
+    ZONE,
+    Cluster,
+    gang,
+    koordinator,
+    native,
+    node,
+    pod,
+    sigs,
+)
 
 NODES = tuple(f"n{number}" for number in range(4))
 OTHER_NODE = (
@@ -94,6 +104,15 @@ def test_other_plugins_judge_with_the_pods_that_would_have_to_go() -> None:
         quota = small_quotas.quota("team", 0, most)
         beside = (ElasticQuota(runtime=False),)
         small = Cluster(*map(node, NODES), quota, native("g", 3), *low, *asked, beside=beside)
+        assert all(answers(small, asked)) == answered
+
+
+def test_min_resources_count_what_evictions_would_free() -> None:
+    labels = {membership.SIGS_LABEL: "s"}
+    asked, low = members(labels=labels), running(*NODES)
+    for cores, answered in ((24, True), (33, False)):
+        outer = sigs("s", 3, resources={"cpu": cores * CORE})
+        small = Cluster(*map(node, NODES), native("g", 3), outer, *low, *asked)
         assert all(answers(small, asked)) == answered
 
 

@@ -209,6 +209,22 @@ def test_a_cycle_of_parents_refuses_pods_until_it_is_broken() -> None:
     check(small)
 
 
+@pytest.mark.scenario("EQ-21")
+def test_what_pods_of_a_cycle_use_is_not_lent_to_others() -> None:
+    small = cluster(
+        node("n1", 10),
+        quota("a", parent="b", is_parent=True),
+        quota("b", parent="a", is_parent=True),
+        quota("below", parent="a"),
+        quota("other", 0, 10),
+        pod("a1", 2, "a", node="n1"),
+        pod("b1", 1, "b", node="n1"),
+        pod("below1", 3, "below", node="n1"),
+    )
+    assert not small.filter(pod("fits", 4, "other")).refused
+    assert small.why(pod("large", 5, "other")) == "elastic quota other: no capacity in cpu"
+
+
 @pytest.mark.scenario("EQ-23")
 def test_only_a_victim_of_the_same_quota_helps() -> None:
     things: list[scheduling_driver.Thing] = [

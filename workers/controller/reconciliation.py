@@ -8,11 +8,11 @@ process leads.
 import functools
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from app.domain import events, model, snapshots
-from app.framework import capabilities, effects, registry
+from app.framework import capabilities, effects, pipeline, registry
 from app.kube import backoffs
 from app.store.log import readers
 from workers.controller import plugin_calls
@@ -142,6 +142,7 @@ class Reconciliation:
     def _reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> None:
         for plugin in self._plugins.reconciles:
             about = effects.Changes(missed=True) if plugin.name in self._failed else changes
+            about = replace(about, objection=functools.partial(pipeline.objection, self._plugins))
             reconcile = functools.partial(_all, plugin, snapshot, about)
             found = self._calls.call(plugin.name, "reconcile", reconcile)
             (self._failed.add if found is None else self._failed.discard)(plugin.name)

@@ -195,8 +195,7 @@ def veto(snapshot: snapshots.Snapshot, victims: Sequence[model.Pod]) -> str | No
         gang = gangs.find(snapshot, key)
         if gang is None or gang.given.victims:
             continue
-        bound = [seat for seat in gang.seats if seat.bound]
-        left = [seat for seat in bound if seat.pod.uid not in going]
-        if left and len(left) < gang.minimum <= len(bound):
+        left = [seat for seat in gang.seats if seat.pod.uid not in going]
+        if left and len(left) < gang.minimum <= len(gang.seats):
             return f"gang {key}: {len(left)} of {gang.minimum} members would be left"
     return None

@@ -34,12 +34,14 @@ def reconcile(
         gang = gangs.find(snapshot, key)
         if gang is not None:
             yield from _of_gang(snapshot, gang, rules)
+    if before is None or any(isinstance(event, events.NodeGone) for event in changes.events):
+        yield from _without_node(snapshot)
     if before is None:
+        yield from _incomplete(snapshot)
         if changes.missed:
             yield from _woken(None, snapshot, serving.keys(snapshot), rules)
         return
     yield from _of_seats(before, snapshot, changes.events)
-    yield from _without_node(snapshot, changes.events)
     everyone = serving.keys(snapshot) if any(map(_may_free, changes.events)) else concerned
     yield from _woken(before, snapshot, everyone, rules)
 
@@ -212,30 +214,51 @@ def _lost(
         return
     together, _ = gangs.group(snapshot, gang)
     every = [seat for one in together for seat in one.seats]
-    left = [seat for seat in every if not seat.bound]
-    bound = len(every) - len(left)
-    whole = all(len(one.seats) >= one.minimum for one in together)
-    alone = gang.given.mode == "NonStrict" or bound or whole
+    bound = sum(seat.bound for seat in every)
+    left = _given_up(gang, together)
     about = _about(snapshot, gang)
     if about is not None:
-        stay = f"{bound} bound members stay" if bound else f"{len(left)} seats stay"
-        if left and not alone:
+        stay = f"{bound} bound members stay" if bound else f"{len(every)} seats stay"
+        if left:
             stay = f"{len(left)} other seats are released, because no member is bound"
         yield effects.PostEvent(about, LOST, f"gang {key}: a seat on {former.node} is lost: {reason}; {stay}")
-    if left and not alone:
-        why = f"gang {key} lost a seat before a member was bound"
-        yield effects.ReleasePlacements(tuple(seat.pod.uid for seat in left), why)
+    if left:
+        yield _released(gang, left)
 
 
-def _without_node(
-    snapshot: snapshots.Snapshot, happened: tuple[events.AnyEvent, ...]
-) -> Iterator[effects.Effect]:
+def _incomplete(snapshot: snapshots.Snapshot) -> Iterator[effects.Effect]:
+    """Releases what is left of gangs that lost a seat while no controller led."""
+    concerned = {membership.of(one.pod) for one in snapshot.placements.values() if gangs.NAME in one.data}
+    for key in sorted(key for key in concerned if key is not None):
+        gang = gangs.find(snapshot, key)
+        if gang is None:
+            continue
+        together, _ = gangs.group(snapshot, gang)
+        left = _given_up(gang, together)
+        if left and not any(one.finished for one in together):  # After a member has run, others go alone.
+            yield _released(gang, left)
+
+
+def _given_up(gang: Gang, together: tuple[Gang, ...]) -> list[gangs.Seat]:
+    """The seats of gangs that are placed together which are not kept when this one has lost a seat."""
+    every = [seat for one in together for seat in one.seats]
+    whole = all(len(one.seats) >= one.minimum for one in together)
+    if gang.given.mode == "NonStrict" or whole or any(seat.bound for seat in every):
+        return []
+    return every
+
+
+def _released(gang: Gang, left: list[gangs.Seat]) -> effects.ReleasePlacements:
+    why = f"gang {gang.key} lost a seat before a member was bound"
+    return effects.ReleasePlacements(tuple(seat.pod.uid for seat in left), why)
+
+
+def _without_node(snapshot: snapshots.Snapshot) -> Iterator[effects.Effect]:
     """Releases the seats on nodes that are gone."""
-    gone = {event.name for event in happened if isinstance(event, events.NodeGone)} - set(snapshot.nodes)
-    if gone:
-        lost = [uid for name, uids in admission.seats(snapshot).items() if name in gone for uid in uids]
-        if lost:
-            yield effects.ReleasePlacements(tuple(sorted(lost)), "the node of a gang's seat is gone")
+    nodes = snapshot.nodes
+    lost = [uid for name, uids in admission.seats(snapshot).items() if name not in nodes for uid in uids]
+    if lost:
+        yield effects.ReleasePlacements(tuple(sorted(lost)), "the node of a gang's seat is gone")
 
 
 # -- room --------------------------------------------------------------------------------------

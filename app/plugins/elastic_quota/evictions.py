@@ -22,6 +22,8 @@ WAITED = 15.0
 cycle. So a pod that can take what was freed for it takes it first."""
 TRIED = 20
 """Pods that differ in what matters, for which evictions are looked for in one state, over all nodes each."""
+NODES = 5
+"""Nodes on which the eviction for a pod is looked for, those with the least harm first."""
 OVERUSED = 120.0
 """Seconds for which a quota must have used more than its runtime (Koordinator's delayEvictTime)."""
 
@@ -62,7 +64,7 @@ def reconcile(
     if (changes.before is not None and operational) or not requested(rules):
         return
     later = without_terminating(snapshot)
-    wanted = list(_for_pods(later, rules)) if rules.quota_preemption == "evict" else []
+    wanted = list(_for_pods(later, rules, changes.objection)) if rules.quota_preemption == "evict" else []
     wanted += _above_runtime(later, rules) if rules.overuse == "evict" else ()
     yield effects.EvictPods(plugin, tuple(wanted))
 
@@ -75,42 +77,57 @@ def without_terminating(snapshot: snapshots.Snapshot) -> snapshots.Snapshot:
 
 
 def preemptions(
-    later: snapshots.Snapshot, rules: admission.Rules, *, quota: str = ""
+    later: snapshots.Snapshot,
+    rules: admission.Rules,
+    objection: effects.Objection | None = None,
+    *,
+    quota: str = "",
 ) -> Iterator[Preemption]:
     """For each quota, or that one: the eviction for its pod that has waited longest, in the order of waiting.
 
-    ``later``: the state without the pods that terminate.
+    ``later``: the state without the pods that terminate; ``objection``: by default, quotas alone decide.
     """
     if not later.all(kinds.QUOTAS):
         return
     grown, least, helped, tried = usage.forest(later), _least_important(later), set[str](), set[object]()
     for pod in sorted(_waiting(later), key=lambda one: (one.created, one.uid)):
         name = membership.of(pod, grown).name
-        alike = (name, pod.priority, families.pod_class(pod, later), msgspec.json.encode(pod.constraints))
+        constraints = msgspec.json.encode(pod.constraints)
+        # Other plugins may treat pods of one quota differently, and those of one owner alike.
+        owner = (pod.owners or pod.uid) if objection is not None else ()
+        alike = (name, pod.priority, families.pod_class(pod, later), constraints, owner)
         if quota not in ("", name) or name in helped or alike in tried or len(tried) == TRIED:
             continue
         if least.get(name, pod.priority) >= pod.priority:
             continue
         tried.add(alike)
-        found = _preemption(later, pod, rules)
+        found = _preemption(later, pod, rules, objection)
         if found is not None:
             helped.add(name)
             yield found
 
 
-def _preemption(later: snapshots.Snapshot, pod: model.Pod, rules: admission.Rules) -> Preemption | None:
-    """The eviction after which the quotas of the pod admit it; None if there is none, or none is needed."""
+def _preemption(
+    later: snapshots.Snapshot,
+    pod: model.Pod,
+    rules: admission.Rules,
+    objection: effects.Objection | None = None,
+) -> Preemption | None:
+    """The eviction after which the pod is admitted; None if there is none, or none is needed."""
     base = cycles.cycle(pod, frozenset(), later)
     assumed = cycles.assuming(base, cycles.nominated(base))
     possible = quota_preemption.evictions(assumed.snapshot, pod, rules)
-    chosen = victims.choose(possible)
-    if chosen is None:
-        return None
-    eviction = possible[chosen.node]
-    after = cycles.without(assumed, eviction.victims).snapshot
-    if families.reason(families.admissions(after, pod, rules)):
-        return None
-    return Preemption(membership.of(pod, usage.forest(later)).name, pod, chosen.node, eviction)
+    for _ in range(NODES):
+        chosen = victims.choose(possible)
+        if chosen is None:
+            return None
+        eviction = possible.pop(chosen.node)
+        after = cycles.without(assumed, eviction.victims).snapshot
+        if families.reason(families.admissions(after, pod, rules)):
+            return None
+        if objection is None or objection(later, pod, chosen.node, eviction.victims) is None:
+            return Preemption(membership.of(pod, usage.forest(later)).name, pod, chosen.node, eviction)
+    return None
 
 
 def _least_important(snapshot: snapshots.Snapshot) -> dict[str, int]:
@@ -143,9 +160,11 @@ def remarks(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> Itera
         yield f"elastic quota {found.quota}: {without}; quota_preemption is {rules.quota_preemption}"
 
 
-def _for_pods(later: snapshots.Snapshot, rules: Rules) -> Iterator[effects.Eviction]:
+def _for_pods(
+    later: snapshots.Snapshot, rules: Rules, objection: effects.Objection
+) -> Iterator[effects.Eviction]:
     """Evictions without a violated budget; of equal ones the least important pod goes first."""
-    for found in preemptions(later, rules):
+    for found in preemptions(later, rules, objection):
         if not found.eviction.violations:
             waiting = f"pod {found.pod.key}"
             yield effects.Eviction(

@@ -138,6 +138,17 @@ def test_an_event_names_what_is_missing_in_numbers() -> None:
     )
 
 
+def test_what_nominated_pods_hold_is_missing_in_events() -> None:
+    first = pod("first", 8, priority=10, nominated="n1")
+    small = Cluster(node("n0"), node("n1"), sigs("g", 2), first, *members("g", 2, 8))
+    assert posted(everything(small)) == [
+        (
+            "x/g",
+            "gang sigs/x/g: no room for 2 members together: 1 of 2 seats in the cluster; cpu 8 of 16 missing",
+        )
+    ]
+
+
 def test_an_event_of_an_incomplete_gang_without_an_object_is_about_a_member() -> None:
     two = gang("train", 3)[:2]
     assert posted(everything(Cluster(node("n1"), *two))) == [
@@ -291,6 +302,54 @@ def test_a_lost_seat_takes_the_gangs_with_it_that_were_placed_together(*, bound:
         small.run(pods[3], "n1")
     found = after(small, released(pods[0], "n1"))
     assert given_up(found) == (set() if bound else {"uid-x-a1", "uid-x-b0", "uid-x-b1"})
+
+
+@pytest.mark.parametrize(
+    ("mode", "bound", "others"),
+    [
+        ("Strict", False, {"uid-x-train0", "uid-x-train2"}),
+        ("Strict", True, set()),
+        ("NonStrict", False, set()),
+    ],
+)
+def test_a_seat_that_is_lost_without_a_leader_takes_the_others_with_it(
+    mode: str, bound: bool, others: set[str]
+) -> None:
+    pods = gang("train", 3, mode=mode)
+    small = Cluster(node("n1"), *pods)
+    committed(small, pods)
+    if bound:
+        small.run(pods[0], "n1")
+    assert given_up(everything(small)) == set()
+    small.take(released(pods[1], "n1"))
+    assert given_up(everything(small)) == others
+
+
+def test_a_gang_that_is_lost_without_a_leader_takes_those_with_it_that_were_placed_together() -> None:
+    both = '["x/a", "x/b"]'
+    pods = [*gang("a", 1, groups=both), *gang("b", 2, groups=both)]
+    small = Cluster(node("n1"), *pods)
+    committed(small, pods)
+    small.take(released(pods[0], "n1"))
+    assert given_up(everything(small)) == {"uid-x-b0", "uid-x-b1"}
+
+
+def test_a_member_that_goes_alone_after_another_has_run_is_no_rest_of_a_gang() -> None:
+    pods = gang("train", 2)
+    ended = msgspec.structs.replace(pods[0], node="n1", phase="Succeeded")
+    small = Cluster(node("n1"), pods[1], ended)
+    small.commit(pods[1], "n1")
+    assert small.placed() == {"train1": "n1"}
+    assert given_up(everything(small)) == set()
+
+
+def test_seats_on_a_node_that_is_gone_without_a_leader_are_released() -> None:
+    pods = members("g", 2, 8)
+    small = Cluster(node("n1"), node("n2"), sigs("g", 2), *pods)
+    committed(small, pods)
+    planned = next(one for one in small.snapshot.placements.values() if one.planned)
+    small.take(events.NodeGone(name=planned.node, uid=f"uid-{planned.node}"))
+    assert given_up(everything(small)) == {planned.pod.uid}
 
 
 def test_a_seat_that_moves_is_not_lost() -> None:

@@ -1,5 +1,6 @@
 """What the controller evicts for quotas: for the pod that has waited longest, and above a runtime."""
 
+import functools
 import itertools
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,13 +11,14 @@ import pytest
 
 from app.domain import events, model
 from app.domain.fitting import budgets
-from app.framework import configuring, cycles, effects, registry
+from app.framework import configuring, cycles, effects, pipeline, registry
 from app.plugins import IN_TREE
+from app.plugins.coscheduling.plugin import Coscheduling
 from app.plugins.elastic_quota import evictions
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.sigs import namespace_quota
 from app.plugins.elastic_quota.trees import membership
-from tests.support.decisions import scheduling_driver, small_gangs, small_quotas
+from tests.support.decisions import fake_plugins, scheduling_driver, small_gangs, small_quotas
 from tests.support.decisions.small_gangs import CORE
 
 EVICTING = ElasticQuota(runtime=False, quota_preemption="evict")
@@ -177,6 +179,50 @@ def test_nothing_is_evicted_for_a_pod_that_another_quota_refuses() -> None:
     amounts = {"cpu": 15 * CORE}
     small.see(namespace_quota.NamespaceQuota(uid="u", namespace="x", name="own", min=amounts, max=amounts))
     assert names(wanted(small)) == []
+
+
+def judged(small: scheduling_driver.Cluster) -> effects.Changes:
+    """As the controller asks: with what all plugins answer to an eviction."""
+    return effects.Changes(objection=functools.partial(pipeline.objection, small.plugins))
+
+
+def test_nothing_is_evicted_for_a_gang_that_would_still_wait() -> None:
+    labels = {membership.LABEL: "q"}
+    members = [
+        msgspec.structs.replace(one, labels=labels, priority=9, unscheduled="0/3 nodes are available")
+        for one in small_gangs.gang("g", 2, 4)
+    ]
+    small = scheduling_driver.Cluster(
+        *(small_gangs.node(f"n{number}", 8) for number in range(3)),
+        small_quotas.quota("q", 0, 8),
+        *(pod(f"low{number}", 4, "q", f"n{number}") for number in range(2)),
+        *members,
+        configured=[EVICTING, Coscheduling()],
+    )
+    assert names(wanted(small, changes=judged(small))) == []
+    # One that waits behind the gang is helped.
+    small.see(pod("late", 4, "q", priority=9, created="2026-01-02T00:00:00Z"))
+    assert names(wanted(small, changes=judged(small))) == [("elastic quota q: pod x/late", ["low0"])]
+    # One victim is enough for the gang.
+    small.see(pod("low0", 8, "q", "n0"))
+    small.gone(pod("low1", 4, "q"))
+    assert names(wanted(small, changes=judged(small))) == [("elastic quota q: pod x/g0", ["low0"])]
+
+
+def test_the_eviction_is_on_a_node_that_all_plugins_admit_the_pod_to() -> None:
+    small = cluster(
+        *(small_gangs.node(name, 8) for name in ("n1", "n2", "n3")),
+        small_quotas.quota("q", 0, 12),
+        *(pod(f"low{number}", 4, "q", f"n{number}", priority=number) for number in (1, 2, 3)),
+        pod("asks", 4, "q", priority=9),
+    )
+    assert names(wanted(small)) == [("elastic quota q: pod x/asks", ["low1"])]
+    small.plugins = registry.Registry([EVICTING, fake_plugins.Filtering(refused=frozenset(("n1", "n2")))])
+    assert names(wanted(small, changes=judged(small))) == [("elastic quota q: pod x/asks", ["low3"])]
+    small.plugins = registry.Registry(
+        [EVICTING, fake_plugins.Filtering(refused=frozenset(small.snapshot.nodes))]
+    )
+    assert names(wanted(small, changes=judged(small))) == []
 
 
 @pytest.mark.scenario("EQ-19", "TR-17")

@@ -12,10 +12,10 @@ import pytest
 from app import plugins
 from app.framework import configuring
 from app.kube import backoffs
+from app.plugins.coscheduling import options
 from app.plugins.elastic_quota.trees import membership
 from app.simulation import populations
 from app.store import stores
-from tests.support.monitoring import samples
 from tests.support.workers import clusters, recordings
 from workers.controller import controllers, evictions
 
@@ -36,7 +36,7 @@ def control(again: Callable[..., stores.Store], cluster_side: clusters.Cluster) 
     """Starts controllers with these arguments of ElasticQuota."""
     with contextlib.ExitStack() as ending:
 
-        def start(**arguments: str) -> controllers.Controller:
+        def start(**arguments: str | bool) -> controllers.Controller:
             built = configuring.build(
                 plugins.IN_TREE,
                 enabled=("ElasticQuota", "Coscheduling"),
@@ -136,6 +136,33 @@ def test_less_important_pods_are_evicted_one_by_one_and_no_other(
     assert evicted(cluster_side) == ["lowest", "low"]
 
 
+def another_quota(cluster: clusters.Cluster) -> None:
+    """A quota in which a pod is evicted, after the pods of all quotas that have waited longer."""
+    quota(cluster, "other", "0", "1")
+    pod(cluster, "single", "other", "1", node="n")
+    pod(cluster, "waits", "other", "1", priority=9, node="")
+    cluster.refuse("waits")
+
+
+@pytest.mark.scenario("EQ-26")
+def test_no_pod_is_evicted_for_a_gang_that_would_still_wait(
+    recorded: Start, control: Control, cluster_side: clusters.Cluster
+) -> None:
+    gang = {options.LABEL: "g", options.MINIMUM_LABEL: "2"}
+    for number in range(2):
+        cluster_side.node(f"n{number}")
+        pod(cluster_side, f"low{number}", "team", "1", node=f"n{number}")
+        pod(cluster_side, f"g{number}", "team", "1", priority=9, node="", labels=gang)
+        cluster_side.refuse(f"g{number}")
+    cluster_side.node("n")
+    quota(cluster_side, "team", "0", "2")
+    another_quota(cluster_side)
+    recorded().ready()
+    control(quota_preemption="evict", runtime=False)
+    recordings.eventually(lambda: terminating(cluster_side) == {"single"}, "the pod of the other quota goes")
+    assert evicted(cluster_side) == ["single"]
+
+
 @pytest.mark.scenario("TR-17")
 def test_by_default_no_pod_is_evicted(
     recorded: Start, control: Control, cluster_side: clusters.Cluster
@@ -184,11 +211,9 @@ def test_a_gang_is_not_reduced_below_its_minimum(
     pod(cluster_side, "other", "team", "1", priority=100)
     pod(cluster_side, "asks", "team", "1", priority=50, node="")
     cluster_side.refuse("asks")
+    another_quota(cluster_side)
     recorded().ready()
-    made = control(quota_preemption="evict")
-    before = samples.value("topolog_evictions_total", outcome="vetoed")
-    recordings.eventually(
-        lambda: samples.value("topolog_evictions_total", outcome="vetoed") > before, "the eviction is vetoed"
-    )
-    assert evicted(cluster_side) == []
+    made = control(quota_preemption="evict", runtime=False)
+    recordings.eventually(lambda: terminating(cluster_side) == {"single"}, "the pod of the other quota goes")
+    assert evicted(cluster_side) == ["single"]
     assert made.checks()["state"] is None

@@ -148,6 +148,18 @@ def test_a_plugin_without_its_controller_wakes_pods_and_reconciles_nothing() -> 
     assert (len(silent.asked), len(other.asked)) == (0, 1)
 
 
+def test_a_plugin_gets_the_objections_of_all_plugins_to_an_eviction() -> None:
+    asked, refusing = Recording(), fake_plugins.Filtering(refused=frozenset(("n1",)))
+    following = Following(asked, refusing)
+    following.append(seen("n1"))
+    following.append(seen("n2"))
+    following.run()
+    (changes,), pod = asked.asked, small_clusters.pod("p", priority=5)
+    victim = small_clusters.pod("v")
+    found = [changes.objection(following.snapshot, pod, name, (victim,)) for name in ("n1", "n2")]
+    assert found == ["refused (0 held)", None]
+
+
 def test_nothing_is_asked_without_an_event() -> None:
     plugin = Recording()
     following = Following(plugin)

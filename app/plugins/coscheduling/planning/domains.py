@@ -126,3 +126,11 @@ def _kept(
 def within(path: Path, domain: Path) -> bool:
     """Whether a domain is inside another, or equal to it."""
     return path[: len(domain)] == domain
+
+
+def common(one: Path, other: Path) -> int:
+    """The depth of the smallest domain that holds both."""
+    return next(
+        (depth for depth, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        min(len(one), len(other)),
+    )

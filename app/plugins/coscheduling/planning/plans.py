@@ -4,16 +4,16 @@ The plan follows from the state alone, by uids: never from the order of calls or
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
 
-from app.domain import events, model, node_sets, projecting, snapshots
+from app.domain import model, node_sets, snapshots
 from app.domain.fitting import budgets, node_fit
 from app.framework import cycles
 from app.plugins.coscheduling import options
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.planning import (
+    consulting,
     domains,
     evictions,
     kept_plans,
@@ -104,22 +104,19 @@ class _Planning:
     def __init__(self, question: Question) -> None:
         self._question = question
         self._snapshot = nominations.counted(question.snapshot, question.holding)
-        self._peers = question.peers
         self._name = f"gang {question.gangs[0].key}"
         given = next((gang.given.gather for gang in question.ordered if gang.given.gather), ())
         keys = [gang.topology_key for gang in question.ordered if gang.topology_key]
         self._demands = domains.demands(self._snapshot, given, keys, question.usual)
         self._pods = question.pods
-        self._concerned = frozenset(
-            pod.uid for pod in self._pods if self._peers.concerned(pod, self._snapshot)
-        )
         self._supposed = None
         self._held: Mapping[model.NodeName, node_fit.Occupancy] = {}
         if question.above is not None:
             self._supposed = evictions.Evictions(self._snapshot, question.above)
             self._held = self._supposed.occupancies()
-        self._why = ""
-        """The reason of another plugin that refused a member."""
+        self._others = consulting.Others(
+            question.peers, self._snapshot, self._pods, self._demands, self._room
+        )
         self._most = 0
         """Members that could be placed in an attempt that placed too few."""
 
@@ -169,11 +166,13 @@ class _Planning:
         rest = tuple(one for one in self._pods if one.uid != pod.uid)
         tried: set[Path] = set()
         # First where the former plan is, then where most of the path is the same.
-        for name in sorted(inside, key=lambda name: (-_common(paths[name], base.domain), paths[name], name)):
+        for name in sorted(
+            inside, key=lambda name: (-domains.common(paths[name], base.domain), paths[name], name)
+        ):
             if paths[name] in tried or name not in self._snapshot.nodes:
                 continue
             room = self._room()
-            if not room.fits(pod, name) or self._refused_there(pod, name):
+            if not room.fits(pod, name) or self._others.refuse_there(pod, name):
                 continue
             tried.add(paths[name])
             room.put(pod, name)
@@ -184,7 +183,7 @@ class _Planning:
                 return found
             if len(tried) == _TARGETS:
                 break
-        return self._none(self._why or "no offered node completes its plan")
+        return self._none(self._others.why or "no offered node completes its plan")
 
     def _room(self) -> rooms.Rooms:
         return rooms.Rooms(self._snapshot, self._held)
@@ -200,10 +199,26 @@ class _Planning:
     ) -> Plan | None:
         """The plan for the pods, with those that are fixed already; None if too few can be placed."""
         problem = self._problem(pods, existing, fixed)
-        found: packing.Packing | None = None
-        if pods:
-            made = packing.sums(problem, packing.slots(problem, room))
-            found = packing.pack(problem, room, made) or packing.pack_most(problem, room, made)
+        if not pods:
+            return self._planned(packing.Packing(dict(fixed), problem.inside))
+        made = packing.sums(problem, packing.slots(problem, room))
+        found = self._packed(problem, room, made, fixed)
+        # Other plugins may admit the gang to another of the domains that it may be in.
+        must = self._demands.must
+        for domain in packing.demanded(problem, made)[:_TARGETS] if must and not fixed else ():
+            if found is not None or not self._others.elsewhere:
+                break
+            found = self._packed(replace(problem, inside=domain), room, made, fixed)
+        return found
+
+    def _packed(
+        self,
+        problem: packing.Problem,
+        room: rooms.Rooms,
+        made: packing.Sums,
+        fixed: Mapping[model.Uid, model.NodeName],
+    ) -> Plan | None:
+        found = packing.pack(problem, room, made) or packing.pack_most(problem, room, made)
         found = found or packing.Packing({}, problem.inside)
         return self._planned(packing.Packing({**fixed, **found.seats}, found.domain))
 
@@ -216,7 +231,7 @@ class _Planning:
         paths = self._demands.tree.paths
         return packing.Problem(
             pods=tuple(pods),
-            classes=rooms.classes(pods, self._refused(pods)),
+            classes=rooms.classes(pods, self._others.refused(pods)),
             demands=self._demands,
             existing=existing,
             own=self._own_nodes() | frozenset(fixed.values()),
@@ -226,7 +241,7 @@ class _Planning:
 
     def _planned(self, found: packing.Packing) -> Plan | None:
         """The plan with these seats, as far as other plugins admit them; None if these are too few."""
-        seats = self._admitted(found.seats, found.domain)
+        seats = self._others.admitted(found.seats, found.domain)
         if not seats or not self._enough(seats):
             self._most = max(self._most, len(seats))
             return None
@@ -241,7 +256,9 @@ class _Planning:
     def _holding(self, domain: Path, nodes: Iterable[model.NodeName]) -> Path:
         """The smallest domain that holds this one and the nodes."""
         paths = self._demands.tree.paths
-        return domain[: min((_common(paths[name], domain) for name in nodes if name in paths), default=None)]
+        return domain[
+            : min((domains.common(paths[name], domain) for name in nodes if name in paths), default=None)
+        ]
 
     def _required(self, fixed: Mapping[model.Uid, model.NodeName]) -> frozenset[model.Uid]:
         found: set[model.Uid] = set()
@@ -279,82 +296,6 @@ class _Planning:
         given = ((pod.namespace, pod.annotations.get(options.SELECTOR, "")) for pod in self._pods)
         return {(namespace, value) for namespace, value in given if value}
 
-    # -- other plugins -------------------------------------------------------------------------
-
-    def _refused(self, pods: Iterable[model.Pod]) -> dict[model.Uid, node_sets.Names]:
-        """The nodes that other plugins refuse to each member, before any other is placed."""
-        found: dict[model.Uid, node_sets.Names] = {}
-        alike: dict[Any, node_sets.Names] = {}
-        for pod in pods:
-            if pod.uid not in self._concerned:
-                continue
-            same = pod.namespace, repr(pod.labels), repr(pod.requests), pod.priority, pod.owners
-            nodes = alike.get(same)
-            if nodes is None:
-                nodes = alike[same] = self._refused_nodes(pod, self._snapshot.topology.everywhere)
-            found[pod.uid] = nodes
-        return found
-
-    def _refused_nodes(self, pod: model.Pod, nodes: node_sets.Names) -> node_sets.Names:
-        refusals = self._peers.refusals(pod, nodes, self._snapshot)
-        if not refusals:
-            return node_sets.NONE
-        refused = node_sets.union(*(refusal.nodes for refusal in refusals))
-        if len(refused) == len(nodes):
-            self._why = refusals[0].reason
-        return refused
-
-    def _refused_there(self, pod: model.Pod, name: model.NodeName) -> bool:
-        if pod.uid not in self._concerned:
-            return False
-        return bool(self._refused_nodes(pod, frozenset((name,))))
-
-    def _admitted(
-        self, seats: Mapping[model.Uid, model.NodeName], domain: Path
-    ) -> dict[model.Uid, model.NodeName]:
-        """The seats that other plugins admit one after the other: quotas limit the plan as a whole."""
-        if not self._concerned:
-            return {pod.uid: seats[pod.uid] for pod in self._pods if pod.uid in seats}
-        kept: dict[model.Uid, model.NodeName] = {}
-        ahead = self._snapshot
-        for pod in self._pods:
-            name = seats.get(pod.uid)
-            if name is None:
-                continue
-            if pod.uid in self._concerned:
-                refusals = self._peers.refusals(pod, frozenset((name,)), ahead)
-                if refusals:
-                    self._why = refusals[0].reason
-                    name = self._instead(pod, ahead, domain, seats, kept)
-                    if name is None:
-                        continue
-            kept[pod.uid] = name
-            ahead = projecting.project(ahead, events.placed(pod, name))
-        return kept
-
-    def _instead(
-        self,
-        pod: model.Pod,
-        ahead: snapshots.Snapshot,
-        domain: Path,
-        seats: Mapping[model.Uid, model.NodeName],
-        kept: Mapping[model.Uid, model.NodeName],
-    ) -> model.NodeName | None:
-        """Another node that all plugins admit beside the other seats: near the domain, in that demanded."""
-        paths = self._demands.tree.paths
-        if self._demands.multiples:
-            return None
-        demanded = domain[: self._demands.must]
-        inside = frozenset(name for name, path in paths.items() if domains.within(path, demanded))
-        refusals = self._peers.refusals(pod, inside, ahead)
-        left = inside - node_sets.union(*(one.nodes for one in refusals)) if refusals else inside
-        room = self._room()
-        for other in self._pods:
-            if other.uid in seats and other.uid != pod.uid:
-                room.put(other, kept.get(other.uid, seats[other.uid]))
-        nearest = sorted(left, key=lambda name: (-_common(paths[name], domain), name))
-        return next((name for name in nearest if room.fits(pod, name)), None)
-
     # -- reasons -------------------------------------------------------------------------------
 
     def _lacking(self) -> str:
@@ -365,18 +306,13 @@ class _Planning:
                 needed[resource] = needed.get(resource, 0) + amount
         if not needed:
             return ""
-        free: dict[str, int] = {}
-        for name, node in self._snapshot.nodes.items():
-            used = self._snapshot.used(name)
-            for resource in needed:
-                amount = node.allocatable.get(resource, 0) - used.get(resource, 0)
-                free[resource] = free.get(resource, 0) + amount
-        short = [resource for resource, amount in needed.items() if free.get(resource, 0) < amount]
+        free = self._room().free(needed)
+        short = [resource for resource, amount in needed.items() if free[resource] < amount]
         return f"the cluster has too little free for minResources in {', '.join(short)}" if short else ""
 
     def _no_room(self) -> str:
-        if self._why:
-            return self._why
+        if self._others.why:
+            return self._others.why
         needed = max(1, sum(gang.needed for gang in self._question.gangs))
         members = f"{needed} members" if needed > 1 else "1 member"
         must, layers = self._demands.must, self._demands.tree.layers
@@ -391,10 +327,3 @@ class _Planning:
             layers=self._demands.tree.layers,
             must=self._demands.must,
         )
-
-
-def _common(one: Path, other: Path) -> int:
-    return next(
-        (depth for depth, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
-        min(len(one), len(other)),
-    )

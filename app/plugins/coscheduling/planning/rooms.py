@@ -100,6 +100,16 @@ class Rooms:
         found = self._put.get(name) or self._held.get(name)
         return found if found is not None else node_fit.occupancy(self._snapshot, name)
 
+    def free(self, resources: Iterable[str]) -> dict[str, int]:
+        """What all nodes together have free of the resources."""
+        found = dict.fromkeys(resources, 0)
+        for name, node in self._snapshot.nodes.items():
+            held = self._put.get(name) or self._held.get(name)
+            used = held.amounts if held is not None else self._snapshot.used(name)
+            for resource in found:
+                found[resource] += node.allocatable.get(resource, 0) - used.get(resource, 0)
+        return found
+
     def fits(self, pod: model.Pod, name: model.NodeName) -> bool:
         """Whether the pod fits on the node beside all that was put there."""
         node = self._snapshot.nodes[name]

@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
+from app.domain import snapshots
 from app.domain.fitting import node_fit, quantities
-from app.plugins.coscheduling.planning import domains, packing, plans, rooms
+from app.plugins.coscheduling.planning import domains, nominations, packing, plans, rooms
 from app.plugins.coscheduling.planning.domains import Path
 
 
@@ -60,8 +61,13 @@ def shortage(question: plans.Question) -> Shortage:
     return Shortage(needed, best, tuple(_missing(question, problem, best.path, needed)))
 
 
+def _counted(question: plans.Question) -> snapshots.Snapshot:
+    """The state in which the gang is planned: nominated pods of others hold their room."""
+    return nominations.counted(question.snapshot, question.holding)
+
+
 def _problem(question: plans.Question) -> tuple[packing.Problem, packing.Sums]:
-    pods = question.pods
+    pods, snapshot = question.pods, _counted(question)
     given = next((gang.given.gather for gang in question.ordered if gang.given.gather), ())
     keys = [gang.topology_key for gang in question.ordered if gang.topology_key]
     existing: dict[str, int] = {}
@@ -70,11 +76,11 @@ def _problem(question: plans.Question) -> tuple[packing.Problem, packing.Sums]:
     problem = packing.Problem(
         pods=pods,
         classes=rooms.classes(pods, {}),
-        demands=domains.demands(question.snapshot, given, keys, question.usual),
+        demands=domains.demands(snapshot, given, keys, question.usual),
         existing=existing,
         own=frozenset(existing),
     )
-    room = rooms.Rooms(question.snapshot)
+    room = rooms.Rooms(snapshot)
     return problem, packing.sums(problem, packing.slots(problem, room) if pods else {})
 
 
@@ -82,7 +88,7 @@ def _missing(
     question: plans.Question, problem: packing.Problem, domain: Path, needed: int
 ) -> list[tuple[str, int, int]]:
     """The resources of which all nodes of the domain together have too little free."""
-    snapshot, chosen = question.snapshot, problem.pods[:needed]
+    snapshot, chosen = _counted(question), problem.pods[:needed]
     wanted = quantities.total(pod.requests for pod in chosen)
     if not chosen:
         return []

@@ -116,6 +116,17 @@ class Forest:
         found = {name: tuple(self._warnings(quota)) for name, quota in self.quotas.items()}
         return {name: warnings for name, warnings in found.items() if warnings}
 
+    def outside(self) -> list[str]:
+        """Invalid quotas below no valid one, whose counts together have all pods that belong to no tree.
+
+        The count of each includes those of the quotas below it; of a cycle, any one includes the others.
+        """
+        return [name for name in self.errors if self._is_last(name, self.chains[name])]
+
+    def _is_last(self, name: str, chain: tuple[str, ...]) -> bool:
+        in_cycle = self.quotas[chain[-1]].above == name
+        return len(chain) == 1 or (in_cycle and name == min(chain))
+
     def children(self, name: str) -> list[Quota]:
         """The quotas that name this one as their parent, valid or not, by name."""
         found = [quota for quota in self.quotas.values() if quota.above == name]

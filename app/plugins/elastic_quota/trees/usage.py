@@ -207,8 +207,7 @@ def _sum(nodes: Nodes) -> Amounts:
 
 def _capacities(total: Amounts, grown: forests.Forest) -> Iterator[_Capacity]:
     """What the default tree may divide, with the counts of what lies outside of it."""
-    names = [quota_model.DEFAULT, quota_model.SYSTEM]
-    names += [name for name in grown.errors if grown.chains[name] == (name,)]
+    names = [quota_model.DEFAULT, quota_model.SYSTEM, *grown.outside()]
     others = [
         tree.total
         for tree in grown.trees.values()
