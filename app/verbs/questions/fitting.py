@@ -147,7 +147,7 @@ class _Search:
         ``bound``: the cost above which none is wanted.
         """
         counts = kinds.counting(self._snapshot)
-        groups = {counts(pod, node) for node in self._offered}
+        groups = {counts(pod, node) for node in kinds.counted_apart(self._snapshot, self._offered)}
         pods = self._counted(pod, counts)
         counted = (
             (keys, least_first(other for key in keys for other in pods.get(key, ()))) for keys in groups
@@ -172,7 +172,8 @@ class _Search:
         found: dict[str, list[model.Pod]] = {}
         snapshot = self._snapshot
         for uid in snapshot.namespaces.get(pod.namespace, ()):
-            other, node = snapshot.pod(uid), snapshot.node_of(uid)
+            other = snapshot.pod(uid)
+            node = (other.node or snapshot.node_of(uid)) if other is not None else ""
             if other is None or not node or uid == pod.uid or snapshot.names.get(other.key) != uid:
                 continue
             for key in counts(other, node):
