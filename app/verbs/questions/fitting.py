@@ -46,6 +46,8 @@ class Change:
     overrides: tuple[Override, ...]
     kept: int = 0
     """Nodes that are kept then."""
+    indirect: bool = False
+    """It cannot help alone (advising.Hypothesis)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -136,6 +138,9 @@ class _Search:
             if not self._running():
                 self.complete = False
                 break
+            if change.indirect:
+                self.tried += 1
+                continue
             kept = self._kept(change.overrides)
             if kept and not self._spare(change.overrides):
                 found.append(dataclasses.replace(change, kept=kept))
@@ -248,7 +253,7 @@ def as_change(snapshot: snapshots.Snapshot, pod: model.Pod, proposed: advising.H
     if proposed.pod is not None:
         labels = merge_patches.difference(pod.labels, proposed.pod.labels)
         overrides.append({"op": "labelPods", "pods": [pod.key], "labels": labels})
-    return Change(proposed.message, proposed.cost, tuple(overrides))
+    return Change(proposed.message, proposed.cost, tuple(overrides), indirect=proposed.indirect)
 
 
 def _override(snapshot: snapshots.Snapshot, event: events.AnyEvent) -> Override | None:
@@ -283,7 +288,8 @@ def deletion(names: Sequence[str]) -> Override:
 def both(one: Change, other: Change) -> Change:
     """Two changes as one."""
     message = f"{one.message}; and {other.message}"
-    return Change(message, one.cost + other.cost, (*one.overrides, *other.overrides))
+    overrides = (*one.overrides, *other.overrides)
+    return Change(message, one.cost + other.cost, overrides, indirect=one.indirect and other.indirect)
 
 
 def order(change: Change | advising.Hypothesis) -> tuple[int, str]:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from app.domain import events, model, projecting, schema, snapshots
 from app.domain.fitting import fitting_nodes
-from app.framework import cycles, pipeline
+from app.framework import cycles, pipeline, registry
 from app.plugins.workload_policy import kinds, logic
+from app.verbs.explain import advice
 from app.verbs.questions import asking, fitting, situations
 from app.verbs.questions import kinds as question_kinds
 from tests.support import gadgets
@@ -21,6 +22,7 @@ from tests.support.decisions.cluster_strategies import (
     PLUGINS,
     candidates,
     pods_asking,
+    settings_of,
     unhurried,
     worlds,
 )
@@ -129,6 +131,26 @@ def test_no_single_quota_or_deletion_is_cheaper(world: snapshots.Snapshot, offer
             if pod.uid != ASKING.uid and world.names[pod.key] == pod.uid:
                 deleted = {"op": "deletePods", "pods": [pod.key]}
                 assert not (world.node_of(pod.uid) and fits(world, ASKING, offered, [deleted]))
+
+
+@unhurried
+@given(world=worlds(), offered=candidates, pod=pods_asking, rules=settings_of)
+def test_a_proposal_that_is_indirect_does_not_help_alone(
+    world: snapshots.Snapshot,
+    offered: frozenset[str],
+    pod: model.Pod,
+    rules: dict[int, registry.Registry],
+) -> None:
+    plugins = rules[10]
+    cycle = cycles.cycle(pod, offered & frozenset(world.nodes), world)
+    trace = pipeline.run_filter(plugins, cycle)
+    if trace.kept:
+        return
+    for proposed in advice.proposed(plugins, cycle, trace.refusals):
+        if proposed.indirect:
+            changed = projecting.project_all(world, [make() for make in proposed.changes])
+            after = dataclasses.replace(cycle, snapshot=changed)
+            assert not pipeline.run_filter(plugins, after).kept, proposed.message
 
 
 @unhurried
