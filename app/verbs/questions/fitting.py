@@ -85,7 +85,7 @@ def fit(
     summary = explanations.summary(trace)
     if trace.kept or not trace.candidates:
         return Fit(summary, bool(trace.kept), (), 0, True)
-    search = _Search(resolved, uid, frozenset(offered), frozenset(allow), running, roomy=roomy)
+    search = _Search(resolved, uid, cycle.candidates, frozenset(allow), running, roomy=roomy)
     counted = cycles.assuming(cycle, cycles.nominated(cycle))
     # Spelled one by one: of thousands of proposals the first few mostly suffice.
     proposed = sorted(advice.proposed(resolved.plugins, counted, trace.refusals), key=order)
@@ -154,14 +154,12 @@ class _Search:
         counts = kinds.counting(self._snapshot)
         groups = {counts(pod, node) for node in kinds.counted_apart(self._snapshot, self._offered)}
         pods = self._counted(pod, counts)
-        counted = (
-            (keys, least_first(other for key in keys for other in pods.get(key, ()))) for keys in groups
-        )
-        few = heapq.nsmallest(_GROUPS, counted, key=lambda one: (len(one[1]), one))
-        for keys, names in few:
+        counted = {keys: {other.uid: other for key in keys for other in pods.get(key, ())} for keys in groups}
+        for keys in heapq.nsmallest(_GROUPS, counted, key=lambda keys: (len(counted[keys]), keys)):
             if not self._running():
                 self.complete = False
                 return
+            names = least_first(counted[keys].values())
             wanted = names if bound is None else names[:bound]
             if not wanted or not self._kept((deletion(wanted),)):
                 continue
