@@ -209,7 +209,7 @@ class Pod(Frozen, frozen=True):
         What the pod still occupies is another question: a terminating pod holds its resources until it is
         gone (domain.fitting.node_sums).
         """
-        return not (self.terminating or self.finished)
+        return not (self.terminating or self.phase in FINISHED)
 
     @property
     def pending(self) -> bool:

@@ -236,6 +236,8 @@ class Counter:
     required kind reaches the pod; true without such a kind."""
     node_fields: tuple[str, ...] = ("labels",)
     """Fields of a node on which contributions depend."""
+    node_labels: Callable[[Objects], Iterable[str]] | None = None
+    """(objects) -> the keys of those labels of a node on which contributions depend; None: any."""
     depends_on: tuple[Dependency[Any], ...] = ()
     pending: Pending | None = None
     """What pods without a node contribute; None: nothing."""
@@ -377,10 +379,8 @@ def _check(kinds: tuple[Kind[Any], ...], counters: tuple[Counter, ...]) -> None:
             raise InvalidSchema(f"kind {kind.name}: subjects of prefix {kind.prefix} have another meaning")
     for counter in counters:
         if not _FAMILY_NAME.fullmatch(counter.family) or counter.form < 1:
-            raise InvalidSchema(
-                f"counter {counter.family!r} of form {counter.form}: a family consists of lower-case letters,"
-                " digits and -, and forms count from 1"
-            )
+            rule = "a family consists of lower-case letters, digits and -, and forms count from 1"
+            raise InvalidSchema(f"counter {counter.family!r} of form {counter.form}: {rule}")
         for needed in counter.depends_on:
             depends = f"counter {counter.family!r} depends on {needed.kind.name}"
             if needed.kind not in kinds:

@@ -9,7 +9,9 @@ OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 def matches(selector: model.Selector, labels: Mapping[str, str]) -> bool:
     """Whether every part of the selector matches the labels."""
-    return selector.labels.items() <= labels.items() and all(
+    if not selector.labels.items() <= labels.items():
+        return False
+    return not selector.expressions or all(
         _holds(requirement, labels) for requirement in selector.expressions
     )
 

@@ -27,6 +27,9 @@ class Hypothesis:
     """The pod as it would have to be; None if it can stay as it is."""
     alternative: str = ""
     """Another change with the same effect, in words; ``changes`` do not contain it."""
+    indirect: bool = False
+    """It changes nothing that the plugin reads of this pod as it is: it may help beside another change, and
+    cannot alter alone which nodes the plugin refuses."""
 
     @property
     def sentence(self) -> str:

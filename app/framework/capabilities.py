@@ -130,7 +130,10 @@ class BreaksTies(Plugin, Protocol):
     """Orders candidates of equal score; used only where a single node is requested (filter_onlyone)."""
 
     def rank(self, cycle: cycles.Cycle, nodes: node_sets.Names) -> Mapping[model.NodeName, int]:
-        """Node -> rank; lower is better, and a missing node has rank 0."""
+        """Node -> rank; lower is better, and a missing node has rank 0.
+
+        ``nodes``: those that the scores, and the plugins before this one, leave equal.
+        """
         ...
 
 

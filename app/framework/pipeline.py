@@ -112,11 +112,18 @@ def best(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Trace)
     unscored = kept.difference(*trace.totals.values()) if top <= 0 else node_sets.NONE
     leaders = unscored or trace.totals[top]
     ranked = transforming.before_score(plugins, cycle).cycle
-    for rank in [plugin.rank(ranked, leaders) for plugin in plugins.ranks if plugin.interested(ranked.pod)]:
-        lowest = min(rank.get(node, 0) for node in leaders)
-        leaders = frozenset(node for node in leaders if rank.get(node, 0) == lowest)
+    for plugin in plugins.ranks:
+        if plugin.interested(ranked.pod):
+            leaders = _lowest(plugin.rank(ranked, leaders), leaders)
     prefix = f"{cycle.pod.uid}\0".encode()
-    return min((blake2b(prefix + node.encode(), digest_size=8).digest(), node) for node in leaders)[1]
+    return min([(blake2b(prefix + node.encode(), digest_size=8).digest(), node) for node in leaders])[1]
+
+
+def _lowest(ranks: Mapping[model.NodeName, int], nodes: node_sets.Names) -> node_sets.Names:
+    """The nodes of the lowest rank."""
+    ranked = {node: ranks.get(node, 0) for node in nodes}
+    lowest = min(ranked.values())
+    return frozenset([node for node, rank in ranked.items() if rank == lowest])
 
 
 def adjust(

@@ -176,6 +176,13 @@ def test_ranks_decide_among_equals_in_plugin_order() -> None:
     assert best(registry.Registry([scoring, one, two]), cycle()) == "c"
 
 
+def test_ranks_are_asked_for_the_nodes_that_the_plugins_before_left() -> None:
+    one = fake_plugins.Ranking(name="One", order={"a": 1})
+    plugins = registry.Registry([one, fake_plugins.RankingFirst(name="Two")])
+    pods = [model.Pod(uid=f"uid-{number}", namespace="ns", name="p") for number in range(20)]
+    assert {best(plugins, cycle(pod=pod)) for pod in pods} == {"b"}
+
+
 def test_ties_are_broken_independently_of_order_and_spread_over_pods() -> None:
     plugins, dice = registry.Registry([fake_plugins.Idle()]), random.Random(3)
     found = set()

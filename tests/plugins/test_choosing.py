@@ -1,13 +1,18 @@
 """Ranks among equal scores, grades of distance, and pods that pass while the store is unavailable."""
 
-import pytest
+import fractions
 
-from app.domain import snapshots
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.domain import model, selectors, snapshots
 from app.framework import cycles
 from app.plugins.job_affinity.plugin import JobAffinity
+from app.plugins.workload_policy import counting, logic
 from app.plugins.workload_policy.plugin import WorkloadPolicy
 from tests.support import declared
-from tests.support.decisions import scheduling_driver, small_clusters
+from tests.support.decisions import cluster_strategies, scheduling_driver, small_clusters
 
 NEXT = small_clusters.pod("next", small_clusters.REPLICA)
 
@@ -50,6 +55,46 @@ def test_ranks_are_the_same_by_either_iteration() -> None:
         all_of_them[node] for node in small_clusters.HOSTS[:2]
     ]
     assert few[small_clusters.HOSTS[0]] - few[small_clusters.HOSTS[1]] == 10
+
+
+@cluster_strategies.unhurried
+@given(world=cluster_strategies.worlds(), pod=cluster_strategies.pods_asking, data=st.data())
+def test_the_best_rank_is_that_of_the_first_domain_and_of_the_method_inside_it(
+    world: snapshots.Snapshot, pod: model.Pod, data: st.DataObject
+) -> None:
+    """As computed for each node from the pods on it."""
+    nodes = frozenset(name for name in world.nodes if data.draw(st.booleans()))
+    policy = logic.followed(world, pod)
+    ranks = WorkloadPolicy().rank(cycles.cycle(pod, nodes, world), nodes)
+    if isinstance(policy, logic.Objection) or not nodes:
+        assert not ranks
+        return
+    fill = policy.method == "Fill"
+
+    def place(name: str) -> tuple[int, fractions.Fraction, int]:
+        domain = world.nodes[name].labels.get(policy.topology_key, "")
+        counted = [
+            one
+            for one in world.pods.values()
+            if one.node == name
+            and one.counted
+            and one.namespace == policy.namespace
+            and selectors.matches(policy.selector, one.labels)
+        ]
+        held = -len(counted) if fill else len(counted)
+        desired, count = policy.desired(domain), counting.count(world, policy, domain)
+        if desired is None:
+            return 2, fractions.Fraction(0), held
+        if not desired:
+            return 3, fractions.Fraction(count), held
+        ratio = fractions.Fraction(count, desired)
+        return (1, ratio, held) if count >= desired else (0, -ratio if fill else ratio, held)
+
+    lowest = min(ranks.get(name, 0) for name in nodes)
+    first = min(map(place, nodes))
+    assert {name for name in nodes if ranks.get(name, 0) == lowest} == {
+        name for name in nodes if place(name) == first
+    }
 
 
 def test_if_every_domain_is_full_the_lowest_ratio_comes_first() -> None:

@@ -157,7 +157,8 @@ def ask(
 ) -> Callable[[View], View]:
     """Mount ``view(query, **path_parameters)`` at POST or PUT.
 
-    It takes a JSON body, whose schema ``question`` names.
+    It takes a JSON body, whose schema ``question`` names. ``dumped``: serialise by the schema; otherwise the
+    answer is sent as it is, and a test has to compare it with the schema.
     """
     shape = {"$ref": f"#/components/schemas/{question}"}
 

@@ -39,6 +39,7 @@ def hypotheses(cycle: cycles.Cycle, refusal: verdicts.Refusal) -> Iterator[advis
 
 def _more_replicas(cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy) -> Iterator[advising.Hypothesis]:
     """Raise the quota of a full domain that has candidates, or remove counted pods there."""
+    selected = selectors.matches(policy.selector, cycle.pod.labels)
     for allocation in policy.allocations:
         count = counting.count(cycle.snapshot, policy, allocation.name)
         missing = count + 1 - allocation.replicas
@@ -48,12 +49,13 @@ def _more_replicas(cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy) -> 
         message = f"{allocation.name} needs {_many(missing, 'more replica')} in policy {policy.key}"
         alternative = f"{_many(missing, 'counted pod')} fewer" if count >= missing else ""
         change = _quota(policy, allocation.name, count + 1)
-        yield advising.Hypothesis(message, missing, (change,), alternative=alternative)
+        yield advising.Hypothesis(message, missing, (change,), alternative=alternative, indirect=not selected)
 
 
 def _more_domains(cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy) -> Iterator[advising.Hypothesis]:
     """List a domain that the policy does not list, or label a node that is in no domain."""
     column = cycle.snapshot.topology[policy.topology_key]
+    selected = selectors.matches(policy.selector, cycle.pod.labels)
     labelled: set[model.NodeName] = set()
     for domain in sorted(column):
         nodes = column[domain] & cycle.candidates
@@ -61,7 +63,8 @@ def _more_domains(cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy) -> I
         if nodes and policy.desired(domain) is None:
             count = counting.count(cycle.snapshot, policy, domain)
             message = f"policy {policy.key} would have to list {domain} with {_many(count + 1, 'replica')}"
-            yield advising.Hypothesis(message, LISTED_COST + count, (_quota(policy, domain, count + 1),))
+            change = _quota(policy, domain, count + 1)
+            yield advising.Hypothesis(message, LISTED_COST + count, (change,), indirect=not selected)
     bare = min(cycle.candidates - labelled, default=None)
     for allocation in policy.allocations if bare is not None else ():
         if counting.count(cycle.snapshot, policy, allocation.name) < allocation.replicas:

@@ -55,10 +55,10 @@ def _contributions(
     if not held or not pod.counted:
         return
     labels, found = node.labels, pod.labels
-    for policy in held.values():
+    for identity, policy in held.items():
         domain = labels.get(policy.topology_key)
         if domain is not None and not policy.errors and selectors.matches(policy.selector, found):
-            yield f"{policy.key}|{policy.topology_key}={domain}", 1
+            yield f"{identity}|{policy.topology_key}={domain}", 1
 
 
 def _selects(pod: model.Pod, objects: schema.Objects) -> bool:
@@ -66,6 +66,10 @@ def _selects(pod: model.Pod, objects: schema.Objects) -> bool:
     return pod.counted and any(
         not policy.errors and selectors.matches(policy.selector, pod.labels) for policy in held.values()
     )
+
+
+def _node_labels(objects: schema.Objects) -> Iterator[str]:
+    return (policy.topology_key for policy in objects.all(kinds.POLICIES).values())
 
 
 def _reads(policy: policy_model.WorkloadPolicy) -> tuple[object, ...]:
@@ -78,6 +82,7 @@ COUNTER = schema.Counter(
     contributions=_contributions,
     selects=_selects,
     pod_fields=("namespace", "labels", "phase", "terminating"),
+    node_labels=_node_labels,
     depends_on=(
         schema.Dependency(
             kind=kinds.POLICIES,

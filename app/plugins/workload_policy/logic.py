@@ -5,9 +5,10 @@ Reasons depend on the policy, its counts and the pod only, never on the candidat
 retries a pod at once whenever the text of its condition changes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 
@@ -24,6 +25,7 @@ MAX_NAMED = 4
 """Domains that a reason names at most: it is sent once per refused node, and the message of a pod's condition
 is never shortened."""
 
+T = TypeVar("T")
 Graded = tuple[tuple[int, tuple[str, ...]], ...]
 """Score -> the domains that have it, for scores above 0."""
 
@@ -156,7 +158,7 @@ class State:
 
 def _sentence(policy: policy_model.WorkloadPolicy, listed: tuple[Quota, ...]) -> str:
     if not policy.required:
-        names = shortened([quota.domain for quota in listed])
+        names = shortened(listed, lambda quota: quota.domain)
         return f"workload policy {policy.key}: only nodes with {policy.topology_key} in ({names})"
     # While another domain has free places, "no capacity" alone would look like an error.
     where = "" if all(quota.reached for quota in listed) else " on these nodes"
@@ -231,15 +233,15 @@ def sentence(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) 
     return state(snapshot, policy).sentence()
 
 
-def spelled(listed: Iterable[Quota]) -> str:
+def spelled(listed: Sequence[Quota]) -> str:
     """``host 3/3, member 1/1``."""
-    return shortened([f"{quota.domain} {quota.count}/{quota.desired}" for quota in listed])
+    return shortened(listed, lambda quota: f"{quota.domain} {quota.count}/{quota.desired}")
 
 
-def shortened(parts: list[str]) -> str:
+def shortened(parts: Sequence[T], spell: Callable[[T], str] = str) -> str:
     """The first parts in one line, and the number of the others."""
     more = f" and {len(parts) - MAX_NAMED} more" if len(parts) > MAX_NAMED else ""
-    return ", ".join(parts[:MAX_NAMED]) + more
+    return ", ".join(map(spell, parts[:MAX_NAMED])) + more
 
 
 def explained(

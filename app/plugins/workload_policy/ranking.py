@@ -3,7 +3,7 @@
 Used only where a single node is requested (filter_onlyone); the order of scores never changes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from app.domain import model, node_sets, selectors, snapshots
@@ -12,30 +12,51 @@ from app.framework import cycles
 from app.plugins.workload_policy import logic, policy_model
 
 STEP = 1 << 20
-"""More than the pods of any node, so that the rank of the domain prevails over the pods of the node."""
+"""More than the pods of any node, so that every node of the best domains has a rank below 0."""
 
 
 def ranks(cycle: cycles.Cycle, nodes: node_sets.Names) -> Mapping[model.NodeName, int]:
-    """Rank of each node, lower is better."""
+    """Rank, below 0, of the nodes in the best domains that have any; the others, worse, have none."""
     policy = logic.followed(cycle.snapshot, cycle.pod)
     if isinstance(policy, logic.Objection):
         return {}
-    column = cycle.snapshot.topology[policy.topology_key]
-    quotas = logic.quotas(cycle.snapshot, policy)
-    # Many domains have the same quota and count, and fractions are slow.
-    alike = {(quota.desired, quota.count): _place(quota, policy.method) for quota in quotas}
-    places = {place: at * STEP for at, place in enumerate(sorted({_UNLISTED, *alike.values()}))}
-    ranked = dict.fromkeys(nodes, places[_UNLISTED])
-    bases = {key: places[place] for key, place in alike.items()}
-    for quota in quotas:
-        ranked.update(dict.fromkeys(nodes & column[quota.domain], bases[quota.desired, quota.count]))
+    best = _best(cycle, policy, nodes)
+    ranked = dict.fromkeys(best, -STEP)
     towards = -1 if policy.method == "Fill" else 1
-    for node, held in _held(cycle.snapshot, policy, nodes).items():
+    for node, held in _held(cycle.snapshot, policy, best).items():
         ranked[node] += towards * held
     return ranked
 
 
 _UNLISTED = (2, Fraction(0))
+
+
+def _best(
+    cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy, nodes: node_sets.Names
+) -> node_sets.Names:
+    """Those of the nodes whose domain comes first."""
+    column = cycle.snapshot.topology[policy.topology_key]
+    quotas = logic.quotas(cycle.snapshot, policy)
+    # Many domains have the same quota and count, and fractions are slow.
+    alike: dict[tuple[int, int], list[logic.Quota]] = {}
+    for quota in quotas:
+        alike.setdefault((quota.desired, quota.count), []).append(quota)
+    places: dict[tuple[int, Fraction], list[logic.Quota]] = {_UNLISTED: []}
+    for those in alike.values():
+        places.setdefault(_place(those[0], policy.method), []).extend(those)
+    for place, listed in sorted(places.items(), key=lambda one: one[0]):
+        if place == _UNLISTED:
+            found = nodes.difference(*(column[quota.domain] for quota in quotas))
+        else:
+            found = _inside(nodes, (column[quota.domain] for quota in listed))
+        if found:
+            return found
+    return node_sets.NONE
+
+
+def _inside(nodes: node_sets.Names, domains: Iterable[node_sets.Names]) -> node_sets.Names:
+    """The nodes that are in one of the domains."""
+    return frozenset().union(*(nodes & domain for domain in domains))
 
 
 def _place(quota: logic.Quota, method: str) -> tuple[int, Fraction]:
@@ -58,9 +79,9 @@ def _held(
     # Iterate over the smaller set: a node rarely holds more than a few dozen pods.
     for uid in selectable if len(selectable) <= 16 * len(nodes) else on_nodes:
         pod = snapshot.pod(uid)
-        if pod is None or not pod.counted or pod.namespace != policy.namespace:
+        node = (pod.node or snapshot.node_of(uid)) if pod is not None else ""
+        if pod is None or node not in nodes or not pod.counted or pod.namespace != policy.namespace:
             continue
-        node = pod.node or snapshot.node_of(uid)
-        if node in nodes and selectors.matches(policy.selector, pod.labels):
+        if selectors.matches(policy.selector, pod.labels):
             held[node] = held.get(node, 0) + 1
     return held

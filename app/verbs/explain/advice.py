@@ -50,11 +50,18 @@ def smallest(
 def proposed(
     plugins: registry.Registry, cycle: cycles.Cycle, refusals: Sequence[verdicts.Refusal]
 ) -> Iterator[advising.Hypothesis]:
-    """What the plugins that refused propose; nominated pods count as placed in the cycle."""
+    """What the plugins that refused propose; nominated pods count as placed in the cycle.
+
+    One stays ``indirect`` only if it cannot help alone: its plugin, to which no transformer shows another
+    pod, is the only one that refuses, so that it refuses all nodes.
+    """
+    only = len(refusals) == 1 and not (plugins.transforms or plugins.transforms_nodes)
     for refusal in refusals:
         plugin = plugins.advises.get(refusal.plugin)
-        if plugin is not None:
-            yield from plugin.hypotheses(pipeline.with_peers(plugins, cycle, refusal.plugin), refusal)
+        if plugin is None:
+            continue
+        for one in plugin.hypotheses(pipeline.with_peers(plugins, cycle, refusal.plugin), refusal):
+            yield replace(one, indirect=False) if one.indirect and not only else one
 
 
 def _cheapest(
@@ -65,7 +72,7 @@ def _cheapest(
     for hypothesis in ordered:
         if len(found) >= MAX_SHOWN or (found and hypothesis.cost > found[0].cost):
             break
-        if _helps(plugins, cycle, hypothesis):
+        if not hypothesis.indirect and _helps(plugins, cycle, hypothesis):
             found.append(hypothesis)
     return found
 
@@ -76,6 +83,7 @@ def _both(one: advising.Hypothesis, other: advising.Hypothesis) -> advising.Hypo
         one.cost + other.cost,
         (*one.changes, *other.changes),
         one.pod or other.pod,
+        indirect=one.indirect and other.indirect,
     )
 
 

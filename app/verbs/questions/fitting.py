@@ -46,6 +46,8 @@ class Change:
     overrides: tuple[Override, ...]
     kept: int = 0
     """Nodes that are kept then."""
+    indirect: bool = False
+    """It cannot help alone (advising.Hypothesis)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def fit(
     summary = explanations.summary(trace)
     if trace.kept or not trace.candidates:
         return Fit(summary, bool(trace.kept), (), 0, True)
-    search = _Search(resolved, uid, frozenset(offered), frozenset(allow), running, roomy=roomy)
+    search = _Search(resolved, uid, cycle.candidates, frozenset(allow), running, roomy=roomy)
     counted = cycles.assuming(cycle, cycles.nominated(cycle))
     # Spelled one by one: of thousands of proposals the first few mostly suffice.
     proposed = sorted(advice.proposed(resolved.plugins, counted, trace.refusals), key=order)
@@ -136,6 +138,9 @@ class _Search:
             if not self._running():
                 self.complete = False
                 break
+            if change.indirect:
+                self.tried += 1
+                continue
             kept = self._kept(change.overrides)
             if kept and not self._spare(change.overrides):
                 found.append(dataclasses.replace(change, kept=kept))
@@ -147,16 +152,14 @@ class _Search:
         ``bound``: the cost above which none is wanted.
         """
         counts = kinds.counting(self._snapshot)
-        groups = {counts(pod, node) for node in self._offered}
+        groups = {counts(pod, node) for node in kinds.counted_apart(self._snapshot, self._offered)}
         pods = self._counted(pod, counts)
-        counted = (
-            (keys, least_first(other for key in keys for other in pods.get(key, ()))) for keys in groups
-        )
-        few = heapq.nsmallest(_GROUPS, counted, key=lambda one: (len(one[1]), one))
-        for keys, names in few:
+        counted = {keys: {other.uid: other for key in keys for other in pods.get(key, ())} for keys in groups}
+        for keys in heapq.nsmallest(_GROUPS, counted, key=lambda keys: (len(counted[keys]), keys)):
             if not self._running():
                 self.complete = False
                 return
+            names = least_first(counted[keys].values())
             wanted = names if bound is None else names[:bound]
             if not wanted or not self._kept((deletion(wanted),)):
                 continue
@@ -172,7 +175,8 @@ class _Search:
         found: dict[str, list[model.Pod]] = {}
         snapshot = self._snapshot
         for uid in snapshot.namespaces.get(pod.namespace, ()):
-            other, node = snapshot.pod(uid), snapshot.node_of(uid)
+            other = snapshot.pod(uid)
+            node = (other.node or snapshot.node_of(uid)) if other is not None else ""
             if other is None or not node or uid == pod.uid or snapshot.names.get(other.key) != uid:
                 continue
             for key in counts(other, node):
@@ -247,7 +251,7 @@ def as_change(snapshot: snapshots.Snapshot, pod: model.Pod, proposed: advising.H
     if proposed.pod is not None:
         labels = merge_patches.difference(pod.labels, proposed.pod.labels)
         overrides.append({"op": "labelPods", "pods": [pod.key], "labels": labels})
-    return Change(proposed.message, proposed.cost, tuple(overrides))
+    return Change(proposed.message, proposed.cost, tuple(overrides), indirect=proposed.indirect)
 
 
 def _override(snapshot: snapshots.Snapshot, event: events.AnyEvent) -> Override | None:
@@ -282,7 +286,8 @@ def deletion(names: Sequence[str]) -> Override:
 def both(one: Change, other: Change) -> Change:
     """Two changes as one."""
     message = f"{one.message}; and {other.message}"
-    return Change(message, one.cost + other.cost, (*one.overrides, *other.overrides))
+    overrides = (*one.overrides, *other.overrides)
+    return Change(message, one.cost + other.cost, overrides, indirect=one.indirect and other.indirect)
 
 
 def order(change: Change | advising.Hypothesis) -> tuple[int, str]:

@@ -3,12 +3,12 @@
 The only module of the questions that depends on how kinds are declared (domain.schema).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from app.domain import events, model, observing, schema, snapshots
+from app.domain import events, model, node_sets, observing, schema, snapshots
 from app.framework import supposing
 from app.verbs.questions import manifests
 
@@ -113,6 +113,36 @@ def counting(snapshot: snapshots.Snapshot) -> Callable[[model.Pod, model.NodeNam
         return () if known is None else tuple([key for key, _ in contributions(pod, known, objects)])
 
     return counts
+
+
+def counted_apart(snapshot: snapshots.Snapshot, nodes: node_sets.Names) -> Iterable[model.NodeName]:
+    """One of the nodes for all of them on which every pod raises the same counts."""
+    keys: set[str] = set()
+    for counter in snapshot.schema.counters:
+        if counter.node_labels is not None and counter.node_fields == ("labels",):
+            keys.update(counter.node_labels(snapshot.objects))
+        elif counter.node_fields:
+            return nodes
+    parts: list[Collection[model.NodeName]] = [nodes]
+    for key in sorted(keys):
+        parts = [part for whole in parts for part in _parted(snapshot, whole, key)]
+    return [next(iter(part)) for part in parts if part]
+
+
+def _parted(
+    snapshot: snapshots.Snapshot, nodes: Collection[model.NodeName], key: str
+) -> Iterable[Collection[model.NodeName]]:
+    """The nodes by the value of a label."""
+    column = snapshot.topology[key]
+    if len(column.domains) < len(nodes):
+        whole = frozenset(nodes)
+        found = [whole & column[value] for value in column]
+        return [*found, whole.difference(*found)]
+    values: dict[str | None, list[model.NodeName]] = {}
+    for name in nodes:
+        node = snapshot.nodes.get(name)
+        values.setdefault(None if node is None else node.labels.get(key), []).append(name)
+    return values.values()
 
 
 def _kind(snapshot: snapshots.Snapshot, name: str) -> schema.Kind[Any]:

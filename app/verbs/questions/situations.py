@@ -66,7 +66,13 @@ class Resolved:
         changed = names if self.changed is None else self.changed & names
         cordoned = {name for name in changed if name in after and _cordoned(before.get(name), after[name])}
         added = {name for name, like in self.copies.items() if not like or like in names}
-        return node_sets.shared(((names - cordoned) | added) & everywhere, everywhere)
+        if names is self.base.topology.everywhere and self.changed is not None:
+            # All nodes but a few: of thousands, no further set is made if there is none.
+            others = {name for name in self.changed if name in after and name not in before} - added
+            offered = node_sets.minus(everywhere, frozenset(cordoned | others))
+        else:
+            offered = ((names - cordoned) | added) & everywhere
+        return node_sets.shared(offered, everywhere)
 
 
 def _cordoned(before: model.Node | None, after: model.Node) -> bool:

@@ -131,6 +131,16 @@ class Ranking(Idle):
 
 
 @dataclass(frozen=True, slots=True)
+class RankingFirst(Idle):
+    """Prefers the first node by name of those that it is asked about, and ranks no other one."""
+
+    name: str = "RankingFirst"
+
+    def rank(self, cycle: cycles.Cycle, nodes: node_sets.Names) -> Mapping[model.NodeName, int]:
+        return {min(nodes): -1}
+
+
+@dataclass(frozen=True, slots=True)
 class Reserving(Idle):
     name: str = "Reserving"
     made: capabilities.Plan | verdicts.Refusal = field(default_factory=capabilities.Plan)

@@ -1,5 +1,6 @@
 """The smallest change that would let a pod fit is shown in words, and helps."""
 
+import dataclasses
 from functools import partial
 
 import msgspec
@@ -206,6 +207,21 @@ def test_only_changes_that_help_are_shown_the_cheapest_ones_first() -> None:
         proposal("both leave", 3, "on-h1", "on-h2"),
     )
     assert advised(plugin) == ("a leaves", "b leaves")
+
+
+def test_an_indirect_change_is_not_evaluated_alone() -> None:
+    """It is where another plugin refuses nodes, or changes what the plugin reads."""
+    plugin = crowded(dataclasses.replace(proposal("a leaves", 1, "on-h1"), indirect=True))
+    refused = "Advising would have to accept one of the 3 nodes that it refuses: refused (3 held)"
+    assert advised(plugin) == (refused,)
+    other = fake_plugins.Filtering(name="Other", refused=frozenset(("m1",)))
+    for beside in (other, fake_plugins.Transforming(), fake_plugins.TransformingNodes()):
+        assert advised(plugin, beside) == ("a leaves",)
+    # Beside another change it is.
+    labelled = advising.Hypothesis("the pod waits", 2, pod=pod("w", priority=2))
+    assert advised(dataclasses.replace(plugin, proposed=(*plugin.proposed, labelled))) == (
+        "a leaves; and the pod waits",
+    )
 
 
 def test_two_changes_are_combined_where_no_single_one_helps() -> None:

@@ -1,5 +1,6 @@
 """Laws of advice: fed back into a simulation it fits, without a part of it does not, and none is cheaper."""
 
+import dataclasses
 from typing import Any
 
 import msgspec
@@ -7,17 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projecting, schema, snapshots
 from app.domain.fitting import fitting_nodes
-from app.framework import cycles, pipeline
+from app.framework import cycles, pipeline, registry
 from app.plugins.workload_policy import kinds, logic
+from app.verbs.explain import advice
 from app.verbs.questions import asking, fitting, situations
+from app.verbs.questions import kinds as question_kinds
+from tests.support import gadgets
 from tests.support.decisions import small_clusters
 from tests.support.decisions.cluster_strategies import (
     ASKING,
     PLUGINS,
     candidates,
     pods_asking,
+    settings_of,
     unhurried,
     worlds,
 )
@@ -126,3 +131,59 @@ def test_no_single_quota_or_deletion_is_cheaper(world: snapshots.Snapshot, offer
             if pod.uid != ASKING.uid and world.names[pod.key] == pod.uid:
                 deleted = {"op": "deletePods", "pods": [pod.key]}
                 assert not (world.node_of(pod.uid) and fits(world, ASKING, offered, [deleted]))
+
+
+@unhurried
+@given(world=worlds(), offered=candidates, pod=pods_asking, rules=settings_of)
+def test_a_proposal_that_is_indirect_does_not_help_alone(
+    world: snapshots.Snapshot,
+    offered: frozenset[str],
+    pod: model.Pod,
+    rules: dict[int, registry.Registry],
+) -> None:
+    plugins = rules[10]
+    cycle = cycles.cycle(pod, offered & frozenset(world.nodes), world)
+    trace = pipeline.run_filter(plugins, cycle)
+    if trace.kept:
+        return
+    for proposed in advice.proposed(plugins, cycle, trace.refusals):
+        if proposed.indirect:
+            changed = projecting.project_all(world, [make() for make in proposed.changes])
+            after = dataclasses.replace(cycle, snapshot=changed)
+            assert not pipeline.run_filter(plugins, after).kept, proposed.message
+
+
+@unhurried
+@given(world=worlds(), offered=candidates)
+def test_on_some_of_the_nodes_a_pod_raises_all_the_counts_that_it_can(
+    world: snapshots.Snapshot, offered: frozenset[str]
+) -> None:
+    """Nodes that are not known raise none."""
+    counts = question_kinds.counting(world)
+    for nodes in (offered, frozenset(world.nodes)):
+        chosen = question_kinds.counted_apart(world, nodes)
+        assert nodes.issuperset(chosen)
+        for pod in (ASKING, *world.pods.values()):
+            assert {counts(pod, name) for name in chosen} == {counts(pod, name) for name in nodes}
+
+
+@pytest.mark.parametrize(
+    ("changed", "chosen"),
+    [
+        ({"node_fields": ("name",)}, 3),
+        ({"node_fields": ("labels",)}, 3),
+        ({"node_fields": ("labels", "name"), "node_labels": lambda _: ("zone",)}, 3),
+        ({"node_fields": ("labels",), "node_labels": lambda _: ("zone",)}, 2),
+        ({"node_fields": ()}, 1),
+    ],
+)
+def test_only_counters_that_name_their_labels_are_asked_for_fewer_nodes(
+    changed: dict[str, Any], chosen: int
+) -> None:
+    counter = dataclasses.replace(gadgets.SIZES, **changed)
+    nodes = [small_clusters.node(name, {"zone": zone}) for name, zone in (("a", "1"), ("b", "1"), ("c", "2"))]
+    world = projecting.project_all(
+        snapshots.empty(schema=schema.Schema((gadgets.GADGETS,), (counter,))),
+        [events.NodeSeen(node=node) for node in nodes],
+    )
+    assert len(list(question_kinds.counted_apart(world, frozenset("abc")))) == chosen

@@ -23,11 +23,12 @@ def test_candidates_follow_from_the_nodes_that_overrides_change(
         return
     ops = st.sampled_from(["cordon", "uncordon", "removeNodes", "addNodes"])
     overrides: list[dict[str, object]] = []
-    left = list(names)
+    left, added = list(names), list[str]()
     for op in data.draw(st.lists(ops, max_size=4)):
         if not left:
             break
-        node = data.draw(st.sampled_from(left))
+        node = data.draw(st.sampled_from(left + added if op == "addNodes" else left))
+        added += [f"new{len(overrides)}-1"] if op == "addNodes" else []
         overrides.append(
             {"op": op, "count": 2, "like": node, "prefix": f"new{len(overrides)}"}
             if op == "addNodes"

@@ -80,7 +80,7 @@ class Simulated(Schema):
     spentMs = schemas.number("Milliseconds of work.")
 
 
-@blueprints.ask(routes, "/simulate", Simulated, question="Simulate")
+@blueprints.ask(routes, "/simulate", Simulated, question="Simulate", dumped=False)
 def simulate(_: pages.Query) -> pages.Body:
     """Where a pod, several pods in order, a gang, or all that wait would be placed.
 
@@ -124,7 +124,7 @@ def _one(
     if question.preemption:
         pod_then = resolved.snapshot.pod(uid) or asked
         found = preemptions.dry_run(pod_then, resolved.snapshot, resolved.plugins)
-        dry_run = preempted.shown(found, question.top)
+        dry_run = preempted.Preemption().dump(preempted.shown(found, question.top))
     return {
         "situation": bodies.shown(resolved),
         "baseline": {"fits": baseline.kept > 0, "kept": baseline.kept, "summary": baseline.summary},
