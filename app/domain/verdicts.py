@@ -109,7 +109,7 @@ class Trace:
     totals: Mapping[int, node_sets.Names] = field(default_factory=dict)
     """Weighted sum -> kept nodes, for every node whose sum is not 0."""
     assumed: tuple[str, ...] = ()
-    """Nominated pods (``namespace/name``) that were counted as placed."""
+    """Nominated pods (``namespace/name``) that were counted as placed, in that order."""
     transformed: tuple[Transformation, ...] = ()
     """What transformers changed, in the order in which they were called. ``pod`` and ``candidates`` of the
     trace are those that kube-scheduler sent."""

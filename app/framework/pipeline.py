@@ -37,7 +37,7 @@ def run_filter(
         candidates=cycle.candidates,
         interested=_interested(plugins, cycle, before.cycle),
         refusals=(*before.refusals, *found.refusals),
-        assumed=tuple(pod.key for pod in nominated),
+        assumed=tuple(sorted(pod.key for pod in nominated)),
         transformed=(*before.changes, *found.changes),
     )
 
