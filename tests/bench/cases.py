@@ -14,7 +14,7 @@ from tests.bench import rows, runs
 from tests.bench.data import bench_cluster
 from tests.bench.end_to_end import gang_placement, pods_per_second
 from tests.bench.extender import hostile_clients
-from tests.bench.introspection import hypothetical_questions, viewer_load
+from tests.bench.introspection import hypothetical_questions, scrubbing, viewer_load
 from tests.bench.peer import client, processes
 from tests.bench.store import placement_durability
 
@@ -22,8 +22,6 @@ NODES, PODS = 5_000, 50_000
 MIB = 1024 * 1024
 _COMPARED = 200
 """Decisions a second that are compared with a shadow."""
-_TURNS = 12
-"""A single p99 varies by a third on a shared machine: only the median of many turns shows a difference."""
 
 
 def names(bench: runs.Bench) -> Iterator[rows.Row]:
@@ -213,44 +211,6 @@ def asked(bench: runs.Bench) -> Iterator[rows.Row]:
             )
 
 
-def scrubbing(bench: runs.Bench) -> Iterator[rows.Row]:
-    """filter while viewers drag the slider of `topolog view`, and without that process."""
-    caller, load = bench.caller(NODES), client.Load(NODES, bench.calls(300), verbs=["filter"])
-    with bench.viewed(NODES, PODS) as (ours, view):
-
-        def measured() -> client.Figure:
-            return caller.measure(load, {"ours": ours.url}).targets["ours"]["filter"]
-
-        measured()
-        yield rows.compared(
-            f"memory of view against an extender, {NODES:,} nodes, {PODS:,} pods",
-            "MB",
-            ours=view.memory() / MIB,
-            peer=ours.memory() / MIB,
-            bar=1.5,
-        )
-        idle: list[client.Figure] = []
-        beside: list[client.Figure] = []
-        for _ in range(_TURNS):
-            idle.append(measured())
-            with viewer_load.crowd(view.url, bench.tls, bench.folder, 3, viewer_load.SCRUB):
-                beside.append(measured())
-        stopped: list[client.Figure] = []
-        for _ in range(_TURNS):
-            with view.stopped():
-                stopped.append(measured())
-        view.process.kill()
-        without = [measured() for _ in range(_TURNS)]
-    for what, found, bars in (
-        ("3 viewers scrub and replay, against none", (beside, idle), (1.05, 1.15)),
-        ("view stopped, against running", (stopped, idle), (None, 1.02)),
-        ("view killed, against running", (without, idle), (None, 1.02)),
-    ):
-        for part, bar in zip(("p50", "p99"), bars, strict=True):
-            ours_ms, peer_ms = (statistics.median(getattr(one, part) for one in turns) for turns in found)
-            yield rows.compared(f"filter, {what}, {part}", "ms", ours=ours_ms, peer=peer_ms, bar=bar)
-
-
 def pictures(_: runs.Bench) -> Iterator[rows.Row]:
     """The past of a large cluster: replay, maps, frames, a bundle, and a shadow."""
     took = importlib.import_module("tests.bench.introspection.history_questions").measure()
@@ -306,6 +266,7 @@ def pages(bench: runs.Bench) -> Iterator[rows.Row]:
         ("another tab has the stream", "ms", took.led, 2_000),
     ):
         yield rows.at_most(f"{size}, {case}", unit, ours=ours, bar=bar)
+    yield rows.measured(f"{size}, another tab shows it in all panels", "ms", ours=took.shown)
 
 
 def gangs(_: runs.Bench) -> Iterator[rows.Row]:
@@ -395,7 +356,7 @@ DEFAULT: Mapping[str, Case] = {
     "visibility": visibility,
     "questions": questions,
     "asked": asked,
-    "scrubbing": scrubbing,
+    "scrubbing": scrubbing.scrubbing,
     "pictures": pictures,
     "streams": streams,
     "pages": pages,

@@ -26,21 +26,21 @@ class Extender:
 
     def memory(self) -> int:
         """The bytes that the extender and its workers hold in RAM (VmRSS)."""
-        return sum(_resident(pid) for pid in _family(self.process.pid))
+        return sum(_resident(pid) for pid in family(self.process.pid))
 
     def cpu(self) -> float:
         """The seconds of CPU that the threads of the extender and its workers have had."""
-        return sum(_worked(pid) for pid in _family(self.process.pid)) / 1e9
+        return sum(_worked(pid) for pid in family(self.process.pid)) / 1e9
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
         """Stop it and its workers as SIGSTOP does; they continue after the block."""
-        for pid in _family(self.process.pid):
+        for pid in family(self.process.pid):
             os.kill(pid, signal.SIGSTOP)
         try:
             yield
         finally:
-            for pid in _family(self.process.pid):
+            for pid in family(self.process.pid):
                 os.kill(pid, signal.SIGCONT)
 
 
@@ -132,7 +132,7 @@ def _ready(url: str) -> bool:
     return urllib3.request("GET", url, timeout=2.0, retries=False).status == 200
 
 
-def _family(pid: int) -> list[int]:
+def family(pid: int) -> list[int]:
     """The process and everything that it started."""
     found = [pid]
     for parent in found:

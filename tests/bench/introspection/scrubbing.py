@@ -1,0 +1,100 @@
+"""filter while viewers drag the slider of `topolog view`, and without that process; the memory of both."""
+
+import contextlib
+import os
+import pathlib
+import statistics
+from collections.abc import Callable, Iterator
+
+from tests.bench import rows, runs
+from tests.bench.introspection import viewer_load
+from tests.bench.peer import client
+from tests.support import extender_processes
+
+NODES, PODS, MANY = 5_000, 50_000, 150_000
+MIB = 1024 * 1024
+_TURNS = 12
+"""A single p99 varies by a third on a shared machine: only the median of many turns shows a difference."""
+_VIEWERS = 3
+Turn = Callable[[], client.Figure]
+
+
+def scrubbing(bench: runs.Bench) -> Iterator[rows.Row]:
+    """The rows of the case."""
+    with bench.viewed(NODES, MANY) as (ours, view):
+        yield _memory(ours, view, MANY)
+    caller, load = bench.caller(NODES), client.Load(NODES, bench.calls(300), verbs=["filter"])
+    with bench.viewed(NODES, PODS) as (ours, view):
+
+        def measured() -> client.Figure:
+            return caller.measure(load, {"ours": ours.url}).targets["ours"]["filter"]
+
+        measured()
+        yield _memory(ours, view, PODS)
+        idle, beside = _in_turns(bench, view, measured)
+        if (os.cpu_count() or 1) > 1:
+            with _alone(view):
+                apart = _in_turns(bench, view, measured)
+            yield from _compared(f"{_VIEWERS} viewers, view on its own core", apart, None, 1.1)
+        stopped, restarted = [], []
+        for _ in range(_TURNS):
+            with view.stopped():
+                stopped.append(measured())
+        for _ in range(_TURNS):
+            view.process.kill()
+            view.process.start()
+            restarted.append(measured())
+        view.process.kill()
+        without = [measured() for _ in range(_TURNS)]
+    yield from _compared(f"{_VIEWERS} viewers scrub and replay", (idle, beside), 1.05, 1.15)
+    for what, found in (("stopped", stopped), ("restarted", restarted), ("killed", without)):
+        yield from _compared(f"view {what}", (idle, found), None, 1.02)
+
+
+def _memory(ours: extender_processes.Extender, view: extender_processes.Extender, pods: int) -> rows.Row:
+    case = f"memory of view against an extender, {NODES:,} nodes, {pods:,} pods"
+    return rows.compared(case, "MB", ours=view.memory() / MIB, peer=ours.memory() / MIB, bar=1.5)
+
+
+def _in_turns(
+    bench: runs.Bench, view: extender_processes.Extender, measured: Turn
+) -> tuple[list[client.Figure], list[client.Figure]]:
+    """Without viewers, and with them."""
+    idle, beside = [], []
+    for _ in range(_TURNS):
+        idle.append(measured())
+        with viewer_load.crowd(view.url, bench.tls, bench.folder, _VIEWERS, viewer_load.SCRUB):
+            beside.append(measured())
+    return idle, beside
+
+
+def _compared(
+    what: str, turns: tuple[list[client.Figure], list[client.Figure]], p50: float | None, p99: float | None
+) -> Iterator[rows.Row]:
+    """Medians of the turns against those of an idle view."""
+    for part, bar in (("p50", p50), ("p99", p99)):
+        idle, found = (statistics.median(getattr(one, part) for one in each) for each in turns)
+        yield rows.compared(f"filter, {what}, against idle, {part}", "ms", ours=found, peer=idle, bar=bar)
+
+
+@contextlib.contextmanager
+def _alone(view: extender_processes.Extender) -> Iterator[None]:
+    """Give the view the last core, and everything else that belongs to this run the others."""
+    cores = os.sched_getaffinity(0)
+    last = max(cores)
+    everyone = set(extender_processes.family(os.getpid()))
+    own = set(extender_processes.family(view.process.pid))
+    _pin(everyone - own, cores - {last})
+    _pin(own, {last})
+    try:
+        yield
+    finally:
+        _pin(everyone, cores)
+
+
+def _pin(processes: set[int], cores: set[int]) -> None:
+    for pid in processes:
+        with contextlib.suppress(OSError):
+            for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+                with contextlib.suppress(OSError):
+                    os.sched_setaffinity(int(task.name), cores)
