@@ -324,6 +324,12 @@ def test_the_doctor_counts_the_sentinels(watched: servers.Watched) -> None:
     assert (few.grade, "three" in few.run) == ("poor", True)
 
 
+def test_the_doctor_misses_the_users_of_the_roles(watched: servers.Watched) -> None:
+    found = examined(watched.url, "roles")
+    assert found["users of roles"].grade == "poor"
+    assert "topolog doctor users" in found["users of roles"].run
+
+
 def examined(url: str, cluster: str) -> dict[str, checks.Finding]:
     options = settings.Store(url=url, socket_timeout=1.0)
     return {one.subject: one for one in doctor.examine(options, declared.names(cluster))}
@@ -428,6 +434,19 @@ def test_the_doctor_looks_at_every_node(sharded: servers.Sharded) -> None:
     one = f"redis://{sharded.nodes[0].address}"
     with connections.connect(one) as client:
         assert checks.mode(readiness.facts(client)).grade == "bad"
+
+
+def test_the_doctor_finds_a_redis_cluster_of_too_few_masters(tmp_path: Path) -> None:
+    port = f"cluster-port {child_processes.free_port()}"
+    node = servers.Server(tmp_path, ["cluster-enabled yes", "appendonly yes", port])
+    try:
+        node.ask("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+        servers.eventually(lambda: "cluster_state:ok" in str(node.ask("CLUSTER", "INFO")), "it serves")
+        found = examined(f"redis+cluster://{node.address}", "alone")["nodes"]
+    finally:
+        node.kill()
+    assert (found.grade, found.found) == ("poor", "1 with slots")
+    assert "add-node" in found.run
 
 
 def test_epochs_are_adopted_in_a_redis_cluster_too(sharded: servers.Sharded) -> None:
