@@ -167,6 +167,19 @@ def test_an_object_is_written_at_most_once_a_second_with_the_latest_status(writi
     assert writing.status("p")["placed"] == 8
 
 
+def test_a_churn_of_10000_pods_costs_one_write_a_second(writing: Writing) -> None:
+    """100 pods a second come and go, and the policy's status changes with each of them."""
+    for second in range(100):
+        for pod in range(100):
+            writing.submit("p", 100 * second + pod)
+            writing.written(after=0.01)
+    written = writing.asked()
+    assert written.count("GET") == 1
+    assert 99 <= written.count("PATCH") <= 101
+    writing.written(after=1.0)
+    assert writing.status("p")["placed"] == 9_999
+
+
 def test_a_field_that_a_status_no_longer_has_is_removed(writing: Writing) -> None:
     writing.write("p", 1)
     writing.clock.now += 1.0
