@@ -1,13 +1,15 @@
 """The overlays as they are applied, rendered without kubectl, and rules that hold for each of them."""
 
 import fractions
+import os
+import pathlib
 import re
 from collections.abc import Iterable, Iterator
 
 import pytest
 import yaml
 
-from tests.support import api_schema, manifests
+from tests.support import api_schema, how_to_pages, kustomizations, manifests
 
 HOME = "topolog-system"
 COMPLETE = [name for name in manifests.OVERLAYS if name != "sidecar"]
@@ -252,3 +254,15 @@ def test_only_the_processes_reach_the_bundled_store(name: str) -> None:
     (rule,) = policy["ingress"]
     (source,) = rule["from"]
     assert source == {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "topolog"}}}
+
+
+def test_the_patch_of_the_guide_adds_a_scheduler_that_calls_the_extender(tmp_path: pathlib.Path) -> None:
+    """docs/how-to/quotas.md, in a kustomization beside a checkout."""
+    (patch,) = [each for each in how_to_pages.blocks("quotas.md", "yaml") if each.startswith("patches:")]
+    base = os.path.relpath(manifests.DEPLOY / "overlays" / "dev", tmp_path)
+    (tmp_path / "kustomization.yaml").write_text(f"resources: [{base}]\n{patch}")
+    usual = {identity(one): one for one in manifests.overlay("dev")}
+    found = {identity(one): one for one in kustomizations.render(tmp_path)}
+    (changed,) = [name for name, one in found.items() if one != usual[name]]
+    assert (len(found), changed) == (len(usual), ("ConfigMap", HOME, "topolog-admission"))
+    assert found[changed]["data"]["schedulerNames"] == "topolog-scheduler,default-scheduler"
