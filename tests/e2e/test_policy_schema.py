@@ -43,6 +43,20 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "most-expressions": expressions(*[requirement("Exists")] * 64),
     "most-values": expressions(requirement("In", *(f"v{number}" for number in range(256)))),
     "long-name": {"allocationPolicy": [{"name": "a" * 63, "replicas": 1}]},
+    "long-key": {"topologyKey": "k" * 317},
+    "no-replicas-wanted": {"allocationPolicy": [{"name": "a", "replicas": 0}]},
+    "most-replicas": {"allocationPolicy": [{"name": "a", "replicas": 2**31 - 1}]},
+    "most-domains": {"allocationPolicy": [{"name": f"d{number}", "replicas": 1} for number in range(1000)]},
+    "preferred": {"allocationType": "Preferred", "allocationMethod": "Balance"},
+    "empty-label-value": {"labelSelector": {"matchLabels": {"app": ""}}},
+    "empty-value": expressions(requirement("In", "")),
+    "labels-and-expressions": {
+        "labelSelector": {
+            "matchLabels": {"app": "web"},
+            "matchExpressions": [requirement("NotIn", "a", "b"), requirement("Exists")],
+        }
+    },
+    "another-field": {"colour": "red"},
 }
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no-key": ({"topologyKey": None}, "spec.topologyKey"),
@@ -102,6 +116,53 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         expressions(requirement("In", *(f"v{number}" for number in range(257)))),
         "spec.labelSelector.matchExpressions[0].values",
     ),
+    "number-as-key": ({"topologyKey": 7}, "spec.topologyKey"),
+    "list-as-selector": ({"labelSelector": []}, "spec.labelSelector"),
+    "list-as-labels": ({"labelSelector": {"matchLabels": ["app"]}}, "spec.labelSelector.matchLabels"),
+    "number-as-label": ({"labelSelector": {"matchLabels": {"app": 7}}}, "spec.labelSelector.matchLabels.app"),
+    "object-as-expressions": (
+        {"labelSelector": {"matchExpressions": {}}},
+        "spec.labelSelector.matchExpressions",
+    ),
+    "text-as-expression": (
+        {"labelSelector": {"matchExpressions": ["app in (web)"]}},
+        "spec.labelSelector.matchExpressions[0]",
+    ),
+    "no-expression-key": (
+        expressions({"operator": "Exists"}),
+        "spec.labelSelector.matchExpressions[0].key",
+    ),
+    "no-operator": (expressions({"key": "app"}), "spec.labelSelector.matchExpressions[0].operator"),
+    "text-as-values": (
+        expressions({"key": "app", "operator": "In", "values": "web"}),
+        "spec.labelSelector.matchExpressions[0].values",
+    ),
+    "number-as-value": (
+        expressions({"key": "app", "operator": "In", "values": [7]}),
+        "spec.labelSelector.matchExpressions[0].values[0]",
+    ),
+    "no-allocations": ({"allocationPolicy": None}, "spec.allocationPolicy"),
+    "object-as-domains": ({"allocationPolicy": {"a": 1}}, "spec.allocationPolicy"),
+    "text-as-domain": ({"allocationPolicy": ["a"]}, "spec.allocationPolicy[0]"),
+    "no-domain-name": ({"allocationPolicy": [{"replicas": 1}]}, "spec.allocationPolicy[0].name"),
+    "empty-domain-name": (
+        {"allocationPolicy": [{"name": "", "replicas": 1}]},
+        "spec.allocationPolicy[0].name",
+    ),
+    "number-as-domain-name": (
+        {"allocationPolicy": [{"name": 7, "replicas": 1}]},
+        "spec.allocationPolicy[0].name",
+    ),
+    "text-as-replicas": (
+        {"allocationPolicy": [{"name": "a", "replicas": "1"}]},
+        "spec.allocationPolicy[0].replicas",
+    ),
+    "half-a-replica": (
+        {"allocationPolicy": [{"name": "a", "replicas": 1.5}]},
+        "spec.allocationPolicy[0].replicas",
+    ),
+    "number-as-type": ({"allocationType": 1}, "spec.allocationType"),
+    "empty-method": ({"allocationMethod": ""}, "spec.allocationMethod"),
 }
 
 
@@ -146,3 +207,9 @@ def test_both_refuse_and_name_the_same_field(defined: clusters.Cluster, name: st
     assert refused.value.status == 422
     # A list of domains is a map for the API server, which names the second one of a pair.
     assert re.search(rf"{re.escape(field)}(\[1\])?(:|$)", refused.value.message), refused.value.message
+
+
+def test_kubectl_explains_each_field(defined: clusters.Cluster) -> None:
+    text = defined.kubectl("explain", "workloadpolicies.spec")
+    assert [field for field in (*SPEC, "allocationType", "allocationMethod") if field not in text] == []
+    assert "The node label whose values are the domains." in text

@@ -114,6 +114,14 @@ def allocating(*allocations: Json) -> Json:
         (allocating(), "spec.allocationPolicy is empty"),
         (allocating({"name": "a"}), "spec.allocationPolicy[0].replicas is missing"),
         (allocating({"replicas": 1}), "spec.allocationPolicy[0].name is missing"),
+        (allocating({"name": "", "replicas": 1}), "spec.allocationPolicy[0].name is empty"),
+        *(
+            (
+                GOOD | {"labelSelector": {"matchLabels": {name: 7}}},
+                f"spec.labelSelector.matchLabels.{name} is not a valid string",
+            )
+            for name in ("app", "value", "key")
+        ),
         (allocating({"name": "a", "replicas": -1}), "spec.allocationPolicy[0].replicas must be"),
         (allocating({"name": "a", "replicas": 1.5}), "spec.allocationPolicy[0].replicas must be a"),
         (allocating({"name": "a", "replicas": "2"}), "spec.allocationPolicy[0].replicas must be a"),

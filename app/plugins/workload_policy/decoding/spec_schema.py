@@ -68,7 +68,9 @@ class _Selector(_Lax):
 
 class _Allocation(_Lax):
     name = fields.String(
-        required=True, validate=validate.Length(max=_VALUE, error=_LONG), error_messages=_NEEDED
+        required=True,
+        validate=[validate.Length(min=1, error="is empty"), validate.Length(max=_VALUE, error=_LONG)],
+        error_messages=_NEEDED,
     )
     replicas = fields.Integer(
         required=True,
@@ -132,7 +134,9 @@ def _sentences(path: str, messages: object) -> Iterator[str]:
     if isinstance(messages, dict):
         for key, inner in messages.items():
             below = f"{path}[{key}]" if isinstance(key, int) else f"{path}.{key}"
-            yield from _sentences(path if key == "_schema" else below, inner)
+            # The errors of a label are those of its value.
+            whole = key == "_schema" or (key == "value" and isinstance(inner, list))
+            yield from _sentences(path if whole else below, inner)
     elif isinstance(messages, list):
         for message in messages:
             yield f"{path} {_lowered(str(message))}"
