@@ -200,6 +200,30 @@ def test_the_doctor_finds_nothing_wrong_with_a_new_installation(
     assert run.wrong() == known, run.text
 
 
+def test_the_disk_of_the_store_is_enlarged_while_it_runs(
+    cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet, overlay: pathlib.Path
+) -> None:
+    """As docs/how-to/store.md has it, but for the volume itself, which a storage provider enlarges."""
+    (block,) = [each for each in how_to_pages.console() if each.page == "store.md" and "orphan" in each.text]
+    _, replaced = (shlex.split(line)[1:] for line in block.text.splitlines())
+    readiness.await_ready(cluster)
+    (former,) = kubelet.running("store")
+    text = cluster.kubectl("kustomize", overlay)
+    size = "storage: 2Gi" if overlay.name == "dev" else "storage: 4Gi"
+    assert text.count(size) == 1
+    larger = text.replace(size, "storage: 16Gi")
+    refusal = cluster.kubectl("apply", "-f", "-", stdin=larger, refused=True)
+    assert 'The StatefulSet "topolog-valkey" is invalid' in refusal
+    cluster.kubectl(*replaced)
+    cluster.kubectl("apply", "-f", "-", stdin=larger)
+    cluster.kubectl("-n", HOME, "rollout", "status", "statefulset/topolog-valkey", "--timeout=55s")
+    readiness.await_ready(cluster)
+    assert [pod.meta["uid"] for pod in kubelet.running("store")] == [former.meta["uid"]]
+    cluster.kubectl(*replaced)
+    cluster.kubectl("apply", "-k", overlay)
+    readiness.await_ready(cluster)
+
+
 def secret(found: api_client.Object, key: str) -> str:
     return base64.b64decode(found["data"][key]).decode()
 
@@ -270,30 +294,6 @@ def test_a_corrected_template_is_applied_while_bootstrap_fails(
         within=60,
         seen=lambda: readiness.unready(cluster),
     )
-    cluster.kubectl("apply", "-k", overlay)
-    readiness.await_ready(cluster)
-
-
-def test_the_disk_of_the_store_is_enlarged_while_it_runs(
-    cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet, overlay: pathlib.Path
-) -> None:
-    """As docs/how-to/store.md has it, but for the volume itself, which a storage provider enlarges."""
-    (block,) = [each for each in how_to_pages.console() if each.page == "store.md" and "orphan" in each.text]
-    _, replaced = (shlex.split(line)[1:] for line in block.text.splitlines())
-    readiness.await_ready(cluster)
-    (former,) = kubelet.running("store")
-    text = cluster.kubectl("kustomize", overlay)
-    size = "storage: 2Gi" if overlay.name == "dev" else "storage: 4Gi"
-    assert text.count(size) == 1
-    larger = text.replace(size, "storage: 16Gi")
-    refusal = cluster.kubectl("apply", "-f", "-", stdin=larger, refused=True)
-    assert 'The StatefulSet "topolog-valkey" is invalid' in refusal
-    cluster.kubectl(*replaced)
-    cluster.kubectl("apply", "-f", "-", stdin=larger)
-    cluster.kubectl("-n", HOME, "rollout", "status", "statefulset/topolog-valkey", "--timeout=55s")
-    readiness.await_ready(cluster)
-    assert [pod.meta["uid"] for pod in kubelet.running("store")] == [former.meta["uid"]]
-    cluster.kubectl(*replaced)
     cluster.kubectl("apply", "-k", overlay)
     readiness.await_ready(cluster)
 
