@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import declared_objects, events, model, projecting, snapshots
 from app.domain import schema as schemas
 from app.kube import errors as kube_errors
 from app.kube.objects import decoding
@@ -75,7 +75,7 @@ def _pod(raw: bytes, node: str = "") -> model.Pod:
     return msgspec.structs.replace(pod, node=node) if node else pod
 
 
-def _declared(schema: schemas.Schema) -> dict[str, schemas.Kind[Any]]:
+def _declared(schema: schemas.Schema) -> dict[str, declared_objects.Kind[Any]]:
     """Key of the file -> declared kind."""
     return {kind.alias or kind.name: kind for kind in schema.kinds}
 

@@ -223,7 +223,7 @@ class Pod(Frozen, frozen=True):
 
 
 class DeclaredObject(Frozen, frozen=True):
-    """An object of a kind that a plugin declares (schema.Kind): the base of what the plugin keeps of it."""
+    """An object of a declared kind (``declared_objects.Kind``): the base of what its plugin keeps of it."""
 
     uid: Uid
     namespace: str

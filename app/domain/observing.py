@@ -6,7 +6,7 @@ event. What a complete list lacks is the concern of workers.recorder.batch_build
 
 from typing import TypeVar
 
-from app.domain import events, model, schema
+from app.domain import declared_objects, events, model
 
 T = TypeVar("T", bound=model.DeclaredObject)
 
@@ -25,7 +25,7 @@ def node(before: model.Node | None, after: model.Node) -> tuple[events.AnyEvent,
     return (events.NodeSeen(node=after),)
 
 
-def declared(kind: schema.Kind[T], before: T | None, after: T) -> tuple[events.AnyEvent, ...]:
+def declared(kind: declared_objects.Kind[T], before: T | None, after: T) -> tuple[events.AnyEvent, ...]:
     """Events implied by a newly observed object; another uid of its identity ends the former one first."""
     if before == after:
         return ()

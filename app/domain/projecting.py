@@ -10,10 +10,10 @@ from collections.abc import Iterable
 import immutables
 import msgspec
 
-from app.domain import event_subjects, events, memos, model, pod_index, snapshots
+from app.domain import declared_objects, event_subjects, events, memos, model, snapshots
 from app.domain import schema as schemas
 from app.domain.fitting import node_sums
-from app.domain.folding import recounts, settings_fold
+from app.domain.folding import pod_index, recounts, settings_fold
 
 _NOWHERE: tuple[str, str | None] = ("", None)
 
@@ -321,8 +321,8 @@ class Projection:
         counter: schemas.Counter,
         needed: schemas.Dependency[model.DeclaredObject],
         changed: model.DeclaredObject | None,
-        former: schemas.Objects,
-        present: schemas.Objects,
+        former: declared_objects.Objects,
+        present: declared_objects.Objects,
     ) -> None:
         """Count again what an object contributes to, for the pods that it reaches."""
         if changed is None:

@@ -12,10 +12,11 @@ from typing import TypeVar
 
 import immutables
 
-from app.domain import model, pod_index, snapshots
+from app.domain import declared_objects, model, snapshots
 from app.domain import schema as schemas
 from app.domain import topology as topologies
 from app.domain.fitting import node_sums
+from app.domain.folding import pod_index
 
 K = TypeVar("K")
 
@@ -78,7 +79,7 @@ def build(
     )
     indexes = _Indexes(indexed, frozenset(contents.displaced))
     indexes.enter(_pods_and_nodes(bare))
-    objects = schemas.objects(contents.objects)
+    objects = declared_objects.objects(contents.objects)
     return snapshots.Snapshot(
         schema=schema,
         position=position,
@@ -107,7 +108,7 @@ def build(
     )
 
 
-def _counted(bare: snapshots.Snapshot, objects: schemas.Objects) -> dict[schemas.CountKey, int]:
+def _counted(bare: snapshots.Snapshot, objects: declared_objects.Objects) -> dict[schemas.CountKey, int]:
     found: defaultdict[schemas.CountKey, int] = defaultdict(int)
     for pod, name in _pods_and_nodes(bare):
         node = bare.nodes.get(name) if name else None

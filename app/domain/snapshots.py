@@ -11,11 +11,11 @@ from typing import TypeVar
 
 import immutables
 
-from app.domain import memos, model, pod_index
+from app.domain import declared_objects, memos, model
 from app.domain import schema as schemas
 from app.domain import topology as topologies
 from app.domain.fitting import node_sums
-from app.domain.folding import recounts
+from app.domain.folding import pod_index, recounts
 
 T = TypeVar("T")
 D = TypeVar("D", bound=model.DeclaredObject)
@@ -30,7 +30,7 @@ class Snapshot:
     position: model.Position = field(default_factory=model.Position)
     nodes: immutables.Map[model.NodeName, model.Node] = field(default_factory=immutables.Map)
     pods: immutables.Map[model.Uid, model.Pod] = field(default_factory=immutables.Map)
-    objects: schemas.Objects = field(default_factory=schemas.Objects)
+    objects: declared_objects.Objects = field(default_factory=declared_objects.Objects)
     """The objects of the kinds that plugins declare."""
     placements: immutables.Map[model.Uid, model.Placement] = field(default_factory=immutables.Map)
     flags: immutables.Map[str, model.Flag] = field(default_factory=immutables.Map)
@@ -159,15 +159,15 @@ class Snapshot:
         """The recorded configuration with the digest."""
         return next((one for one in self.configurations if one.digest == digest), None)
 
-    def all(self, kind: schemas.Kind[D]) -> "immutables.Map[str, D]":
+    def all(self, kind: declared_objects.Kind[D]) -> "immutables.Map[str, D]":
         """Identity -> object of a declared kind."""
         return self.objects.all(kind)
 
-    def get(self, kind: schemas.Kind[D], identity: str) -> D | None:
+    def get(self, kind: declared_objects.Kind[D], identity: str) -> D | None:
         """The object of a declared kind: by ``namespace/name``, or by name if the kind is cluster-scoped."""
         return self.objects.get(kind, identity)
 
-    def within(self, kind: schemas.Kind[D], namespace: str) -> "immutables.Map[str, D]":
+    def within(self, kind: declared_objects.Kind[D], namespace: str) -> "immutables.Map[str, D]":
         """Identity -> object of a declared kind, of one namespace."""
         return self.objects.within(kind, namespace)
 

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from app.domain import events, model, node_sets, schema, snapshots, verdicts
+from app.domain import declared_objects, events, model, node_sets, schema, snapshots, verdicts
 from app.domain.fitting import budgets
 from app.framework import advising, cycles, diagnosing, effects, supposing, views
 
@@ -32,7 +32,7 @@ class Plugin(Protocol):
 class Owns(Plugin, Protocol):
     """Reads objects of kinds of its own, which the recorder watches whether or not the plugin is enabled."""
 
-    def kinds(self) -> tuple[schema.Kind[Any], ...]:
+    def kinds(self) -> tuple[declared_objects.Kind[Any], ...]:
         """The kinds; independent of the plugin's arguments."""
         ...
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from app.domain import model, schema
+from app.domain import declared_objects, model
 
 T = TypeVar("T", bound=model.DeclaredObject)
 
@@ -55,14 +55,16 @@ class _Manifest(ApiStruct):
 _manifest = msgspec.json.Decoder(_Manifest)
 
 
-def kind(kept: type[T], api_version: str, resource: str, *, optional: bool = False) -> schema.Kind[T]:
+def kind(
+    kept: type[T], api_version: str, resource: str, *, optional: bool = False
+) -> declared_objects.Kind[T]:
     """A namespaced kind ``example.com/v1`` whose kept part has the name of the kind and fields of ``spec``.
 
     Placements that depend on it expect all its objects of the pod's namespace (``RESOURCE-in:NAMESPACE``).
-    A kind that differs from this is a ``schema.Kind`` with all its fields.
+    A kind that differs from this is a ``declared_objects.Kind`` with all its fields.
     """
     group, _, version = api_version.rpartition("/")
-    return schema.Kind(
+    return declared_objects.Kind(
         name=resource,
         group=group,
         versions=(version,),

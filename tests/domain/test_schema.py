@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain import event_subjects, events, model, observing, projecting, schema, snapshots
+from app.domain import (
+    declared_objects,
+    event_subjects,
+    events,
+    model,
+    observing,
+    projecting,
+    schema,
+    snapshots,
+)
 from app.store import snapshot_format
 from tests.support import declared, gadgets
 from tests.support.decisions import small_quotas
@@ -159,8 +168,8 @@ def test_objects_without_one_are_those_that_are_built_without_it(
 ) -> None:
     gone = data.draw(st.sampled_from(found))
     other = {"others": found}
-    less = schema.objects({"gadgets": found} | other).without("gadgets", gone)
-    built = schema.objects({"gadgets": [one for one in found if one is not gone]} | other)
+    less = declared_objects.objects({"gadgets": found} | other).without("gadgets", gone)
+    built = declared_objects.objects({"gadgets": [one for one in found if one is not gone]} | other)
     assert (less.kinds, less.namespaces) == (built.kinds, built.namespaces)
 
 
@@ -223,7 +232,9 @@ STILL = dataclasses.replace(gadgets.GADGETS, moves=lambda _: ())
 APART = dataclasses.replace(gadgets.GADGETS, moves=lambda namespace: (f"gadgets-in:{namespace}",))
 
 
-def depending(kind: schema.Kind[gadgets.Gadget], reach: Literal["namespace", "cluster"]) -> schema.Counter:
+def depending(
+    kind: declared_objects.Kind[gadgets.Gadget], reach: Literal["namespace", "cluster"]
+) -> schema.Counter:
     needed = schema.Dependency(kind, reads=lambda gadget: gadget.size, reach=reach)
     return dataclasses.replace(gadgets.SIZES, depends_on=(needed,))
 
@@ -261,7 +272,9 @@ def test_a_placement_expects_the_subjects_that_every_object_it_counts_moves_on()
     ],
 )
 def test_declarations_that_contradict_each_other_are_refused(
-    kinds: tuple[schema.Kind[gadgets.Gadget], ...], counters: tuple[schema.Counter, ...], message: str
+    kinds: tuple[declared_objects.Kind[gadgets.Gadget], ...],
+    counters: tuple[schema.Counter, ...],
+    message: str,
 ) -> None:
     with pytest.raises(schema.InvalidSchema, match=message):
         schema.Schema(kinds, counters)
@@ -283,10 +296,10 @@ def test_a_counter_selects_the_pods_that_an_object_of_a_needed_kind_reaches(
     found = schema.Schema((gadgets.GADGETS,), (counter,))
     one = gadgets.Gadget(uid="1", namespace="blue", name="a")
     pods = [model.Pod(uid=space, namespace=space, name="p") for space in ("blue", "green")]
-    held = schema.objects({"gadgets": [one]})
+    held = declared_objects.objects({"gadgets": [one]})
     assert {pod.namespace for pod in pods if found.selects(pod, held)} == selected
     needed = dependency.additive or dependency.required
-    assert any(found.selects(pod, schema.Objects()) for pod in pods) is not needed
+    assert any(found.selects(pod, declared_objects.Objects()) for pod in pods) is not needed
 
 
 def test_an_object_that_reaches_the_cluster_counts_the_pods_of_every_namespace() -> None:
@@ -304,10 +317,10 @@ def test_an_object_that_reaches_the_cluster_counts_the_pods_of_every_namespace()
 
 def test_what_follows_from_the_objects_of_a_kind_is_held_until_one_of_them_changes() -> None:
     gadget, quota = gadgets.Gadget(uid="1", namespace="blue", name="a"), small_quotas.quota("q")
-    first = schema.Objects().set("gadgets", gadget)
+    first = declared_objects.Objects().set("gadgets", gadget)
     computed: list[int] = []
 
-    def total(held: schema.Objects) -> int:
+    def total(held: declared_objects.Objects) -> int:
         def compute() -> int:
             computed.append(sum(one.size for one in held.all(gadgets.GADGETS).values()))
             return computed[-1]
@@ -321,4 +334,4 @@ def test_what_follows_from_the_objects_of_a_kind_is_held_until_one_of_them_chang
     assert [total(one) for one in (larger, first, larger.only("gadgets", gadget))] == [3, 1, 1]
     assert computed == [1, 3, 1]
     assert [total(one) for one in (larger.without("gadgets", gadget), larger.only("gadgets", None))] == [0, 0]
-    assert total(schema.objects({"gadgets": [gadget, gadget]})) == 1
+    assert total(declared_objects.objects({"gadgets": [gadget, gadget]})) == 1

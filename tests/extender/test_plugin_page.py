@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from app import exit_codes, plugins
-from app.domain import schema
+from app.domain import declared_objects, schema
 from app.framework import cycles, plans, registry
 from app.simulation.apiserver import apiservers, objects
 from app.store import keys
@@ -34,7 +34,7 @@ class Example(NamedTuple):
 
     stage: stages.Stage
     schema: schema.Schema
-    kind: schema.Kind[Any]
+    kind: declared_objects.Kind[Any]
 
     def counts(self, namespace: str) -> dict[str, int]:
         """The plugin's counts for the limits of a namespace, as HGETALL shows them."""

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain import events, model, observing, projecting, schema, snapshots
+from app.domain import declared_objects, events, model, observing, projecting, snapshots
 from app.kube.objects import decoding
 from app.kube.watch import kinds, reflectors
 from app.plugins.workload_policy import policy_model
@@ -52,7 +52,9 @@ def test_complete_lists_lead_to_what_they_show(
 
 
 @pytest.mark.parametrize("kind", declared.SCHEMA.kinds, ids=lambda kind: kind.name)
-def test_complete_lists_of_every_declared_kind_lead_to_what_they_show(kind: schema.Kind[Any]) -> None:
+def test_complete_lists_of_every_declared_kind_lead_to_what_they_show(
+    kind: declared_objects.Kind[Any],
+) -> None:
     def world(**uids: str) -> snapshots.Snapshot:
         found = [kind.type(uid, "blue" if kind.namespaced else "", name) for name, uid in uids.items()]
         return projecting.project_all(snapshots.empty(schema=declared.SCHEMA), map(kind.observed, found))

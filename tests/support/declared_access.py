@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from app.domain import schema
+from app.domain import declared_objects
 from app.framework import capabilities
 
 Object = dict[str, Any]
@@ -14,7 +14,7 @@ VERBS = {"recorder": ("get", "list", "watch"), "auditor": ("get", "list")}
 """Process -> what it does with the objects of every kind."""
 
 
-def kinds(plugins: Iterable[capabilities.Plugin]) -> list[schema.Kind[Any]]:
+def kinds(plugins: Iterable[capabilities.Plugin]) -> list[declared_objects.Kind[Any]]:
     """The kinds that the plugins declare."""
     return [kind for one in plugins if isinstance(one, capabilities.Owns) for kind in one.kinds()]
 
@@ -67,7 +67,7 @@ def _spelled(right: Right) -> str:
 
 
 def definition_problems(
-    where: str, definition: Object, kind: schema.Kind[Any], written: Iterable[str]
+    where: str, definition: Object, kind: declared_objects.Kind[Any], written: Iterable[str]
 ) -> list[str]:
     """What differs between a CustomResourceDefinition and a kind; ``written``: kinds with a status."""
     spec = definition["spec"]

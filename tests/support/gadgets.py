@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from app.domain import model, schema
+from app.domain import declared_objects, model, schema
 from tests.support import declared
 
 
@@ -28,7 +28,7 @@ def decode(raw: bytes | msgspec.Raw) -> Gadget:
     return Gadget(size=found.spec.get("size", 1), **named)
 
 
-GADGETS = schema.Kind(
+GADGETS = declared_objects.Kind(
     name="gadgets",
     group="example.org",
     versions=("v2", "v1"),
@@ -46,7 +46,7 @@ def kib(pod: model.Pod) -> int:
 
 
 def _sizes(
-    pod: model.Pod, node: model.Node, objects: schema.Objects
+    pod: model.Pod, node: model.Node, objects: declared_objects.Objects
 ) -> Iterator[tuple[schema.CountKey, int]]:
     if not pod.finished:
         for gadget in objects.within(GADGETS, pod.namespace).values():
@@ -54,7 +54,7 @@ def _sizes(
 
 
 def _shares(
-    pod: model.Pod, node: model.Node, objects: schema.Objects
+    pod: model.Pod, node: model.Node, objects: declared_objects.Objects
 ) -> Iterator[tuple[schema.CountKey, int]]:
     """Twice the same key, on purpose; every gadget alters it, of whatever namespace."""
     if not pod.finished:

@@ -11,8 +11,9 @@ from marshmallow import Schema
 
 from app.api import errors
 from app.api.introspection import blueprints, moments, pages, queries, schemas, services
-from app.domain import model, pod_index, snapshots
+from app.domain import model, snapshots
 from app.domain.fitting import quantities
+from app.domain.folding import pod_index
 from app.framework import registry, views
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from app.doctor.cluster import catalog, rights
-from app.domain import schema
+from app.domain import declared_objects
 from app.framework import diagnosing
 from app.store.log import incarnations
 
@@ -79,7 +79,9 @@ def evictions(subject: str, requesting: Sequence[str], *, allowed: bool) -> diag
     return catalog.EVICTIONS.ok(subject, f"evicts for {names}" if names else "these settings request none")
 
 
-def definition(kind: schema.Kind[Any], found: Object | None, written: Collection[str]) -> diagnosing.Result:
+def definition(
+    kind: declared_objects.Kind[Any], found: Object | None, written: Collection[str]
+) -> diagnosing.Result:
     """C04; ``found``: None if there is no definition; ``written``: kinds whose status is written."""
     subject = f"{kind.resource}.{kind.group}"
     if found is None:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from app.doctor import api_reader
 from app.doctor.cluster import catalog, checks, rights
-from app.domain import schema
+from app.domain import declared_objects, schema
 from app.framework import capabilities, diagnosing
 from app.kube.client import cluster_identity
 from app.store.health import doctor
@@ -21,7 +21,7 @@ class Expected:
     """What the installation consists of."""
 
     namespace: str
-    kinds: tuple[schema.Kind[Any], ...]
+    kinds: tuple[declared_objects.Kind[Any], ...]
     statuses: frozenset[str]
     """Names of the kinds whose status is written."""
     leases: Mapping[str, str]

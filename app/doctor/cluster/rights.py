@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from app.domain import schema
+from app.domain import declared_objects
 from app.telemetry import metrics
 
 _LEASES = "coordination.k8s.io"
@@ -67,7 +67,11 @@ EXCESS = (
 
 
 def needed(
-    kinds: Iterable[schema.Kind[Any]], statuses: Iterable[str], *, namespace: str, leases: Mapping[str, str]
+    kinds: Iterable[declared_objects.Kind[Any]],
+    statuses: Iterable[str],
+    *,
+    namespace: str,
+    leases: Mapping[str, str],
 ) -> dict[str, tuple[Right, ...]]:
     """Process -> its permissions.
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from app.doctor import api_reader
-from app.domain import events, model, projecting, schema, snapshots
+from app.domain import declared_objects, events, model, projecting, schema, snapshots
 from app.framework import diagnosing
 from app.kube import errors
 from app.kube.objects import decoding
@@ -59,7 +59,7 @@ def _events(reader: api_reader.ApiReader, declared: schema.Schema) -> Iterator[e
 
 
 def _objects(
-    reader: api_reader.ApiReader, kind: schema.Kind[model.DeclaredObject]
+    reader: api_reader.ApiReader, kind: declared_objects.Kind[model.DeclaredObject]
 ) -> list[Mapping[str, Any]]:
     """The objects in the first version that the API server serves; none if it serves none."""
     for version in kind.versions:

@@ -10,8 +10,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from app.domain import model
-from app.domain import schema as schemas
+from app.domain import declared_objects, model
 from app.framework import manifests
 from app.kube import errors
 from app.kube.objects import bounds, interning, pod_constraints, pod_requests, schema
@@ -68,7 +67,7 @@ def node_seen(raw: Json) -> tuple[model.Node, str]:
         raise undecodable("nodes", raw, problem) from problem
 
 
-def declared_seen(kind: schemas.Kind[T], raw: Json) -> tuple[T, str]:
+def declared_seen(kind: declared_objects.Kind[T], raw: Json) -> tuple[T, str]:
     """An object of a declared kind and its version; raises Undecodable if it cannot be identified."""
     try:
         return kind.decode(raw), version(raw)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from app.domain import events, model, observing, snapshots
+from app.domain import declared_objects, events, model, observing, snapshots
 from app.domain import schema as schemas
 from app.kube import errors
 from app.kube.objects import decoding, schema
@@ -165,7 +165,7 @@ NODES = Kind(
 
 
 @functools.cache
-def declared(kind: schemas.Kind[Any]) -> Kind:
+def declared(kind: declared_objects.Kind[Any]) -> Kind:
     """A kind that a plugin declares."""
     prefix = f"/apis/{kind.group}" if kind.group else "/api"
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from app.domain import schema
+from app.domain import declared_objects
 from app.plugins.coscheduling import decoding, gang_model
 
-KOORDINATOR = schema.Kind(
+KOORDINATOR = declared_objects.Kind(
     name="koordinatorpodgroups",
     group="scheduling.sigs.k8s.io",
     versions=("v1alpha1",),
@@ -15,7 +15,7 @@ KOORDINATOR = schema.Kind(
     decode=decoding.koordinator,
     optional=True,
 )
-SIGS = schema.Kind(
+SIGS = declared_objects.Kind(
     name="sigspodgroups",
     group="scheduling.x-k8s.io",
     versions=("v1alpha1",),
@@ -26,7 +26,7 @@ SIGS = schema.Kind(
     decode=decoding.sigs,
     optional=True,
 )
-NATIVE = schema.Kind(
+NATIVE = declared_objects.Kind(
     name="nativepodgroups",
     group="scheduling.k8s.io",
     versions=("v1beta1", "v1alpha3", "v1alpha2"),
@@ -36,7 +36,7 @@ NATIVE = schema.Kind(
     decode=decoding.native,
     optional=True,
 )
-WORKLOADS = schema.Kind(
+WORKLOADS = declared_objects.Kind(
     name="workloads",
     group="scheduling.k8s.io",
     versions=("v1alpha1",),
@@ -46,7 +46,7 @@ WORKLOADS = schema.Kind(
     decode=decoding.workload,
     optional=True,
 )
-TOPOLOGIES = schema.Kind(
+TOPOLOGIES = declared_objects.Kind(
     name="clusternetworktopologies",
     group="scheduling.koordinator.sh",
     versions=("v1alpha1",),
@@ -60,7 +60,7 @@ TOPOLOGIES = schema.Kind(
 TOPOLOGY = "default"
 """The only network topology that is used, as in Koordinator."""
 
-OF_FAMILY: dict[str, schema.Kind[Any]] = {
+OF_FAMILY: dict[str, declared_objects.Kind[Any]] = {
     gang_model.KOORDINATOR: KOORDINATOR,
     gang_model.SIGS: SIGS,
     gang_model.NATIVE: NATIVE,
@@ -68,6 +68,6 @@ OF_FAMILY: dict[str, schema.Kind[Any]] = {
 """Family -> the kind of its PodGroups."""
 
 
-def declared() -> tuple[schema.Kind[Any], ...]:
+def declared() -> tuple[declared_objects.Kind[Any], ...]:
     """All kinds of the plugin."""
     return KOORDINATOR, SIGS, NATIVE, WORKLOADS, TOPOLOGIES

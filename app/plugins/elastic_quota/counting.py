@@ -8,7 +8,7 @@ quotas, whether or not the plugin is enabled.
 
 from collections.abc import Iterator
 
-from app.domain import model, schema, snapshots
+from app.domain import declared_objects, model, schema, snapshots
 from app.plugins.elastic_quota import kinds, quota_model
 from app.plugins.elastic_quota.quota_model import Amounts, Quota
 from app.plugins.elastic_quota.trees import forests, membership
@@ -74,7 +74,9 @@ def requests(pod: model.Pod, grown: forests.Forest, name: str) -> Amounts:
     }
 
 
-def _used(pod: model.Pod, _: model.Node, objects: schema.Objects) -> Iterator[tuple[schema.CountKey, int]]:
+def _used(
+    pod: model.Pod, _: model.Node, objects: declared_objects.Objects
+) -> Iterator[tuple[schema.CountKey, int]]:
     if not _selects(pod, objects):
         return
     grown = membership.forest(objects)
@@ -88,7 +90,7 @@ def _used(pod: model.Pod, _: model.Node, objects: schema.Objects) -> Iterator[tu
                 yield key(tree, above, resource, part), counted(resource, amount)
 
 
-def _pending(pod: model.Pod, objects: schema.Objects) -> Iterator[tuple[schema.CountKey, int]]:
+def _pending(pod: model.Pod, objects: declared_objects.Objects) -> Iterator[tuple[schema.CountKey, int]]:
     if not _selects(pod, objects):
         return
     grown = membership.forest(objects)
@@ -100,7 +102,7 @@ def _pending(pod: model.Pod, objects: schema.Objects) -> Iterator[tuple[schema.C
             yield key(tree, name, resource, part), counted(resource, amount)
 
 
-def _selects(pod: model.Pod, objects: schema.Objects) -> bool:
+def _selects(pod: model.Pod, objects: declared_objects.Objects) -> bool:
     return bool(objects.all(kinds.QUOTAS)) and not pod.finished
 
 

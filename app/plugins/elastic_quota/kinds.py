@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.domain import schema
+from app.domain import declared_objects
 from app.plugins.elastic_quota import decoding, quota_model
 from app.plugins.elastic_quota.sigs import namespace_quota
 
@@ -15,7 +15,7 @@ def moves(_: str) -> tuple[str, ...]:
     return (MOVED,)
 
 
-QUOTAS = schema.Kind(
+QUOTAS = declared_objects.Kind(
     name="elasticquotas",
     group="scheduling.sigs.k8s.io",
     versions=("v1alpha1",),
@@ -30,6 +30,6 @@ QUOTAS = schema.Kind(
 )
 
 
-def declared() -> tuple[schema.Kind[Any], ...]:
+def declared() -> tuple[declared_objects.Kind[Any], ...]:
     """All kinds of the plugin."""
     return QUOTAS, namespace_quota.KIND

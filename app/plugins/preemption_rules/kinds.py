@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from app.domain import schema, snapshots
+from app.domain import declared_objects, snapshots
 from app.domain.fitting import budgets
 from app.plugins.preemption_rules import decoding
 
-BUDGETS = schema.Kind(
+BUDGETS = declared_objects.Kind(
     name="poddisruptionbudgets",
     group="policy",
     versions=("v1",),
@@ -17,7 +17,7 @@ BUDGETS = schema.Kind(
 )
 
 
-def declared() -> tuple[schema.Kind[budgets.DisruptionBudget], ...]:
+def declared() -> tuple[declared_objects.Kind[budgets.DisruptionBudget], ...]:
     """All kinds of the plugin."""
     return (BUDGETS,)
 

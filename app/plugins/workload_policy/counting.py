@@ -8,7 +8,7 @@ counts nothing.
 
 from collections.abc import Iterator
 
-from app.domain import model, schema, selectors, snapshots
+from app.domain import declared_objects, model, schema, selectors, snapshots
 from app.plugins.workload_policy import kinds, policy_model
 
 
@@ -49,7 +49,7 @@ def counted_by(
 
 
 def _contributions(
-    pod: model.Pod, node: model.Node, objects: schema.Objects
+    pod: model.Pod, node: model.Node, objects: declared_objects.Objects
 ) -> Iterator[tuple[schema.CountKey, int]]:
     held = objects.within(kinds.POLICIES, pod.namespace)
     if not held or not pod.counted:
@@ -61,14 +61,14 @@ def _contributions(
             yield f"{identity}|{policy.topology_key}={domain}", 1
 
 
-def _selects(pod: model.Pod, objects: schema.Objects) -> bool:
+def _selects(pod: model.Pod, objects: declared_objects.Objects) -> bool:
     held = objects.within(kinds.POLICIES, pod.namespace)
     return pod.counted and any(
         not policy.errors and selectors.matches(policy.selector, pod.labels) for policy in held.values()
     )
 
 
-def _node_labels(objects: schema.Objects) -> Iterator[str]:
+def _node_labels(objects: declared_objects.Objects) -> Iterator[str]:
     return (policy.topology_key for policy in objects.all(kinds.POLICIES).values())
 
 

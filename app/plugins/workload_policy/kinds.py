@@ -1,6 +1,6 @@
 """The kind that the plugin declares: Kosmos' WorkloadPolicy."""
 
-from app.domain import schema
+from app.domain import declared_objects
 from app.plugins.workload_policy import decoding, policy_model
 
 
@@ -9,7 +9,7 @@ def moves(namespace: str) -> tuple[str, ...]:
     return (f"policies:{namespace}",)
 
 
-POLICIES = schema.Kind(
+POLICIES = declared_objects.Kind(
     name="workloadpolicies",
     group="kosmos.io",
     versions=("v1alpha1",),
@@ -23,6 +23,6 @@ POLICIES = schema.Kind(
 )
 
 
-def declared() -> tuple[schema.Kind[policy_model.WorkloadPolicy], ...]:
+def declared() -> tuple[declared_objects.Kind[policy_model.WorkloadPolicy], ...]:
     """All kinds of the plugin."""
     return (POLICIES,)

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
+from app.domain import declared_objects
 from app.domain import schema as schemas
 from app.simulation.apiserver import faults, objects, requests, routing, status_replies
 
@@ -29,7 +30,7 @@ def resources(schema: schemas.Schema) -> tuple[objects.Resource, ...]:
     return *RESOURCES, *map(_resource, schema.kinds)
 
 
-def _resource(kind: schemas.Kind[Any]) -> objects.Resource:
+def _resource(kind: declared_objects.Kind[Any]) -> objects.Resource:
     version = f"{kind.group}/{kind.versions[0]}" if kind.group else kind.versions[0]
     custom = "." in kind.group  # The groups of built-in kinds have no domain, with few exceptions.
     return objects.Resource(

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from app.domain import events, model, node_sets, observing, schema, snapshots
+from app.domain import declared_objects, events, model, node_sets, observing, snapshots
 from app.framework import supposing
 from app.verbs.questions import manifests
 
@@ -145,7 +145,7 @@ def _parted(
     return values.values()
 
 
-def _kind(snapshot: snapshots.Snapshot, name: str) -> schema.Kind[Any]:
+def _kind(snapshot: snapshots.Snapshot, name: str) -> declared_objects.Kind[Any]:
     """The kind, by its name or by that of its manifests."""
     named = (kind for kind in snapshot.schema.kinds if kind.manifest == name)
     kind = snapshot.schema.kind(name) or next(named, None)
@@ -155,7 +155,7 @@ def _kind(snapshot: snapshots.Snapshot, name: str) -> schema.Kind[Any]:
     return kind
 
 
-def _of_fields(kind: schema.Kind[Any], held: Mapping[str, Any], field: str) -> model.DeclaredObject:
+def _of_fields(kind: declared_objects.Kind[Any], held: Mapping[str, Any], field: str) -> model.DeclaredObject:
     try:
         found: model.DeclaredObject = msgspec.convert(held, kind.type)
     except msgspec.ValidationError as error:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from app.domain import events, model, node_sets, schema, snapshots, verdicts
+from app.domain import declared_objects, events, model, node_sets, schema, snapshots, verdicts
 from app.domain.fitting import budgets
 from app.framework import advising, capabilities, cycles, diagnosing, effects, supposing, views
 from tests.support import gadgets
@@ -25,7 +25,7 @@ class Idle:
 class Owning(Idle):
     name: str = "Owning"
 
-    def kinds(self) -> tuple[schema.Kind[Any], ...]:
+    def kinds(self) -> tuple[declared_objects.Kind[Any], ...]:
         return (gadgets.GADGETS,)
 
 

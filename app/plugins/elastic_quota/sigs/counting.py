@@ -5,7 +5,7 @@ A pod counts from its placement until it has finished or is gone, in any namespa
 
 from collections.abc import Iterator
 
-from app.domain import model, schema, snapshots
+from app.domain import declared_objects, model, schema, snapshots
 from app.plugins.elastic_quota import counting
 from app.plugins.elastic_quota.sigs import namespace_quota
 from app.plugins.elastic_quota.sigs.namespace_quota import NamespaceQuota
@@ -34,14 +34,16 @@ def requests(pod: model.Pod) -> dict[str, int]:
     }
 
 
-def _used(pod: model.Pod, _: model.Node, objects: schema.Objects) -> Iterator[tuple[schema.CountKey, int]]:
+def _used(
+    pod: model.Pod, _: model.Node, objects: declared_objects.Objects
+) -> Iterator[tuple[schema.CountKey, int]]:
     if _selects(pod, objects):
         for resource, amount in requests(pod).items():
             yield key(pod.namespace, resource), amount
             yield key(ALL, resource), amount
 
 
-def _selects(pod: model.Pod, objects: schema.Objects) -> bool:
+def _selects(pod: model.Pod, objects: declared_objects.Objects) -> bool:
     return not pod.finished and bool(objects.within(namespace_quota.KIND, pod.namespace))
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from app.domain import model, schema
+from app.domain import declared_objects, model
 from app.plugins.elastic_quota import decoding
 from app.plugins.elastic_quota.quota_model import Amounts
 
@@ -64,7 +64,7 @@ def _moves(_: str) -> tuple[str, ...]:
     return (MOVED,)
 
 
-KIND = schema.Kind(
+KIND = declared_objects.Kind(
     name="sigselasticquotas",
     group="scheduling.x-k8s.io",
     versions=("v1alpha1",),
@@ -79,12 +79,12 @@ KIND = schema.Kind(
 )
 
 
-def namespaces(objects: schema.Objects) -> Namespaces:
+def namespaces(objects: declared_objects.Objects) -> Namespaces:
     """The quotas in force, found once for each state of the quotas."""
     return objects.derived(KIND, __name__, lambda: _namespaces(objects))
 
 
-def _namespaces(objects: schema.Objects) -> Namespaces:
+def _namespaces(objects: declared_objects.Objects) -> Namespaces:
     quotas: dict[str, NamespaceQuota] = {}
     unused: dict[str, str] = {}
     total: dict[str, int] = {}

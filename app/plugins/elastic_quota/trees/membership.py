@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from app.domain import model, schema, snapshots
+from app.domain import declared_objects, model, snapshots
 from app.plugins.elastic_quota import decoding, kinds, quota_model
 from app.plugins.elastic_quota.trees import forests
 
@@ -20,7 +20,7 @@ class Membership(NamedTuple):
     """Why it is probably not the one that was meant."""
 
 
-def forest(objects: schema.Objects) -> forests.Forest:
+def forest(objects: declared_objects.Objects) -> forests.Forest:
     """The trees of the quotas, built once for each state of the quotas."""
     return objects.derived(kinds.QUOTAS, __name__, lambda: forests.grown(objects.all(kinds.QUOTAS).values()))
 
