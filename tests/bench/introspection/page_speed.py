@@ -75,7 +75,7 @@ def measure(
         world = api_worlds.world(opened.enter_context(api_worlds.processes(server, CLUSTER))())
         large_worlds.append(world, large_worlds.history(nodes, pods))
         _churn(world, pods, window, nodes)
-        viewer = opened.enter_context(viewers.running(server.url, CLUSTER, folder))
+        viewer = opened.enter_context(viewers.running(server.url, CLUSTER, folder, nice=10))
         page = opened.enter_context(browsers.browser(viewer.url, folder / "profile"))
         page.driver.execute_cdp_cmd(
             "Page.addScriptToEvaluateOnNewDocument", {"source": scripts.read("timing")}

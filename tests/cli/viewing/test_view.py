@@ -98,7 +98,7 @@ def test_its_priority_is_lower_than_that_of_a_process_of_a_user(seen: Seen) -> N
     children = pathlib.Path(f"/proc/{seen.viewer.process.pid}/task/{seen.viewer.process.pid}/children")
     (worker,) = children.read_text().split()
     own = os.getpriority(os.PRIO_PROCESS, 0)
-    assert os.getpriority(os.PRIO_PROCESS, int(worker)) == min(19, own + 10)
+    assert os.getpriority(os.PRIO_PROCESS, int(worker)) == min(19, own + 1)
 
 
 def test_a_bundle_is_sent_while_it_is_made(seen: Seen) -> None:
