@@ -61,6 +61,11 @@ class Refusal:
         """The refusal of this plugin."""
         return Refusal(self.reason, self.nodes, self.details, plugin)
 
+    def without(self, kept: node_sets.Names) -> "Refusal":
+        """The refusal of the other nodes."""
+        details = {detail: nodes - kept for detail, nodes in self.details.items() if not nodes <= kept}
+        return Refusal(self.reason, self.nodes - kept, details, self.plugin)
+
 
 @dataclass(frozen=True, slots=True)
 class Rating:

@@ -36,10 +36,24 @@ def run_filter(
         pod=cycle.pod,
         candidates=cycle.candidates,
         interested=_interested(plugins, cycle, before.cycle),
-        refusals=(*before.refusals, *found.refusals),
+        refusals=_beside_its_own(cycle, (*before.refusals, *found.refusals)),
         assumed=tuple(sorted(pod.key for pod in nominated)),
         transformed=(*before.changes, *found.changes),
     )
+
+
+def _beside_its_own(
+    cycle: cycles.Cycle, refusals: tuple[verdicts.Refusal, ...]
+) -> tuple[verdicts.Refusal, ...]:
+    """The refusals without the node on which the pod is placed in the log: that is decided (ADR 0023).
+
+    The pod counts there. A gang of which a member is refused later would stay partly bound.
+    """
+    if cycle.reserved not in cycle.candidates:
+        return refusals
+    own = frozenset((cycle.reserved,))
+    left = (refusal.without(own) if cycle.reserved in refusal.nodes else refusal for refusal in refusals)
+    return tuple([refusal for refusal in left if refusal.nodes])
 
 
 def _nominated(

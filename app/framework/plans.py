@@ -1,11 +1,12 @@
 """Merges what the plugins reserve for a pod into one commitment: one append, whole or not at all.
 
-A plugin may place further pods beside the pod that is being bound. All other plugins that such a pod concerns
-filter it and reserve for it, in the state in which the pods before it are placed.
+A plugin may place further pods beside the pod that is being bound. All other plugins that one of them
+concerns filter it and reserve for it in the state in which the others are placed, with what is decided for
+those before it. So it does not matter which of them is bound first.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -68,7 +69,7 @@ class _Draft:
     pod: model.Pod
     node: model.NodeName
     planners: set[str] = field(default_factory=set)
-    """The plugins that placed it beside another pod."""
+    """The plugins that decided about it together with other pods: they are not asked about it alone."""
     patience: int = 0
     data: dict[str, Any] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
@@ -127,9 +128,14 @@ class _Merge:
         self._plugins = plugins
         self._cycle = cycle
         self._node = node
+        own = _Draft(cycle.pod, node)
+        self._drafts = {cycle.pod.uid: own}
+        self._merged = [own]
+        """Those that are not there already."""
+        self._known = 1
+        """Drafts that are merged, or are there already."""
         self._ahead = cycle.snapshot
-        """The state in which the pods merged so far are placed."""
-        self._drafts = {cycle.pod.uid: _Draft(cycle.pod, node)}
+        """The state in which the merged pods are placed, if there are several."""
         self._subjects = {events.RUN}
         self._ceilings: dict[schema.CountKey, int] = {}
         self._claims: set[str] = set()
@@ -138,37 +144,58 @@ class _Merge:
 
     def run(self) -> Commitment:
         """See ``commitment``. Raises _Refused and InvalidPlan."""
-        (own,) = self._drafts.values()
-        merged = [own]
-        self._reserve(self._cycle, own)
-        if len(self._drafts) > 1:
-            self._ahead = pipeline.as_planned(self._plugins, self._cycle)
-        for draft in self._members():
-            if self._is_there(draft):
-                continue
-            before = events.PlacementsCommitted(placements=(merged[-1].placement(planned=False),))
-            self._ahead = projecting.project(self._ahead, before)
-            one = cycles.cycle(
-                draft.pod, frozenset((draft.node,)), self._ahead, score_max=self._cycle.score_max
-            )
-            trace = pipeline.run_filter(self._plugins, one, without=draft.planners)
-            if trace.refusals:
-                raise self._refused(draft, trace.refusals[0])
-            self._reserve(one, draft)
-            merged.append(draft)
-        placements = tuple([draft.placement(planned=draft is not own) for draft in merged])
+        (own,), consulting = self._merged, self._plugins.consulting
+        if consulting:
+            # They say which pods are placed beside this one, so that others decide about all of them.
+            self._ask(transforming.at(self._plugins, self._cycle, self._node), own, consulting)
+            own.planners.update(consulting)
+        self._merge_new()
+        for draft in self._merged:  # Plans may add some.
+            self._decide(draft)
+            self._merge_new()
+        placements = tuple([draft.placement(planned=draft is not own) for draft in self._merged])
         self._check_sizes(placements)
         self._subjects.update(self._claims)
         ceilings = {key: top - self._differences.get(key, 0) for key, top in self._ceilings.items()}
         return Commitment(placements, tuple(sorted(self._subjects)), ceilings, tuple(sorted(self._claims)))
 
-    def _members(self) -> Iterator[_Draft]:
-        """The placements beside the pod's own, in the order in which they are planned; plans may add some."""
-        done = 1
-        while done < len(self._drafts):
-            found = list(self._drafts.values())[done:]
-            yield from found
-            done += len(found)
+    def _merge_new(self) -> None:
+        """Place the pods that plans have added since. Raises _Refused if one of them cannot be placed."""
+        new = [one for one in [*self._drafts.values()][self._known :] if not self._is_there(one)]
+        self._known = len(self._drafts)
+        if new and len(self._merged) == 1:
+            self._ahead = pipeline.as_planned(self._plugins, self._cycle)
+            self._place(*self._merged)
+        if new:
+            self._place(*new)
+            self._merged += new
+
+    def _decide(self, draft: _Draft) -> None:
+        """Add what the plugins reserve for the pod, if none refuses it beside the others. Raises _Refused."""
+        if len(self._merged) == 1:
+            self._reserve(self._cycle, draft)
+            return
+        pod = draft.pod
+        released = events.PlacementReleased(
+            uid=pod.uid,
+            namespace=pod.namespace,
+            name=pod.name,
+            node=draft.node,
+            reason="",
+            cause="superseded",
+        )
+        apart = projecting.project(self._ahead, released)
+        one = cycles.cycle(pod, frozenset((draft.node,)), apart, score_max=self._cycle.score_max)
+        trace = pipeline.run_filter(self._plugins, one, without=draft.planners)
+        if trace.refusals:
+            raise self._refused(draft, trace.refusals[0])
+        self._reserve(one, draft)
+        self._ahead = apart
+        self._place(draft)
+
+    def _place(self, *drafts: _Draft) -> None:
+        placements = tuple([draft.placement(planned=False) for draft in drafts])
+        self._ahead = projecting.project(self._ahead, events.PlacementsCommitted(placements=placements))
 
     def _is_there(self, draft: _Draft) -> bool:
         """Whether the pod is already on its node or placed there. Raises _Refused if it cannot be placed."""
@@ -193,8 +220,13 @@ class _Merge:
         if judged.pod is not cycle.pod:
             self._subjects.update(cycle.snapshot.schema.footprint(judged.pod, draft.node))
             self._note_difference(cycle.snapshot, draft, judged.pod)
+        asked = {plugin.name for plugin in self._plugins.reserves} - draft.planners
+        self._ask(judged, draft, asked)
+
+    def _ask(self, judged: cycles.Cycle, draft: _Draft, names: Collection[str]) -> None:
+        """Add what the named plugins reserve for one pod. Raises _Refused and InvalidPlan."""
         for plugin in self._plugins.reserves:
-            if plugin.name in draft.planners or not plugin.interested(judged.pod):
+            if plugin.name not in names or not plugin.interested(judged.pod):
                 continue
             asking = pipeline.with_peers(self._plugins, judged, plugin.name)
             plan = plugin.reserve(asking, draft.node)

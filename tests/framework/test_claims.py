@@ -65,3 +65,19 @@ def test_a_cycle_names_the_placement_that_it_leaves_out() -> None:
     assert placed.reserved == "b"
     assert placed.snapshot.node_of(plan_cycles.POD.uid) == ""
     assert plan_cycles.cycle().reserved == ""
+
+
+def test_no_plugin_refuses_the_node_of_a_placement() -> None:
+    """Otherwise a gang of which some members are bound would never get the others."""
+    refusing = [
+        fake_plugins.Filtering(name="One", refused=frozenset("b"), reason="one"),
+        fake_plugins.Filtering(name="Two", refused=frozenset("ab"), reason="two"),
+    ]
+    cycle = dataclasses.replace(
+        plan_cycles.cycle(events.placed(plan_cycles.POD, "b")), candidates=frozenset("abc")
+    )
+    (left,) = pipeline.run_filter(registry.Registry(refusing), cycle).refusals
+    assert (left.reason, left.nodes) == ("two (0 held)", frozenset("a"))
+    assert left.details == {"two": frozenset("a")}
+    elsewhere = dataclasses.replace(cycle, candidates=frozenset("ac"))
+    assert pipeline.run_filter(registry.Registry(refusing), elsewhere).refused == frozenset("a")

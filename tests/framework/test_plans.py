@@ -175,7 +175,7 @@ def policy(quota: int) -> events.ObjectObserved:
 
 @pytest.mark.parametrize("quota", [2, 3])
 def test_the_quotas_of_others_hold_for_the_whole_plan(quota: int) -> None:
-    """Each member is filtered where those before it are placed: all of them together must fit."""
+    """Each member is filtered where the others are placed: all of them together must fit."""
     of = pod_set(member(1), member(2), more=(policy(quota),))
     plugins = (pod_sets.PodSets(), WorkloadPolicy(enforce="selected"))
     if quota == 3:
@@ -186,7 +186,7 @@ def test_the_quotas_of_others_hold_for_the_whole_plan(quota: int) -> None:
         return
     reason = refusal(*plugins, of=of).reason
     assert reason.startswith(
-        "pod ns/m-2, which is placed with it, cannot be placed on its node: workload policy"
+        "pod ns/m-1, which is placed with it, cannot be placed on its node: workload policy"
     )
 
 
@@ -201,9 +201,9 @@ class Numbering(fake_plugins.Idle):
         return Plan((Assignment(cycle.pod, node, {"number": count}, {"numbering/at": str(count)}),))
 
 
-def test_others_reserve_for_each_member_beside_those_before_it() -> None:
+def test_others_reserve_for_each_member_beside_the_others() -> None:
     found = made(pod_sets.PodSets(), Numbering(), of=pod_set(member(1, "a"), member(2, "b"), member(3, "a")))
-    assert [one.data["Numbering"]["number"] for one in found.placements] == [0, 1, 0, 2]
+    assert [one.data["Numbering"]["number"] for one in found.placements] == [0, 2, 0, 2]
     assert all({pod_sets.TICKET, "numbering/at"} == set(one.annotations) for one in found.placements)
 
 

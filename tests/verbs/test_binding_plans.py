@@ -104,7 +104,7 @@ def test_a_plan_that_does_not_fit_as_a_whole_places_nothing(shop: replicas.Clust
     shop.see()
     one = replica(shop)
     error = one.bind(pods[0], "m1")
-    assert "pod shop/web-2, which is placed with it, cannot be placed on its node: workload policy" in error
+    assert "pod shop/web-1, which is placed with it, cannot be placed on its node: workload policy" in error
     assert commitments(one) == []
     assert (sent(shop), one.count("member")) == ([], 0)
 

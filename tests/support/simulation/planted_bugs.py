@@ -532,7 +532,7 @@ BUGS = (
     ),
     Bug(
         "the quotas of others do not hold for a planned pod",
-        "app.framework.plans:_Merge.run",
+        "app.framework.plans:_Merge._decide",
         "if trace.refusals:",
         "if False:",
     ),

@@ -1,6 +1,6 @@
-"""What other plugins answer about the members of a plan: each is asked beside the members before it."""
+"""What other plugins answer about the members of a plan: each is asked beside all others."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from app.domain import events, model, node_sets, projecting, snapshots
@@ -39,7 +39,7 @@ class Others:
         for pod in pods:
             if pod.uid not in self._concerned:
                 continue
-            same = pod.namespace, repr(pod.labels), repr(pod.requests), pod.priority, pod.owners
+            same = _alike(pod)
             nodes = alike.get(same)
             if nodes is None:
                 nodes = alike[same] = self._refused_nodes(pod, self._snapshot.topology.everywhere)
@@ -62,14 +62,65 @@ class Others:
         return bool(self._refused_nodes(pod, frozenset((name,))))
 
     def admitted(
-        self, seats: Mapping[model.Uid, model.NodeName], domain: Path
+        self,
+        seats: Mapping[model.Uid, model.NodeName],
+        domain: Path,
+        required: Collection[model.Uid],
     ) -> dict[model.Uid, model.NodeName]:
-        """The seats that are admitted one after the other: quotas limit the plan as a whole."""
-        if not self._concerned:
-            return {pod.uid: seats[pod.uid] for pod in self._pods if pod.uid in seats}
+        """The seats that are admitted, those required first: each beside all others.
+
+        So quotas limit the plan as a sum, and it does not matter which member is bound first.
+        """
+        if not self._concerned or not self._refused_beside(seats):
+            return self._in_order(seats)
+        kept = self._one_by_one(seats, domain, required)
+        while len(kept) >= len(required) and (refused := self._refused_beside(kept)):
+            # Members that are not required may use what the others need.
+            spare = [uid for uid in kept if uid not in required]
+            too_many = [uid for uid in refused if uid not in required]
+            gone = too_many[len(too_many) // 2 :] or spare or refused
+            kept = {uid: name for uid, name in kept.items() if uid not in gone}
+        return self._in_order(kept)
+
+    def _in_order(self, seats: Mapping[model.Uid, model.NodeName]) -> dict[model.Uid, model.NodeName]:
+        return {pod.uid: seats[pod.uid] for pod in self._pods if pod.uid in seats}
+
+    def _refused_beside(self, seats: Mapping[model.Uid, model.NodeName]) -> list[model.Uid]:
+        """The members that are refused in the state in which all others are placed."""
+        pods = [pod for pod in self._pods if pod.uid in seats]
+        placements = tuple([model.Placement(pod=pod, node=seats[pod.uid]) for pod in pods])
+        ahead = projecting.project(self._snapshot, events.PlacementsCommitted(placements=placements))
+        found: list[model.Uid] = []
+        answers: dict[Any, bool] = {}
+        for pod in pods:
+            if pod.uid not in self._concerned:
+                continue
+            name = seats[pod.uid]
+            same = name, _alike(pod)
+            if same not in answers:
+                apart = projecting.project(ahead, _released(pod, name))
+                refusals = self._peers.refusals(pod, frozenset((name,)), apart)
+                answers[same] = bool(refusals)
+                if refusals:
+                    self.why = refusals[0].reason
+                ahead = projecting.project(apart, events.placed(pod, name))
+            if answers[same]:
+                found.append(pod.uid)
+        return found
+
+    def _one_by_one(
+        self,
+        seats: Mapping[model.Uid, model.NodeName],
+        domain: Path,
+        required: Collection[model.Uid],
+    ) -> dict[model.Uid, model.NodeName]:
+        """The seats that are admitted one after the other, some of them on other nodes.
+
+        Not continued once too few are left.
+        """
         kept: dict[model.Uid, model.NodeName] = {}
-        ahead = self._snapshot
-        for pod in self._pods:
+        ahead, spare = self._snapshot, len(seats) - len(required)
+        for pod in sorted(self._pods, key=lambda pod: pod.uid not in required):
             name = seats.get(pod.uid)
             if name is None:
                 continue
@@ -79,6 +130,9 @@ class Others:
                     self.why = refusals[0].reason
                     name = self._instead(pod, ahead, domain, seats, kept)
                     if name is None:
+                        spare -= 1
+                        if spare < 0:
+                            break
                         continue
             kept[pod.uid] = name
             ahead = projecting.project(ahead, events.placed(pod, name))
@@ -108,3 +162,14 @@ class Others:
                 room.put(other, kept.get(other.uid, seats[other.uid]))
         nearest = sorted(inside, key=lambda name: (-domains.common(paths[name], domain), name))
         return next((name for name in nearest if room.fits(pod, name)), None)
+
+
+def _alike(pod: model.Pod) -> Hashable:
+    """Members for which this is equal get the same answers."""
+    return pod.namespace, repr(pod.labels), repr(pod.requests), pod.priority, pod.owners
+
+
+def _released(pod: model.Pod, node: model.NodeName) -> events.PlacementReleased:
+    return events.PlacementReleased(
+        uid=pod.uid, namespace=pod.namespace, name=pod.name, node=node, reason="", cause="superseded"
+    )

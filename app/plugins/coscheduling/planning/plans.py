@@ -200,7 +200,7 @@ class _Planning:
         """The plan for the pods, with those that are fixed already; None if too few can be placed."""
         problem = self._problem(pods, existing, fixed)
         if not pods:
-            return self._planned(packing.Packing(dict(fixed), problem.inside))
+            return self._planned(packing.Packing(dict(fixed), problem.inside), fixed)
         made = packing.sums(problem, packing.slots(problem, room))
         found = self._packed(problem, room, made, fixed)
         # Other plugins may admit the gang to another of the domains that it may be in.
@@ -220,7 +220,7 @@ class _Planning:
     ) -> Plan | None:
         found = packing.pack(problem, room, made) or packing.pack_most(problem, room, made)
         found = found or packing.Packing({}, problem.inside)
-        return self._planned(packing.Packing({**fixed, **found.seats}, found.domain))
+        return self._planned(packing.Packing({**fixed, **found.seats}, found.domain), fixed)
 
     def _problem(
         self,
@@ -239,9 +239,12 @@ class _Planning:
             required=self._required(fixed),
         )
 
-    def _planned(self, found: packing.Packing) -> Plan | None:
+    def _planned(
+        self, found: packing.Packing, fixed: Mapping[model.Uid, model.NodeName] = MappingProxyType({})
+    ) -> Plan | None:
         """The plan with these seats, as far as other plugins admit them; None if these are too few."""
-        seats = self._others.admitted(found.seats, found.domain)
+        required = self._required(fixed).union(fixed)
+        seats = self._others.admitted(found.seats, found.domain, required)
         if not seats or not self._enough(seats):
             self._most = max(self._most, len(seats))
             return None
