@@ -64,8 +64,11 @@ HELM: Final = {
 }
 """Major version -> Helm."""
 KUBE_SCORE: Final = Program("kube-score", "kube-score", "github.com/zegl/kube-score", "cmd/kube-score")
+HELM_UNITTEST: Final = Program(
+    "helm-unittest", "helm-unittest", "github.com/helm-unittest/helm-unittest", "cmd/helm-unittest"
+)
 
 
 if __name__ == "__main__":
-    for each in (*HELM.values(), KUBE_SCORE):
+    for each in (*HELM.values(), KUBE_SCORE, HELM_UNITTEST):
         print(each.built())

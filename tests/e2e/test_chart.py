@@ -14,7 +14,7 @@ import pytest
 import app
 from tests.e2e import building, go_programs
 from tests.support import polling
-from tests.support.charts import generating, golden, wrong
+from tests.support.charts import effects, generating, golden, wrong
 from tests.support.e2e import clusters, readiness
 from tests.support.e2e.nodes import process_kubelets
 
@@ -83,6 +83,35 @@ def test_a_wrong_value_is_refused_with_its_path(
     done = run(program, "template", "t", generating.CHART, *given)
     assert done.returncode != 0
     assert f"at '{mistake.path}'" in done.stderr
+
+
+def unit_tested(chart: pathlib.Path, suite: effects.Object) -> subprocess.CompletedProcess[str]:
+    """helm-unittest, which has Helm 3 in it, with the suite in a copy of the chart."""
+    try:
+        unittest = go_programs.HELM_UNITTEST.built()
+    except building.GoMissing as missing:
+        pytest.skip(str(missing))
+    (chart / "tests").mkdir()
+    (chart / "tests" / "values_test.yaml").write_text(json.dumps(suite))
+    return run(unittest, "--strict", chart)
+
+
+def test_each_value_has_its_effect_and_nothing_else_has_it(tmp_path: pathlib.Path) -> None:
+    chart = shutil.copytree(generating.CHART, tmp_path / "topolog")
+    done = unit_tested(chart, effects.suite())
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{2 * len(effects.effects())} passed" in done.stdout
+
+
+def test_a_value_that_has_lost_its_effect_is_found(tmp_path: pathlib.Path) -> None:
+    chart = shutil.copytree(generating.CHART, tmp_path / "topolog")
+    template = chart / "templates" / "recorder.yaml"
+    template.write_text(template.read_text().replace("{{ .Values.recorder.replicas }}", "1"))
+    suite = effects.suite()
+    suite["tests"] = [one for one in suite["tests"] if one["it"].startswith("recorder.replicas")]
+    done = unit_tested(chart, suite)
+    assert done.returncode == 1
+    assert "1 failed, 1 passed" in done.stdout, done.stdout
 
 
 def test_the_notes_name_the_next_two_commands(program: pathlib.Path) -> None:

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from tests.support import how_to_pages
+from tests.support import documented_commands, how_to_pages
 
 NOT_RUN = {
     "needs a container runtime": 2,
@@ -47,3 +47,31 @@ def test_a_command_is_in_a_block_of_commands() -> None:
     for path in how_to_pages.paths():
         for text in how_to_pages.fenced(path, "text"):
             assert not command.search(text), path
+
+
+PAGES = sorted(
+    path
+    for folder in ("", "docs/**/", "deploy/**/", "app/plugins/*/")
+    for path in how_to_pages.ROOT.glob(f"{folder}*.md")
+)
+
+
+def test_every_command_that_a_page_names_exists() -> None:
+    """Also where it stands in a sentence and is not run."""
+    named = [(path, each) for path in PAGES for each in documented_commands.named(path.read_text())]
+    assert len(named) > 300
+    assert [(str(path), each) for path, each in named if documented_commands.unknown(each)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("`topolog gets pods`", "gets"),
+        ("`kubectl topolog get pods --al`", "--al"),
+        ("```console\nA=b topolog doctor tls \\\n  --nope | head -1\n```\n", "--nope"),
+        ("`topolog doctor AREA -o json`", ""),
+    ],
+)
+def test_a_command_or_option_that_does_not_exist_is_found(text: str, missing: str) -> None:
+    (arguments,) = documented_commands.named(text)
+    assert documented_commands.unknown(arguments) == missing

@@ -81,6 +81,28 @@ def test_a_link_to_code_leads_to_a_file_of_this_version(site: pathlib.Path) -> N
     assert [path for path in paths if not (reference_pages.ROOT / path.partition("#")[0]).exists()] == []
 
 
+EXTERNAL = {
+    "https://github.com/pradyunsg/furo",
+    "https://github.com/valkey-io/valkey/issues/2995",
+    "https://keepachangelog.com/en/1.1.0/",
+    "https://pradyunsg.me",
+    "https://semver.org/spec/v2.0.0.html",
+    "https://www.sphinx-doc.org/",
+}
+"""Where links out of the site lead. Nobody follows them here: there is no internet."""
+
+
+def test_links_out_of_the_site_are_these_and_well_formed(site: pathlib.Path) -> None:
+    links = set().union(*(page(path).links for path in site.rglob("*.html")))
+    found = {link for link in links - local(links) if not link.startswith(SOURCE)}
+    assert found == EXTERNAL
+    for link in found:
+        parts = urllib.parse.urlsplit(link)
+        assert parts.scheme == "https", link
+        assert re.fullmatch(r"([a-z0-9-]+\.)+[a-z]{2,}", parts.netloc), link
+        assert re.fullmatch(r"(/[\w.,~+@-]+)*/?", parts.path), link
+
+
 def test_a_page_loads_nothing_from_elsewhere(site: pathlib.Path) -> None:
     for path in site.rglob("*.html"):
         loads = {load for load in page(path).loads if not load.startswith("data:")}
@@ -104,12 +126,15 @@ def test_every_page_is_one_click_away_and_what_is_looked_up_two(site: pathlib.Pa
 
 
 def looked_up() -> set[str]:
-    """Settings, metrics, commands, checks: headings and first cells in code of the reference pages."""
+    """Settings, metrics, commands: headings and first cells of the reference; checks, alerts, codes."""
     found: set[str] = set()
     for source in reference_pages.REFERENCE.glob("*.md"):
         found |= set(re.findall(r"^(?:#+|\|) `([^`|]+)`", source.read_text(), re.MULTILINE))
+    found |= {check.id for checks in reference_pages.AREAS.values() for check in checks}
+    errors = (reference_pages.REFERENCE / "errors.md").read_text()
+    found |= set(re.findall(r"^\| \d{3} \| `(\w+)`", errors, re.MULTILINE))
     monitoring = reference_pages.ROOT / "deploy" / "monitoring"
     for rules in monitoring.glob("*.yaml"):
         found |= set(re.findall(r"alert: (\w+)", rules.read_text()))
-    assert len(found) > 300
+    assert len(found) > 500
     return found

@@ -12,7 +12,7 @@ from _pytest.mark import ParameterSet
 
 from app import settings
 from tests.support import manifests
-from tests.support.charts import comparing, generating, golden, parts, schema, values, wrong
+from tests.support.charts import comparing, effects, generating, golden, parts, schema, values, wrong
 
 Object = manifests.Object
 CASES = sorted(golden.cases())
@@ -144,6 +144,11 @@ def test_every_value_is_used_by_a_template() -> None:
         for leaf in leaves:
             where = f".Values.{name}" if leaf == name else f".Values.{name}.{leaf}"
             assert any(each in texts for each in (where, f"${name}.{leaf}", f'"{leaf}" "')), where
+
+
+def test_every_value_has_a_test_of_its_effect() -> None:
+    """tests/e2e/test_chart.py runs them."""
+    assert {one.path for one in effects.effects()} == set(effects.leaves(default()))
 
 
 def released() -> list[str]:

@@ -36,6 +36,10 @@ class Run:
                 found.setdefault(one["id"], one["verdict"])
         return found
 
+    def right(self) -> set[str]:
+        """The IDs whose results are all ok."""
+        return {one["id"] for one in self.checks} - self.wrong().keys()
+
     def of(self, identity: str) -> list[Json]:
         """The results of one check."""
         return [one for one in self.checks if one["id"] == identity]
