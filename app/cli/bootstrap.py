@@ -60,6 +60,13 @@ _ROLE = "the Role topolog-bootstrap (deploy/components/bootstrap) has every righ
     default=True,
     help="Also create CA and certificates; not where cert-manager does.  [default: certificates]",
 )
+@click.option(
+    "--ca",
+    "step",
+    type=click.Choice(["announce", "take-over", "drop"]),
+    help="Take a step of the CA's replacement now: make a following CA that every Secret trusts, let it sign,"
+    " or trust the former one no longer.",
+)
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option(
     "--every",
@@ -85,6 +92,7 @@ def bootstrap_command(
     store_url: str,
     store_tls: bool,
     certificates: bool,
+    step: str | None,
     dry_run: bool,
     seconds: int | None,
     output: str,
@@ -104,9 +112,11 @@ def bootstrap_command(
     """
     from app.kube import errors
     from app.kube.client import clients
+    from app.provisioning import authorities, provisioners
     from app.provisioning import certificates as issued
-    from app.provisioning import provisioners
 
+    if step and (seconds or not certificates):
+        raise click.UsageError("--ca takes one step: leave out --every and --no-certificates")
     if output == _YAML and not dry_run:
         raise click.UsageError("-o yaml prints what --dry-run would write: add --dry-run")
     if store_url and not _SERVER.fullmatch(store_url):
@@ -121,7 +131,8 @@ def bootstrap_command(
         names, of_store = _hosts(space, hosts), _store_hosts(space, store_url) if store_tls else []
         while True:
             now = datetime.datetime.now(datetime.UTC)
-            terms = issued.Terms(names, days, now, store_hosts=of_store)
+            replaced = authorities.Step(step) if step else None
+            terms = issued.Terms(names, days, now, authority_step=replaced, store_hosts=of_store)
             plan = provisioners.Plan(loaded.cluster, terms, store_url, certificates)
             _run(client, space, plan, dry_run=dry_run, output=output)
             if done():

@@ -8,9 +8,12 @@ the CA that signs, and around the end of its life a second one:
 2. Halfway from there to the end the following CA takes over, and every certificate is issued again. Whatever
    was restarted since the first step trusts it: with a life of ten years, 20 months.
 3. The former CA is trusted until it ends.
+
+An operator may have each step taken at once.
 """
 
 import datetime
+import enum
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,6 +33,17 @@ CERTIFICATE: Final = "tls.crt"
 KEY: Final = "tls.key"
 _FOLLOWING: Final = ("next.crt", "next.key")
 _FORMER: Final = "former.crt"
+
+
+class Step(enum.StrEnum):
+    """A step of the CA's replacement that is taken now instead of when it is due."""
+
+    ANNOUNCE = "announce"
+    """Make the following CA."""
+    TAKE_OVER = "take-over"
+    """Let it sign."""
+    DROP = "drop"
+    """Trust the former CA no longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +75,12 @@ class Authority:
 
 
 def decide(
-    current: secrets.Secret | None, now: datetime.datetime, *, dependents: str, days: float = DAYS
+    current: secrets.Secret | None,
+    now: datetime.datetime,
+    *,
+    dependents: str,
+    days: float = DAYS,
+    step: Step | None = None,
 ) -> Decision:
     """What is done with the CA. ``dependents``: the Secrets that were signed by it, for a sentence."""
     if current is None:
@@ -85,7 +104,11 @@ def decide(
     if flaw := flaw or certificate_checks.flaw_of_time(authority, now):
         everything = ", ".join(filter(None, ("it", dependents)))
         return decisions.refused(f"cannot be used: {flaw}. {_remedy(everything)}")
-    return _advanced(held, now, days) if own else Decision(Outcome.KEPT, f"a CA, {until(authority)}")
+    if own:
+        return _advanced(held, now, days, step)
+    if step:
+        return decisions.refused("was not made by topolog bootstrap, which replaces no CA of others")
+    return Decision(Outcome.KEPT, f"a CA, {until(authority)}")
 
 
 def load(secret: secrets.Secret) -> Authority:
@@ -110,11 +133,11 @@ def until(held: x509.Certificate) -> str:
     return f"valid until {held.not_valid_after_utc:%Y-%m-%d}"
 
 
-def _advanced(held: Authority, now: datetime.datetime, days: float) -> Decision:
+def _advanced(held: Authority, now: datetime.datetime, days: float, step: Step | None) -> Decision:
     """The next step that is due, one in each run, so that no step is skipped after a long pause."""
     authority, former = held.signer.certificate, held.former
-    valid = tuple(each for each in former if now <= each.not_valid_after_utc)
-    if held.following is None and now >= due(authority):
+    valid = tuple(each for each in former if now <= each.not_valid_after_utc and step is not Step.DROP)
+    if held.following is None and (now >= due(authority) or step is Step.ANNOUNCE):
         made = Authority(held.signer, issuing.new_authority(now, days), valid)
         return Decision(
             Outcome.UPDATED,
@@ -122,7 +145,7 @@ def _advanced(held: Authority, now: datetime.datetime, days: float) -> Decision:
             f" {_takeover(made):%Y-%m-%d}, when it takes over",
             _data(made),
         )
-    if held.following is not None and now >= _takeover(held):
+    if held.following is not None and (now >= _takeover(held) or step is Step.TAKE_OVER):
         made = Authority(held.following, None, (authority, *valid))
         return Decision(
             Outcome.RENEWED,
@@ -131,7 +154,12 @@ def _advanced(held: Authority, now: datetime.datetime, days: float) -> Decision:
         )
     if valid != former:
         made = Authority(held.signer, held.following, valid)
-        return Decision(Outcome.UPDATED, f"a CA, {until(authority)}; a former one has ended", _data(made))
+        return Decision(
+            Outcome.UPDATED, f"a CA, {until(authority)}; a former one is trusted no longer", _data(made)
+        )
+    # After a run that was killed, the step may have been taken.
+    if step is Step.TAKE_OVER and not former:
+        return decisions.refused("has no following CA that could take over: announce one first")
     also = f"; another one follows on {_takeover(held):%Y-%m-%d}" if held.following else ""
     return Decision(Outcome.KEPT, f"a CA, {until(authority)}{also}")
 

@@ -41,6 +41,8 @@ class Terms:
     now: datetime.datetime
     authority_days: float = authorities.DAYS
     """Days of validity of a CA."""
+    authority_step: authorities.Step | None = None
+    """What is done with the CA now, although it is not due."""
     store_hosts: Sequence[str] = ()
     """DNS names of the bundled store; none: it is reached without TLS."""
 
@@ -60,7 +62,7 @@ def certificate(
                 f"not issued: topolog bootstrap did not issue {SERVER}, which would not trust it. If a pod"
                 f" needs it, issue it as {SERVER} was",
             )
-        return _issued(name, signer, terms, Outcome.CREATED)
+        return _issued(name, terms.named(name), signer, terms, Outcome.CREATED)
     own = decisions.made_here(current)
     remedy = "delete it, and it is issued again" if own else "it was not made by topolog bootstrap: repair it"
     if lacking := decisions.lacking(current, ALL):
@@ -77,7 +79,7 @@ def certificate(
         if not signer.knows(held):
             return decisions.refused(f"is not signed by the CA in {authorities.SECRET}: {remedy}")
         if not signer.signed(held) or _due(name, held, terms):
-            return _issued(name, signer, terms, Outcome.RENEWED)
+            return _issued(name, _names(name, held, terms), signer, terms, Outcome.RENEWED)
         if current.data[TRUST] != signer.bundle():
             # Before the certificate of the other side changes, and without a new key.
             return Decision(Outcome.UPDATED, _described(held), {**current.data, TRUST: signer.bundle()})
@@ -90,8 +92,10 @@ def _of_another(held: x509.Certificate, now: datetime.datetime) -> Decision:
     return Decision(Outcome.KEPT, f"not issued by topolog bootstrap; {_described(held)}")
 
 
-def _issued(name: str, authority: authorities.Authority, terms: Terms, outcome: Outcome) -> Decision:
-    if hosts := terms.named(name):
+def _issued(
+    name: str, hosts: Sequence[str], authority: authorities.Authority, terms: Terms, outcome: Outcome
+) -> Decision:
+    if hosts:
         pair = issuing.server_pair(authority.signer, hosts, terms.now, terms.days)
     else:
         pair = issuing.client_pair(authority.signer, CLIENTS[name], terms.now, terms.days)
@@ -108,6 +112,14 @@ def _due(name: str, held: x509.Certificate, terms: Terms) -> bool:
         return True
     # One that is not valid yet was issued by a clock that was ahead.
     return terms.now >= authorities.due(held) or terms.now < held.not_valid_before_utc
+
+
+def _names(name: str, held: x509.Certificate, terms: Terms) -> Sequence[str]:
+    """The names of the next certificate: also those of the current one, if the run need not name them all."""
+    hosts = terms.named(name)
+    if hosts and not terms.authority_step:
+        return hosts
+    return [*hosts, *(each for each in certificate_checks.hosts(held) if each not in _spelled(hosts))]
 
 
 def _spelled(hosts: Sequence[str]) -> list[str]:

@@ -99,15 +99,22 @@ class _Run:
 
     def certificates(self, terms: certificates.Terms) -> None:
         # Before the CA is read: a certificate that exists here was signed by a CA that exists then.
-        of_store = (certificates.STORE,) if terms.store_hosts else ()
-        names = (certificates.SERVER, *certificates.CLIENTS, *of_store)
+        names = (certificates.SERVER, *certificates.CLIENTS, certificates.STORE)
         existing = {name: found for name in names if (found := self._access.read(name)) is not None}
+        # A run by hand may not name the store; its certificate is of the same CA.
+        of_store = existing.get(certificates.STORE)
+        if not terms.store_hosts and (of_store is None or not decisions.made_here(of_store)):
+            names = names[:-1]
         server = existing.get(certificates.SERVER)
         signer = None
         if server is None or decisions.made_here(server):
             signed = ", ".join(name for name, each in existing.items() if decisions.made_here(each))
             decide = functools.partial(
-                authorities.decide, now=terms.now, dependents=signed, days=terms.authority_days
+                authorities.decide,
+                now=terms.now,
+                dependents=signed,
+                days=terms.authority_days,
+                step=terms.authority_step,
             )
             self.settle(authorities.SECRET, decide)
             if self.results[-1].outcome is Outcome.REFUSED:
@@ -116,6 +123,12 @@ class _Run:
             if held is None:
                 raise Contended(authorities.SECRET)
             signer = authorities.load(held)
+        elif terms.authority_step:
+            detail = (
+                f"{certificates.SERVER} was not made by topolog bootstrap, which replaces no CA of others"
+            )
+            self.results.append(Result(authorities.SECRET, Outcome.REFUSED, detail))
+            return
         for name in names:
             self.settle(name, functools.partial(certificates.certificate, name, signer=signer, terms=terms))
 

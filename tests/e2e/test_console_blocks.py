@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from app.provisioning import decisions
 from tests.e2e import go_programs
 from tests.support import child_processes, console_sessions, how_to_pages, polling
 from tests.support.e2e import (
@@ -83,9 +84,11 @@ def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
     scheduler = DEPLOY / "scheduler" / "kube-scheduler-service.yaml"
     cluster.kubectl("-n", "kube-system", "create", "configmap", "kube-scheduler", f"--from-file={scheduler}")
     with installations.Installation(cluster, whole=True, PLUGINS_ENABLED="*,ElasticQuota") as made:
-        # Another CA would sign what `topolog bootstrap` makes.
+        # Another CA would sign what `topolog bootstrap` makes, and it replaces none but its own.
         pair = (f"--cert={made.tls / 'ca.crt'}", f"--key={made.tls / 'ca.key'}")
         cluster.kubectl("-n", HOME, "create", "secret", "tls", "topolog-ca", *pair)
+        mark = [f"{key}={value}" for key, value in decisions.LABELS.items()]
+        cluster.kubectl("-n", HOME, "label", "secret", "topolog-ca", *mark)
         yield made
 
 

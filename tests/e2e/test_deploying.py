@@ -11,7 +11,7 @@ import yaml
 
 from app.doctor.scheduler import configurations
 from tests.support import polling
-from tests.support.e2e import api_client, clusters, kube_schedulers, prometheus_operator
+from tests.support.e2e import api_client, clusters, kube_schedulers
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]  # the first build takes minutes
 
@@ -77,22 +77,6 @@ def deployed(cluster: clusters.Cluster) -> clusters.Cluster:
 
 def account(name: str) -> str:
     return f"system:serviceaccount:{HOME}:topolog-{name}"
-
-
-@pytest.mark.parametrize("overlay", ["dev", "ha", "existing-scheduler", "sidecar"])
-def test_every_overlay_is_admitted(deployed: clusters.Cluster, overlay: str) -> None:
-    arguments = ("--dry-run=server", "--validate=strict", "-k", DEPLOY / "overlays" / overlay)
-    assert deployed.kubectl("apply", *arguments).count("server dry run") > 30
-
-
-def test_the_prometheus_operator_takes_the_monitoring_objects(deployed: clusters.Cluster) -> None:
-    prometheus_operator.define(deployed)
-    shown = deployed.kubectl("apply", "--validate=strict", "-k", DEPLOY / "monitoring")
-    assert {line.split("/")[0] for line in shown.splitlines()} == {
-        "configmap",
-        "podmonitor.monitoring.coreos.com",
-        "prometheusrule.monitoring.coreos.com",
-    }
 
 
 def test_the_pods_are_admitted_and_apart(deployed: clusters.Cluster) -> None:

@@ -61,8 +61,8 @@ def test_a_run_that_ends_at_any_request_is_completed_by_the_next(
         assert {name: namespace.secrets()[name]["data"] for name in kept} == kept
         if fault.struck == 0:
             break
-    # Four certificates are looked for; then each of seven is read and written, two of them once more.
-    assert ended == 4 + 7 * 2 + 2
+    # Five certificates are looked for; then each of seven is read and written, two of them once more.
+    assert ended == 5 + 7 * 2 + 2
 
 
 def _kill_once(namespace: namespaces.Namespace, stalled: faults.Fault) -> None:

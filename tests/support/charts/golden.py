@@ -10,7 +10,7 @@ import pathlib
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import yaml
@@ -40,12 +40,14 @@ def cases() -> dict[str, list[str]]:
     return made
 
 
-def rendered(helm: pathlib.Path, case: str, *, kubernetes: str = KUBERNETES) -> str:
-    """What Helm renders of a case."""
+def rendered(
+    helm: pathlib.Path, case: str, *, kubernetes: str = KUBERNETES, further: Sequence[str] = ()
+) -> str:
+    """What Helm renders of a case, with further arguments."""
     command = [helm, "template", "topolog", generating.CHART, "--namespace", "topolog-system"]
     versions = ["--kube-version", kubernetes, "--api-versions", "monitoring.coreos.com/v1"]
     done = subprocess.run(
-        [*map(str, command), *versions, *cases()[case]], capture_output=True, text=True, check=False
+        [*map(str, command), *versions, *cases()[case], *further], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
