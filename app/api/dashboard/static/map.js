@@ -234,12 +234,21 @@ function fitted(context, text, room) {
   return cut ? `${cut}…` : "";
 }
 
+/** Those on the page: they are many, and come and go with the classes. */
+const swatches = new Set();
+onScheme(() => swatches.forEach((one) => one.attributeChangedCallback()));
+
 class ClassSwatch extends HTMLElement {
   static observedAttributes = ["token", "mark"];
 
   connectedCallback() {
     this.setAttribute("aria-hidden", "true");
     this.attributeChangedCallback();
+    swatches.add(this);
+  }
+
+  disconnectedCallback() {
+    swatches.delete(this);
   }
 
   attributeChangedCallback() {
