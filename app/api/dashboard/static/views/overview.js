@@ -70,8 +70,8 @@ export function overview() {
           table([["resource"], ["requested", "n"], ["allocatable", "n"], ["", "barred"]],
             body.resources.filter((one) => one.share !== null).map((one) => [one.name, amount(one.requested), amount(one.allocatable), share(one.share)]), "no node offers a resource"))}
         ${panel({ id: "decided", title: "Decisions", answer: decided, rows: (body) => facet(body, "outcome") }, (body) => html`
-          ${facts(facet(body, "outcome").map((one) => [one.value, number(one.count)]))}
-          <p><a href=${address("decisions")}>${plural(body.looked, "decision")}${body.complete ? "" : ", the newest"}</a></p>`)}
+          ${body.looked ? facts(facet(body, "outcome").map((one) => [one.value, number(one.count)])) : html`<p class="empty">no decision is recorded at this moment</p>`}
+          <p><a href=${address("decisions")}>${body.looked ? html`${plural(body.looked, "decision")}${body.complete ? "" : ", the newest"}` : "all decisions"}</a></p>`)}
       </div>
     </div>`;
 }
