@@ -132,10 +132,12 @@ function settle(offset) {
 /** Show the moment of an offset; the head is the present. */
 export function to(offset) {
   const head = state.head ? offsetOf(state.head) : 0;
+  const oldest = Math.min(head, earliest());
   clearTimeout(rest);
-  bar.wrong = "";
+  bar.wrong = offset < oldest ? `offset ${number(oldest)} is the oldest that is kept` : offset > head ? `offset ${number(head)} is the latest` : "";
   state.frame = null;
-  set({ at: String(Math.max(0, Math.min(head, offset))) });
+  set({ at: String(Math.max(oldest, Math.min(head, offset))) });
+  changed();
 }
 
 export function live() {
