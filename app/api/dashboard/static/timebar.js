@@ -11,7 +11,7 @@ import { BY, next, selected } from "./steps.js";
 const REST_MS = 250;
 const WINDOWS = [1000, 5000, 20000, 100000];
 const FRAMES = 60;
-export const bar = { width: 5000, held: false, dragging: null, frames: null, color: "state", playing: 0, wrong: "", by: "event", pins: { A: null, B: null } };
+export const bar = { width: 5000, held: false, dragging: null, frames: null, drawn: "color=state", playing: 0, wrong: "", by: "event", pins: { A: null, B: null } };
 let rest = 0;
 let loading = "";
 /** The window in offsets; it stays while the past is shown, so that the slider does not move by itself. */
@@ -73,7 +73,7 @@ function path(name, count) {
 /** Fetch the frames of the window once; called when the slider gets the focus or the pointer. */
 export async function prefetch() {
   const { first, last } = bounds();
-  const wanted = `/apis/v1/frames?from=${first}&to=${last}&count=${FRAMES}&color=${encodeURIComponent(bar.color)}`;
+  const wanted = `/apis/v1/frames?from=${first}&to=${last}&count=${FRAMES}&${bar.drawn}`;
   if (loading === wanted) return;
   loading = wanted;
   try {

@@ -14,6 +14,12 @@ export function color() {
   return state.query.get("color") || "state";
 }
 
+/** What the address asks of the map: the colours, and the label keys of its boxes. */
+function drawn() {
+  const levels = state.query.get("levels");
+  return `color=${encodeURIComponent(color())}${levels ? `&levels=${encodeURIComponent(levels)}` : ""}`;
+}
+
 function picture(found) {
   queueMicrotask(() => {
     const map = /** @type {any} */ (document.querySelector("cluster-map"));
@@ -29,16 +35,16 @@ function chooser(cluster) {
   const options = ["state", ...resources.map((name) => `resource:${name}`), ...quotas.map((of) => `quota:${of}`)];
   if (!options.includes(color())) options.push(color());
   return html`<label class="choose">colour by
-    <select @change=${(event) => { bar.color = event.target.value; bar.frames = null; set({ color: event.target.value === "state" ? null : event.target.value }); }}>
+    <select @change=${(event) => { bar.frames = null; set({ color: event.target.value === "state" ? null : event.target.value }); }}>
       ${options.map((value) => html`<option value=${value} ?selected=${value === color()}>${value.replace(/^(resource|quota):/, "$1 ")}</option>`)}
     </select></label>
     <button type="button" aria-pressed=${state.query.get("as") === "table"} @click=${() => set({ as: state.query.get("as") === "table" ? null : "table" })}>as a table</button>`;
 }
 
 export function overview() {
-  bar.color = color();
+  bar.drawn = drawn();
   const cluster = answer("cluster", moment("/apis/v1/cluster?limit=200"));
-  const map = answer("map", moment(`/apis/v1/map?color=${encodeURIComponent(color())}`));
+  const map = answer("map", moment(`/apis/v1/map?${drawn()}`));
   const reasons = answer("reasons", moment("/apis/v1/pending/reasons?limit=50"));
   const decided = answer("decided", moment("/apis/v1/decisions/facets?buckets=1"));
   const node = state.query.get("node");
