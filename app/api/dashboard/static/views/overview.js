@@ -2,7 +2,7 @@
 /** Is it well, and where is it full? */
 import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { announce } from "../focus.js";
-import { legend, rows as mapRows, table as domains } from "../map.js";
+import { legend, placed, rows as mapRows, table as domains } from "../map.js";
 import { bar as share, panel } from "../panel.js";
 import { answer, changed, moment, state } from "../store.js";
 import { ago, cut, number, plural, quantity, time } from "../format.js";
@@ -48,7 +48,7 @@ export function overview() {
   const reasons = answer("reasons", moment("/apis/v1/pending/reasons?limit=50"));
   const decided = answer("decided", moment("/apis/v1/decisions/facets?buckets=1"));
   const node = state.query.get("node");
-  const shown = state.frame?.picture ?? map.body;
+  const shown = state.frame?.picture ?? (state.at !== null && map.body && bar.frames ? placed(map.body, bar.frames) : map.body);
   if (shown) picture(shown);
   return html`${figures(cluster)}
     <div class="columns">
@@ -56,7 +56,7 @@ export function overview() {
         ${shown.nodes?.length === 0 ? html`<p class="empty">no node is known at this moment</p>` : nothing}
         <cluster-map @node=${(event) => set({ node: event.detail })}></cluster-map>
         ${legend(shown)}
-        ${state.query.get("as") === "table" ? domains(shown) : nothing}`)}
+        ${state.query.get("as") === "table" ? domains(state.frame?.picture ?? map.body) : nothing}`)}
       <div class="side">
         ${node ? drawer(node) : announce("", "node") ?? nothing}
         ${panel({ id: "why", title: "Why pods wait", answer: reasons, rows: (body) => body.groups }, (body) => html`
