@@ -5,7 +5,6 @@ a low priority. It appends nothing: its store user cannot (role ``viewer``).
 """
 
 import dataclasses
-import os
 import time
 import wsgiref.types
 from collections.abc import Iterable, Mapping
@@ -174,7 +173,6 @@ class _Worker:
         self._process: Viewing | None = None
 
     def load(self) -> authorization.Middleware:
-        os.nice(self._settings.view.nice)
         self._process = Viewing(self._settings, self._roster)
         self._metrics.register(shadow_metrics.ShadowMetrics(self._process.reports))
         return self._process.application

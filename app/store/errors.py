@@ -28,7 +28,7 @@ def away(text: str) -> StoreAway:
 
 def cause(error: StoreError) -> str:
     """The text of the error for a sentence that begins with the fact that the store is away."""
-    return str(error).removeprefix(_AWAY)
+    return str(error).removeprefix(_AWAY).removesuffix(".")
 
 
 class Behind(StoreAway):

@@ -52,18 +52,28 @@ def test_a_bundle_of_the_latest_events_is_named_on_every_view(
 
 
 @pytest.mark.scenario("UI-1")
-def test_every_view_of_a_large_cluster_does_nothing_that_it_must_not(on_large: browsers.Browser) -> None:
-    for view in ("", "pending", "workloads", "decisions", "compare", "health"):
-        on_large.open(f"/dashboard/{view}")
-        assert on_large.text(".panel .failed") == "", view
+def test_every_view_of_a_large_cluster_does_nothing_that_it_must_not(
+    on_large: browsers.Browser, large: shown.Shown
+) -> None:
+    for view in ("", "pending", "pods/shop/pod-9", "workloads", "decisions", "compare", "health"):
+        for at in ("", f"?at={large.head - 2}"):
+            on_large.open(f"/dashboard/{view}{at}")
+            assert on_large.text(".panel h2")
+            assert on_large.text(".panel .failed") == "", view + at
 
 
 @pytest.mark.scenario("UI-1")
 def test_what_is_planted_is_refused_and_reported(on_small: browsers.Browser) -> None:
     on_small.open("/dashboard/")
-    refused = on_small.later(scripts.read("planted"))
-    assert refused[0] == 0
-    assert {"img-src", "require-trusted-types-for", "style-src-attr"} <= set(refused[1])
+    ran, reported = on_small.later(scripts.read("planted"))
+    assert ran == 0
+    assert {name: directives[:1] for name, directives in reported.items()} == {
+        "an inline script": ["require-trusted-types-for"],
+        "a style attribute": ["style-src-attr"],
+        "eval": ["require-trusted-types-for"],
+        "HTML from text": ["require-trusted-types-for"],
+        "a foreign image": ["img-src"],
+    }
     # What was planted is in the console, too.
     on_small.collect()
     on_small.found.clear()
@@ -75,16 +85,20 @@ def test_a_hostile_text_is_shown_as_text(on_small: browsers.Browser, small: show
     pod = msgspec.structs.replace(
         api_worlds.pod("hostile"),
         labels={"note": hostile[:63]},
+        annotations={"note": hostile},
         unscheduled=hostile,
     )
     small.world.append(events.PodSeen(pod=pod))
     try:
-        for view in ("pending", "pods/shop/hostile"):
+        for view in (*VIEWS, "pods/shop/hostile"):
             on_small.open(f"/dashboard/{view}")
             text = on_small.text("main")
-            assert '"><img src=x onerror=alert(1)>' in text, view
-            assert "characters)" in text
+            # The other views show the message only where it is a reason among others.
+            if view in ("pending", "pods/shop/hostile"):
+                assert '"><img src=x onerror=alert(1)>' in text, view
+                assert "characters)" in text
             assert on_small.run("return document.querySelectorAll('main img, main script').length") == 0
+            assert on_small.run("return document.documentElement.scrollWidth <= innerWidth"), view
     finally:
         small.world.append(events.PodGone(uid=pod.uid, namespace="shop", name="hostile"))
 
@@ -180,12 +194,22 @@ def _of_span(seconds: int) -> set[str]:
 
 
 @pytest.mark.scenario("UI-12")
+def test_a_time_of_tomorrow_is_the_latest_moment(on_small: browsers.Browser, small: shown.Shown) -> None:
+    on_small.open("/dashboard/?at=2999-01-01T00:00:00Z")
+    assert on_small.settled().endswith(f"/{small.head}")
+    assert f"The cluster as it was at offset {small.head}," in on_small.text(".banner.past")
+    assert on_small.text(".panel .failed") == ""
+
+
+@pytest.mark.scenario("UI-12")
 @pytest.mark.parametrize(
     ("address", "sentence"),
     [
         ("?at=999999999", "beyond the head of the log"),
         ("?at=yesterday", "must be an offset of the log"),
+        ("?at=2999-01-01", "must be an offset of the log"),
         ("?color=blue", "must be state, pods"),
+        ("?levels=a%20b", "must be label keys, comma-separated"),
         ("?color=decision:1-1", "cannot find decision 1-1"),
         ("?node=nowhere", "cannot find node nowhere"),
         ("pods/shop/absent", "cannot find pod shop/absent"),

@@ -38,6 +38,7 @@ def test_what_would_end_the_waiting_is_tried_and_simulated(
     waiting = ask(small, "simulate", {"pending": {}, "situation": {"at": at}})
     on_small.until(lambda: on_small.text("#groups .advice"), "the simulation")
     assert f"{waiting['placedPods']} of {waiting['pods']} waiting pods" in on_small.text("#groups .advice")
+    assert "without the change" not in on_small.text("#groups .advice")
     on_small.press("try")
     first = ask(small, f"pending/reasons?at={at}")["groups"][0]["first"][0]
     found = ask(small, "fit", {"pod": first, "situation": {"at": at}})
@@ -51,6 +52,7 @@ def test_what_would_end_the_waiting_is_tried_and_simulated(
     assert answer["placedPods"] > waiting["placedPods"]
     sentence = f"{answer['placedPods']} of {answer['pods']} waiting pods would be placed"
     on_small.until(lambda: sentence in on_small.text("#groups"), sentence)
+    assert f"without the change {waiting['placedPods']}" in on_small.text("#groups")
 
 
 def test_the_event_since_which_a_pod_does_not_fit_is_shown_and_led_to(

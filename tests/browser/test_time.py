@@ -8,7 +8,8 @@ import urllib.request
 from typing import Any, TypeAlias
 
 import pytest
-from selenium.webdriver.common import keys
+from selenium import webdriver
+from selenium.webdriver.common import by, keys
 
 from app.domain import events
 from tests.support.browser import browsers, large_worlds, scripts, shown
@@ -17,6 +18,10 @@ pytestmark = pytest.mark.browser
 Json: TypeAlias = Any
 """A value of a type that the test asserts."""
 
+POLICIES = 3
+"""Of the large world."""
+FRAMES = 60
+"""Of one window."""
 REST = 0.25
 """Seconds until a released slider is at rest."""
 LABELS = {
@@ -83,6 +88,17 @@ def expected_counts(seen: shown.Shown, offset: int) -> list[list[str]]:
     return [[one["of"], one["value"], f"{one['placed']:,} of {one['desired']:,}"] for one in rows[:8]]
 
 
+def same_as_the_api(page: browsers.Browser, seen: shown.Shown, offset: int) -> None:
+    """The page settles at the offset, its address holds it, and its numbers are those of the API."""
+    page.settled(f"/{offset}")
+    address = urllib.parse.urlsplit(page.driver.current_url)
+    assert urllib.parse.parse_qs(address.query)["at"] == [str(offset)]
+    assert figures(page) == expected(seen, offset)
+    found = counts(page)
+    assert found == expected_counts(seen, offset)
+    assert len({of for of, _, _ in found}) == POLICIES
+
+
 @pytest.mark.scenario("UI-2")
 def test_every_cell_has_the_colour_of_its_class(on_large: browsers.Browser, large: shown.Shown) -> None:
     on_large.open("/dashboard/")
@@ -106,27 +122,19 @@ def test_the_slider_shows_the_figures_of_its_offset(on_large: browsers.Browser, 
             scripts.read("drag"),
             offset,
         )
-        on_large.settled(f"/{offset}")
-        assert figures(on_large) == expected(large, offset)
-        assert counts(on_large) == expected_counts(large, offset)
-        assert urllib.parse.parse_qs(urllib.parse.urlsplit(on_large.driver.current_url).query)["at"] == [
-            str(offset)
-        ]
+        same_as_the_api(on_large, large, offset)
     for offset in chosen.sample(range(head - 900, head), 5):
         on_large.run("const one = document.getElementById('moment'); one.value = ''; one.focus()")
         on_large.keys(f"{offset:,}", keys.Keys.ENTER)
-        on_large.settled(f"/{offset}")
-        assert figures(on_large) == expected(large, offset)
+        same_as_the_api(on_large, large, offset)
     visited = [int(on_large.settled().rpartition("/")[2])]
     on_large.run("document.getElementById('slider').focus()")
-    moving = (keys.Keys.ARROW_LEFT, keys.Keys.ARROW_RIGHT, keys.Keys.PAGE_DOWN, keys.Keys.ARROW_LEFT)
+    moving = (keys.Keys.ARROW_LEFT, keys.Keys.PAGE_DOWN, keys.Keys.ARROW_LEFT, keys.Keys.PAGE_UP)
     for number in range(20):
         on_large.keys(moving[number % len(moving)])
         offset = int(on_large.run("return document.getElementById('slider').value"))
-        on_large.settled(f"/{offset}")
         visited.append(offset)
-        assert figures(on_large) == expected(large, offset)
-        assert counts(on_large) == expected_counts(large, offset)
+        same_as_the_api(on_large, large, offset)
     present = on_large.settled()
     on_large.driver.refresh()
     assert on_large.settled() == present
@@ -139,6 +147,26 @@ def test_the_slider_shows_the_figures_of_its_offset(on_large: browsers.Browser, 
     assert "at=" not in on_large.driver.current_url
 
 
+@pytest.mark.scenario("UI-3")
+def test_the_slider_is_dragged_by_a_pointer(on_large: browsers.Browser, large: shown.Shown) -> None:
+    on_large.open("/dashboard/")
+    slider = on_large.driver.find_element(by.By.ID, "slider")
+    pointer = webdriver.ActionChains(on_large.driver)
+    pointer.move_to_element(slider).perform()
+    on_large.until(lambda: offered(on_large), "the frames of the window")
+    on_large.settled()
+    on_large.requests()
+    pointer.click_and_hold(slider).move_by_offset(-120, 0).move_by_offset(200, 0).perform()
+    value = "return Number(document.getElementById('slider').value)"
+    offset = on_large.run(value)
+    assert f"offset {offset:,}" in on_large.text(".timebar output")
+    time.sleep(REST * 2)
+    assert on_large.requests() == []
+    pointer.release().perform()
+    assert on_large.run(value) == offset < large.head
+    same_as_the_api(on_large, large, offset)
+
+
 @pytest.mark.scenario("UI-4")
 def test_dragging_shows_the_maps_of_the_frames_without_a_request(
     on_large: browsers.Browser, large: shown.Shown
@@ -146,7 +174,9 @@ def test_dragging_shows_the_maps_of_the_frames_without_a_request(
     on_large.open("/dashboard/")
     layout = on_large.run("return [...document.querySelector('cluster-map').arranged.at]")
     on_large.run("document.getElementById('slider').focus()")
-    frames = on_large.until(lambda: taken(on_large), "the frames of the window")
+    # Backwards: the last one is the moment that was shown before.
+    frames = on_large.until(lambda: offered(on_large), "the frames of the window")[::-1]
+    assert len(frames) == FRAMES
     on_large.settled()
     on_large.requests()
     drawn = []
@@ -158,7 +188,7 @@ def test_dragging_shows_the_maps_of_the_frames_without_a_request(
             offset,
         )
         drawn.append(on_large.later(scripts.read("drawn")))
-        if offset in frames[:: max(1, len(frames) // 5)]:
+        if offset in frames[:: FRAMES // 5]:
             painted[offset] = coloured(on_large)
     assert on_large.requests() == []
     on_large.run(scripts.read("hold"), False)
@@ -169,7 +199,7 @@ def test_dragging_shows_the_maps_of_the_frames_without_a_request(
         known = dict(classes)
         found = {name: known[letter] for name, letter in zip(names, values, strict=True) if letter != "-"}
         assert found == labels(large, offset), offset
-    assert len(painted) >= min(5, len(frames)) > 1
+    assert len(painted) == 5
     for offset, cells in painted.items():
         # A node that does not exist then is an outline, which is no colour of a class.
         there = {name: kind for name, kind in cells.items() if not kind.startswith("#")}
@@ -213,7 +243,7 @@ def test_a_page_that_goes_live_right_after_a_drag_stays_live(
 ) -> None:
     on_large.open("/dashboard/")
     on_large.run("document.getElementById('slider').focus()")
-    first = on_large.until(lambda: taken(on_large), "the frames of the window")[0]
+    first = on_large.until(lambda: offered(on_large), "the frames of the window")[0]
     press = "one.dispatchEvent(new KeyboardEvent('keydown', { key: 'l', bubbles: true }));"
     on_large.run(scripts.read("drag") + press, first)
     time.sleep(REST * 4)
@@ -221,10 +251,9 @@ def test_a_page_that_goes_live_right_after_a_drag_stays_live(
     assert "at=" not in on_large.driver.current_url
 
 
-def taken(page: browsers.Browser) -> list[int]:
-    """Some offsets of the frames, once the page has them; few enough to drag over before it comes to rest."""
-    found = page.later(scripts.read("frames"))
-    return [int(offset) for offset in found[::6]]
+def offered(page: browsers.Browser) -> list[int]:
+    """The offsets of the frames; empty until the page has them."""
+    return [int(offset) for offset in page.later(scripts.read("frames"))]
 
 
 def test_steps_are_by_decision_or_by_event_of_the_selected_object(

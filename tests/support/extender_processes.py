@@ -23,6 +23,12 @@ class Extender:
 
     url: str
     process: child_processes.Process
+    health: str
+    """The URL of its plain port."""
+
+    def await_ready(self) -> None:
+        """Return once it is ready; fail if it ends first."""
+        polling.ready(self.process, lambda: _ready(f"{self.health}/readyz"), within=120)
 
     def memory(self) -> int:
         """The bytes that the extender and its workers hold in RAM (VmRSS)."""
@@ -90,8 +96,9 @@ def _started(
     )
     process.start()
     try:
-        polling.ready(process, lambda: _ready(f"http://127.0.0.1:{health}/readyz"), within=120)
-        yield Extender(f"https://127.0.0.1:{port}", process)
+        extender = Extender(f"https://127.0.0.1:{port}", process, f"http://127.0.0.1:{health}")
+        extender.await_ready()
+        yield extender
     finally:
         process.stop()
 

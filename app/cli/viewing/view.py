@@ -1,5 +1,6 @@
 """``topolog view``: serves the dashboard, streams and heavy questions from this process."""
 
+import os
 from typing import NoReturn
 
 import click
@@ -16,7 +17,10 @@ def view_command(config: str | None) -> None:
     It only reads the store, at a low priority, and is not needed for scheduling. Requires store.url and
     tls.*; view.port is its port.
     """
-    _serve(processes.load_settings(processes.environment(config, {})))
+    loaded = processes.load_settings(processes.environment(config, {}))
+    # Before the server is imported, which takes longer than many calls of the verbs beside it.
+    os.nice(loaded.view.nice)
+    _serve(loaded)
 
 
 def _serve(loaded: settings.Settings) -> NoReturn:

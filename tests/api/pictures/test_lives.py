@@ -45,6 +45,17 @@ def test_the_life_of_a_pod_has_its_events_and_attempts_in_order(world: api_world
     assert (len(short["items"]), short["more"]) == (2, 4)
 
 
+def test_calls_of_one_millisecond_are_in_the_order_in_which_they_were_answered(
+    world: api_worlds.World,
+) -> None:
+    pod = msgspec.structs.replace(api_worlds.pod("free"), labels={"rl-job-group": "job"})
+    world.append(events.PodSeen(pod=pod))
+    decided = api_worlds.decide(world, pod)
+    found = [row for row in life(world, "free")["items"] if row["decision"]]
+    assert [row["text"].partition(":")[0] for row in found] == ["filter", "prioritize"]
+    assert [row["decision"] for row in found] == decided
+
+
 def test_the_life_of_a_pod_that_is_older_than_its_bundle_begins_with_the_bundle(
     world: api_worlds.World, store_server: embedded.Server
 ) -> None:

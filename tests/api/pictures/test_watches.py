@@ -13,6 +13,7 @@ from app.api.v1.pictures import watches
 from app.domain import events, model, snapshots
 from app.store import errors as store_errors
 from app.store.log import incarnations, logs, readers
+from app.store.state import followers
 from tests.support import declared, polling
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem, items
@@ -93,6 +94,29 @@ def test_a_tick_sends_one_summary_instead_of_events(world: api_worlds.World) -> 
         "node:b",
         "pod:uid-late",
     ]
+
+
+def test_while_the_log_is_not_read_the_head_is_sent_with_its_age(
+    world: api_worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lag = [0.2]
+    monkeypatch.setattr(followers.Follower, "lag_seconds", property(lambda _: lag[0]))
+    monkeypatch.setattr(watches, "_POLL", 0.01)
+    given: services.Services = world.app.extensions["topolog"]
+    start = world.store.follower.catch_up().position
+    stream = watches._Stream(given.streams, given, {"tick": 50}, start, 60.0).messages()
+
+    def ages(number: int) -> list[float]:
+        """Of the heads among so many pieces."""
+        text = b"".join(next(stream) for _ in range(number)).decode()
+        return [data["age"] for _, kind, data in parsed(text) if kind == "head"]
+
+    assert ages(6) == [0.2]
+    lag[0] = 6.5
+    assert set(found := ages(6)) == {6.5}
+    assert len(found) > 1
+    lag[0] = 0.1
+    assert ages(6) == [0.1]
 
 
 def test_a_summary_has_what_arrived_while_it_was_due(world: api_worlds.World) -> None:

@@ -36,19 +36,10 @@ def scrubbing(bench: runs.Bench) -> Iterator[rows.Row]:
             with _alone(view):
                 apart = _in_turns(bench, view, measured)
             yield from _compared(f"{_VIEWERS} viewers, view on its own core", apart, None, 1.1)
-        stopped, restarted = [], []
-        for _ in range(_TURNS):
-            with view.stopped():
-                stopped.append(measured())
-        for _ in range(_TURNS):
-            view.process.kill()
-            view.process.start()
-            restarted.append(measured())
-        view.process.kill()
-        without = [measured() for _ in range(_TURNS)]
+        running, others = _without(view, measured)
     yield from _compared(f"{_VIEWERS} viewers scrub and replay", (idle, beside), 1.05, 1.15)
-    for what, found in (("stopped", stopped), ("restarted", restarted), ("killed", without)):
-        yield from _compared(f"view {what}", (idle, found), None, 1.02)
+    for what, found in others.items():
+        yield from _compared(f"view {what}", (running, found), None, 1.02)
 
 
 def _memory(ours: extender_processes.Extender, view: extender_processes.Extender, pods: int) -> rows.Row:
@@ -66,6 +57,30 @@ def _in_turns(
         with viewer_load.crowd(view.url, bench.tls, bench.folder, _VIEWERS, viewer_load.SCRUB):
             beside.append(measured())
     return idle, beside
+
+
+def _without(
+    view: extender_processes.Extender, measured: Turn
+) -> tuple[list[client.Figure], dict[str, list[client.Figure]]]:
+    """With the view running and idle, and by what was done to it.
+
+    Turn by turn: the speed of a shared machine drifts, and that must not be in the ratio.
+    """
+    running: list[client.Figure] = []
+    stopped: list[client.Figure] = []
+    killed: list[client.Figure] = []
+    restarted: list[client.Figure] = []
+    for _ in range(_TURNS):
+        running.append(measured())
+        with view.stopped():
+            stopped.append(measured())
+        view.process.kill()
+        killed.append(measured())
+        view.process.start()
+        restarted.append(measured())
+        view.await_ready()
+        measured()
+    return running, {"stopped": stopped, "restarted": restarted, "killed": killed}
 
 
 def _compared(

@@ -19,6 +19,20 @@ from tests.support.extender import api_worlds
 
 MANY = range(30)
 AT = "at=40"
+_WATCHED = """
+import os, sys
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "app.viewing":
+            sys.exit(f"imported at niceness {os.getpriority(os.PRIO_PROCESS, 0)}")
+
+sys.meta_path.insert(0, Watch())
+sys.argv[1:] = ["view"]
+from app import cli
+cli.main()
+"""
+"""``topolog view`` up to the import of its server."""
 SPENT = re.compile(rb'"spentMs": ?[0-9]+')
 PATHS = (
     f"nodes?{AT}",
@@ -99,6 +113,13 @@ def test_its_priority_is_lower_than_that_of_a_process_of_a_user(seen: Seen) -> N
     (worker,) = children.read_text().split()
     own = os.getpriority(os.PRIO_PROCESS, 0)
     assert os.getpriority(os.PRIO_PROCESS, int(worker)) == min(19, own + 1)
+
+
+def test_its_priority_is_lower_before_it_imports_the_server() -> None:
+    """The import takes a second of CPU time, at every start."""
+    done = commands.run(["-c", _WATCHED], environ={"TOPOLOG_STORE_URL": "redis://127.0.0.1:1"})
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert done.stderr == f"imported at niceness {min(19, own + 10)}\n"
 
 
 def test_a_bundle_is_sent_while_it_is_made(seen: Seen) -> None:

@@ -1,14 +1,17 @@
 """A large cluster in few events: zones, racks, pods of several sizes, and nodes in every state."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from app.domain import events, model
+from app.plugins.workload_policy import policy_model
 from tests.support import declared
 from tests.support.extender import api_worlds
 
 ZONE, RACK = "topology.kubernetes.io/zone", "topology.kubernetes.io/rack"
+OTHERS = {ZONE: {f"zone-{letter}": 500 for letter in "abc"}, "role": {"host": 1500}}
+"""Label -> value -> the quota of the other pods."""
 _RACK = 18
 
 
@@ -22,8 +25,22 @@ def nodes(number: int) -> Iterator[events.AnyEvent]:
         )
 
 
+def quota(name: str, key: str, values: Mapping[str, int]) -> events.ObjectObserved:
+    """A policy for the pods that are not of shop/spread."""
+    return declared.observed(
+        policy_model.WorkloadPolicy(
+            uid=f"uid-{name}",
+            namespace="shop",
+            name=name,
+            topology_key=key,
+            selector=model.Selector(labels={"app": "other"}),
+            allocations=tuple(policy_model.Allocation(value, most) for value, most in values.items()),
+        )
+    )
+
+
 def history(number: int, pods: int) -> list[events.AnyEvent]:
-    """Everything listed, the nodes, a policy, and pods, of which every tenth waits."""
+    """Everything listed, the nodes, three policies, and pods, of which every tenth waits."""
     listed = [
         events.Relisted(kind, since="", until="1", reason="start") for kind in sorted(declared.SCHEMA.names)
     ]
@@ -31,6 +48,7 @@ def history(number: int, pods: int) -> list[events.AnyEvent]:
         *listed,
         *nodes(number),
         api_worlds.policy(host=40, member=0),
+        *(quota(f"by-{key.rpartition('/')[2]}", key, values) for key, values in OTHERS.items()),
         *(events.PodSeen(pod=pod) for pod in some_pods(0, pods, number)),
     ]
 

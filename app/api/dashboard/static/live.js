@@ -3,7 +3,7 @@
  * One stream for all tabs of a browser: the tab that holds the lock has it and passes its messages on. A past
  * moment needs no stream, and neither do hidden tabs.
  */
-import { ask, changed, forgetAll, incarnationOf, state } from "./store.js";
+import { ask, changed, forgetAll, GONE, incarnationOf, state } from "./store.js";
 
 const TICK = 500;
 const channel = new BroadcastChannel("topolog-watch");
@@ -12,13 +12,23 @@ let source = null;
 let release = null;
 let refreshed = 0;
 let timer = 0;
+let asking = false;
 
 export async function install() {
   channel.onmessage = (event) => receive(event.data);
   document.addEventListener("visibilitychange", follow);
   addEventListener("moved", follow);
+  addEventListener(GONE, superseded);
   await first();
   follow();
+}
+
+/** A past moment has no stream that announces a new history: an answer does. */
+async function superseded() {
+  if (asking || incarnationOf(state.position) !== incarnationOf(state.head)) return;
+  asking = true;
+  await first();
+  asking = false;
 }
 
 /** The position before the first message of the stream. */
@@ -62,12 +72,21 @@ function open() {
   source.addEventListener("incarnation", (event) => pass({ kind: "incarnation", ...JSON.parse(event.data) }));
   source.onopen = () => pass({ kind: "open" });
   source.onerror = () => {
-    pass({ kind: "lost" });
-    if (source?.readyState === EventSource.CLOSED) {
-      close();
-      setTimeout(() => release && !source && open(), 2000);
-    }
+    if (source?.readyState !== EventSource.CLOSED) return pass({ kind: "lost" });
+    close();
+    return refused();
   };
+}
+
+/** The stream was answered with an error, such as while the store is away: other requests may be answered. */
+async function refused() {
+  try {
+    const { position, seconds } = await ask("/apis/v1/lag");
+    pass({ kind: "head", position, age: seconds });
+  } catch {
+    pass({ kind: "lost" });
+  }
+  setTimeout(() => release && !source && open(), 2000);
 }
 
 function close() {

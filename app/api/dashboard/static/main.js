@@ -1,7 +1,7 @@
 // @ts-check
 /** Draws the page: one state, one function of it, at most one drawing for each animation frame. */
 import { html, nothing, render } from "../vendor/lit-html-3.3.3/lit-html.js";
-import { answer, changed, listen, settled, state, TRIMMED } from "./store.js";
+import { answer, changed, earliest, GONE, listen, offsetOf, settled, stale, state, TRIMMED } from "./store.js";
 import { between, number, span, time } from "./format.js";
 import * as focus from "./focus.js";
 import * as live from "./live.js";
@@ -71,18 +71,28 @@ function status(sentence) {
   if (state.at !== null) return html`<span class="status past">past</span>`;
   if (state.bundle && state.connected) return html`<span class="status past">bundle</span>`;
   if (!state.connected) return html`<span class="status lost" role="status">not connected</span>`;
+  if (stale()) return html`<span class="status lost" role="status">not live</span>`;
   return html`<span class="status live" title=${sentence}><span class="pulse" aria-hidden="true"></span>live</span>`;
+}
+
+/** Where a moment leads that cannot be shown, for this reason. */
+function reachable(reason) {
+  if (reason === TRIMMED && state.oldest) return { offset: state.oldest, text: "go to the oldest moment" };
+  if (reason !== GONE || !state.head) return null;
+  const offset = Math.max(earliest(), Math.min(offsetOf(state.head), offsetOf(state.position)));
+  return { offset, text: `go to offset ${number(offset)} of the present history` };
 }
 
 function banner(shown, sentence) {
   const ago = shown.body?.metadata.asOf ? span(between(shown.body.metadata.asOf, new Date().toISOString())) : "";
-  const oldest = shown.reason === TRIMMED && state.oldest;
+  const way = reachable(shown.reason);
   return html`
     ${state.bundle ? html`<p class="banner bundle" role="note">${origin(state.bundle)}</p>` : nothing}
     ${state.notice ? html`<p class="banner notice" role="alert">${state.notice} <button type="button" @click=${() => { state.notice = ""; changed(); }}>close</button></p>` : nothing}
     ${!state.connected && state.at === null ? html`<p class="banner lost" role="alert">The server does not answer. What is shown is from ${sentence || "before"}.</p>` : nothing}
+    ${stale() && state.at === null ? html`<p class="banner lost" role="alert">The log has not been read for ${span(state.headAge)}, such as when the store is away. What is shown is from ${sentence || "before"}.</p>` : nothing}
     ${state.at === null ? nothing : html`<p class="banner past" role="status">${shown.status === "failed" ? shown.error : html`<span>The cluster as it was at <b>${sentence}</b>${ago ? `, ${ago} ago` : ""}.</span>`}
-      ${oldest ? html`<button type="button" @click=${() => timebar.to(oldest)}>go to the oldest moment</button>` : nothing}
+      ${way ? html`<button type="button" @click=${() => timebar.to(way.offset)}>${way.text}</button>` : nothing}
       <button type="button" @click=${timebar.live}>${state.bundle ? "go to the end" : "go live"}</button></p>`}`;
 }
 

@@ -14,6 +14,23 @@ export function remember(picture) {
   return known.get(picture.layout) ?? { nodes: [], domains: [] };
 }
 
+const latest = { picture: null, around: null, placed: null };
+
+/**
+ * The picture of a moment with its cells where another one, of more nodes, has them: nothing moves. As it is if the
+ * other one does not have all of its nodes.
+ */
+export function placed(picture, around) {
+  if (latest.picture !== picture || latest.around !== around) {
+    const letters = new Map(remember(picture).nodes.map((name, index) => [name, picture.values[index]]));
+    const { nodes, domains } = remember(around);
+    const all = nodes.filter((name) => letters.has(name)).length === letters.size;
+    const values = nodes.map((name) => letters.get(name) ?? "-").join("");
+    Object.assign(latest, { picture, around, placed: all ? { ...picture, layout: around.layout, nodes, domains, values } : picture });
+  }
+  return latest.placed;
+}
+
 class ClusterMap extends HTMLElement {
   picture = null;
   current = 0;
@@ -234,12 +251,21 @@ function fitted(context, text, room) {
   return cut ? `${cut}…` : "";
 }
 
+/** Those on the page: they are many, and come and go with the classes. */
+const swatches = new Set();
+onScheme(() => swatches.forEach((one) => one.attributeChangedCallback()));
+
 class ClassSwatch extends HTMLElement {
   static observedAttributes = ["token", "mark"];
 
   connectedCallback() {
     this.setAttribute("aria-hidden", "true");
     this.attributeChangedCallback();
+    swatches.add(this);
+  }
+
+  disconnectedCallback() {
+    swatches.delete(this);
   }
 
   attributeChangedCallback() {

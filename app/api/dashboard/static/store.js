@@ -34,6 +34,14 @@ export const state = {
   utc: false,
 };
 
+/** Seconds since the log was last read from which a live page states that; the stream then has a message a second. */
+const STALE = 5;
+
+/** Whether the server has not read the log for a while, so that a live page is not. */
+export function stale() {
+  return state.connected && !state.bundle && state.headAge > STALE;
+}
+
 export function changed() {
   for (const listener of listeners) listener();
 }
@@ -47,8 +55,9 @@ export function earliest() {
   return Math.max(state.bundle?.first ?? 0, state.oldest);
 }
 
-/** The reason of an answer about a moment that is no longer kept. */
+/** The reason of an answer about a moment that is no longer kept, and of one in a history that ended. */
 export const TRIMMED = "PositionTrimmed";
+export const GONE = "PositionGone";
 
 /** The oldest moment that is kept: asked for once a moment before it is. */
 async function learnOldest() {
@@ -153,6 +162,7 @@ async function load(name) {
   } catch (error) {
     found = { status: "failed", body: null, error: error.message, reason: error.name, url: path };
     if (error.name === TRIMMED) learnOldest();
+    if (error.name === GONE) dispatchEvent(new Event(GONE));
     // Such as a server whose store is away.
     if (error.again) setTimeout(() => wanted.get(name) === path && load(name), error.again);
   }

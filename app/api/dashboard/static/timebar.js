@@ -11,7 +11,7 @@ import { BY, next, selected } from "./steps.js";
 const REST_MS = 250;
 const WINDOWS = [1000, 5000, 20000, 100000];
 const FRAMES = 60;
-export const bar = { width: 5000, held: false, dragging: null, frames: null, color: "state", playing: 0, wrong: "", by: "event", pins: { A: null, B: null } };
+export const bar = { width: 5000, held: false, dragging: null, frames: null, drawn: "color=state", playing: 0, wrong: "", by: "event", pins: { A: null, B: null } };
 let rest = 0;
 let loading = "";
 /** The window in offsets; it stays while the past is shown, so that the slider does not move by itself. */
@@ -73,7 +73,7 @@ function path(name, count) {
 /** Fetch the frames of the window once; called when the slider gets the focus or the pointer. */
 export async function prefetch() {
   const { first, last } = bounds();
-  const wanted = `/apis/v1/frames?from=${first}&to=${last}&count=${FRAMES}&color=${encodeURIComponent(bar.color)}`;
+  const wanted = `/apis/v1/frames?from=${first}&to=${last}&count=${FRAMES}&${bar.drawn}`;
   if (loading === wanted) return;
   loading = wanted;
   try {
@@ -132,10 +132,12 @@ function settle(offset) {
 /** Show the moment of an offset; the head is the present. */
 export function to(offset) {
   const head = state.head ? offsetOf(state.head) : 0;
+  const oldest = Math.min(head, earliest());
   clearTimeout(rest);
-  bar.wrong = "";
+  bar.wrong = offset < oldest ? `offset ${number(oldest)} is the oldest that is kept` : offset > head ? `offset ${number(head)} is the latest` : "";
   state.frame = null;
-  set({ at: String(Math.max(0, Math.min(head, offset))) });
+  set({ at: String(Math.max(oldest, Math.min(head, offset))) });
+  changed();
 }
 
 export function live() {

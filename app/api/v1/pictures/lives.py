@@ -70,7 +70,7 @@ def _body(shown: moments.Moment, key: model.NamespacedName, limit: int) -> pages
     snapshot = shown.snapshot
     pod = snapshot.pod(snapshot.names.get(key, ""))
     first, complete = _since(shown, pod)
-    found = [*_events(key, first, snapshot.offset), *_attempts(shown, key)]
+    found = [*_events(key, first, snapshot.offset), *reversed(_attempts(shown, key))]
     if not found and pod is None:
         raise errors.missing("pod", key)
     found.sort(key=lambda row: (int(str(row["offset"])), row["kind"] == "attempt", str(row["at"])))
@@ -126,6 +126,7 @@ def _events(key: model.NamespacedName, first: int, last: int) -> list[pages.Body
 
 
 def _attempts(shown: moments.Moment, key: model.NamespacedName) -> list[pages.Body]:
+    """Newest first, as they are read; those of one millisecond keep the order of their ids."""
     incarnation = shown.position.incarnation
     return [
         {

@@ -21,6 +21,9 @@ _POLL = 1.0
 """Seconds after which a stream without events is checked."""
 _HEAD = 15.0
 """Seconds after which the head is sent at the latest."""
+_STALE = 5.0
+"""Seconds since the log was last read from which the head is sent every second, with its age: readers see
+that the silence is not that of the cluster."""
 _OBJECTS = 100
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -100,14 +103,16 @@ class _Stream:
         """The messages; a comment at least every second."""
         tick = int(self.query.get("tick", 0)) / 1000
         started = due = time.monotonic()
+        stale = False
         while True:
             now = time.monotonic()
-            if now >= due:
+            was, stale = stale, self.given.follower.lag_seconds > _STALE
+            if now >= due or stale != was:
                 if self.moved:
                     # What arrived while the summary was due belongs to it, too.
                     yield from self._caught_up(self.given.follower.snapshot.position)
                 yield self._head()
-                due = now + _HEAD
+                due = now + (_POLL if stale else _HEAD)
             before = self.position
             left = min(_POLL, due - now, started + self.seconds - now)
             snapshot = self.arrivals.wait(before.incarnation, before.offset, max(0.0, left))

@@ -2,7 +2,7 @@
 /** What was answered, and what is different about a part of it? */
 import { html, nothing, svg } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { command, panel } from "../panel.js";
-import { answer, moment, state } from "../store.js";
+import { answer, changed, moment, state } from "../store.js";
 import { clock, cut, number, plural, time } from "../format.js";
 import { address, set } from "../router.js";
 import { podLink, table } from "./parts.js";
@@ -18,27 +18,32 @@ export function decisions() {
   const picked = new URLSearchParams(filters);
   for (const name of ["pickedSince", "pickedUntil"]) if (state.query.get(name)) picked.set(name, state.query.get(name));
   picked.set("buckets", "80");
+  const none = filters ? "no decision matches" : "no decision is recorded at this moment";
+  const empty = html`<p class="empty">${none}</p>`;
   const facets = answer("facets", moment(`/apis/v1/decisions/facets?${picked}`));
   const listed = answer("decisions", moment(`/apis/v1/decisions?limit=50${filters ? `&${filters}` : ""}`));
   return html`
     ${query.size ? html`<p class="filters">Only ${[...query].map(([name, value]) => html`<button type="button" @click=${() => set({ [name]: null })} title="remove this filter">${name}: ${cut(value, 80)} ✕</button> `)}</p>` : nothing}
-    ${panel({ id: "strip", title: "Answers over time", answer: facets, wide: true, rows: (body) => body.buckets.map(({ outcomes, ...rest }) => ({ ...rest, ...outcomes })) }, strip)}
+    ${panel({ id: "strip", title: "Answers over time", answer: facets, wide: true, rows: (body) => body.buckets.map(({ outcomes, ...rest }) => ({ ...rest, ...outcomes })) }, (body) => (body.looked ? strip(body) : empty))}
     ${panel({ id: "facets", title: state.query.get("pickedSince") ? "What differs in the selection" : "In common", answer: facets, wide: true, rows: (body) => body.facets.flatMap((one) => one.values.map((value) => ({ facet: one.name, ...value }))) }, (body) => html`
-      <div class="facets">${body.facets.filter((one) => one.values.length).map((one) => facet(one, body))}</div>`)}
+      ${body.looked ? html`<div class="facets">${body.facets.filter((one) => one.values.length).map((one) => facet(one, body))}</div>` : empty}`)}
     ${panel({ id: "list", title: "Decisions, newest first", answer: listed, wide: true, rows: (body) => body.items, command: command("get", "decisions", "--limit", "50", "--at", state.position, ...[...query].flatMap(([name, value]) => ["--where", `${name}=${value}`])) }, (body) =>
       table([["when", "t"], ["verb"], ["pod", "p"], ["outcome"], ["kept", "n"], ["of", "n"], ["node", "p"], ["ms", "n"], ["reasons", "w"]], body.items.map((one) => [
         html`<a href=${address("pods", [one.pod.namespace, one.pod.name], { decision: one.id })}>${time(one.at)}</a>`, one.verb, podLink(`${one.pod.namespace}/${one.pod.name}`),
-        html`<span class="outcome ${one.outcome}">${one.outcome}</span>`, number(one.kept), number(one.candidates), one.node || "–", one.milliseconds.toFixed(1), cut(Object.keys(one.reasons).join("; "), 120)]), "no decision matches", body.items.map((one) => one.id)))}`;
+        html`<span class="outcome ${one.outcome}">${one.outcome}</span>`, number(one.kept), number(one.candidates), one.node || "–", one.milliseconds.toFixed(1), cut(Object.keys(one.reasons).join("; "), 120)]), none, body.items.map((one) => one.id)))}`;
 }
 
 function strip(body) {
   const { buckets } = body;
-  if (!buckets.length) return html`<p class="empty">no decision matches</p>`;
   const most = Math.max(1, ...buckets.map((one) => Object.values(one.outcomes).reduce((sum, count) => sum + count, 0)));
   const slow = Math.max(1, ...buckets.map((one) => one.p99 ?? 0));
   const since = state.query.get("pickedSince");
   const until = state.query.get("pickedUntil");
   const inside = (one) => since && one.from >= since && (!until || one.from < until);
+  const begin = (index) => {
+    begun = index;
+    changed();
+  };
   const up = (index) => {
     if (begun === null) return;
     const [first, last] = [Math.min(begun, index), Math.max(begun, index)];
@@ -51,9 +56,9 @@ function strip(body) {
     <svg class="strip" viewBox="0 0 ${buckets.length * 10} 100" preserveAspectRatio="none" role="group" aria-label="Decisions over time">
       ${buckets.map((one, index) => {
         let base = 100;
-        return svg`<g class=${inside(one) ? "picked" : ""} tabindex="0" role="button" aria-label="${clock(one.from)}: ${Object.entries(one.outcomes).map(([name, count]) => `${count} ${name}`).join(", ") || "none"}"
-            @pointerdown=${() => (begun = index)} @pointerup=${() => up(index)}
-            @keydown=${(event) => { if (event.key === "Enter") { if (begun === null) begun = index; else up(index); } }}>
+        return svg`<g class=${inside(one) || index === begun ? "picked" : ""} tabindex="0" role="button" aria-label="${clock(one.from)}: ${Object.entries(one.outcomes).map(([name, count]) => `${count} ${name}`).join(", ") || "none"}"
+            @pointerdown=${() => begin(index)} @pointerup=${() => up(index)}
+            @keydown=${(event) => { if (event.key === "Enter") begun === null ? begin(index) : up(index); }}>
           <title>${clock(one.from)}</title><rect class="back" x=${index * 10} y="0" width="10" height="100"></rect>
           ${ORDER.filter((name) => one.outcomes[name]).map((name) => {
             const height = (one.outcomes[name] / most) * 90;

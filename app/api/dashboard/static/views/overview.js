@@ -2,7 +2,7 @@
 /** Is it well, and where is it full? */
 import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { announce } from "../focus.js";
-import { legend, rows as mapRows, table as domains } from "../map.js";
+import { legend, placed, rows as mapRows, table as domains } from "../map.js";
 import { bar as share, panel } from "../panel.js";
 import { answer, changed, moment, state } from "../store.js";
 import { ago, cut, number, plural, quantity, time } from "../format.js";
@@ -12,6 +12,12 @@ import { facts, more, podLink, table, tile } from "./parts.js";
 
 export function color() {
   return state.query.get("color") || "state";
+}
+
+/** What the address asks of the map: the colours, and the label keys of its boxes. */
+function drawn() {
+  const levels = state.query.get("levels");
+  return `color=${encodeURIComponent(color())}${levels ? `&levels=${encodeURIComponent(levels)}` : ""}`;
 }
 
 function picture(found) {
@@ -29,20 +35,20 @@ function chooser(cluster) {
   const options = ["state", ...resources.map((name) => `resource:${name}`), ...quotas.map((of) => `quota:${of}`)];
   if (!options.includes(color())) options.push(color());
   return html`<label class="choose">colour by
-    <select @change=${(event) => { bar.color = event.target.value; bar.frames = null; set({ color: event.target.value === "state" ? null : event.target.value }); }}>
+    <select @change=${(event) => { bar.frames = null; set({ color: event.target.value === "state" ? null : event.target.value }); }}>
       ${options.map((value) => html`<option value=${value} ?selected=${value === color()}>${value.replace(/^(resource|quota):/, "$1 ")}</option>`)}
     </select></label>
     <button type="button" aria-pressed=${state.query.get("as") === "table"} @click=${() => set({ as: state.query.get("as") === "table" ? null : "table" })}>as a table</button>`;
 }
 
 export function overview() {
-  bar.color = color();
+  bar.drawn = drawn();
   const cluster = answer("cluster", moment("/apis/v1/cluster?limit=200"));
-  const map = answer("map", moment(`/apis/v1/map?color=${encodeURIComponent(color())}`));
+  const map = answer("map", moment(`/apis/v1/map?${drawn()}`));
   const reasons = answer("reasons", moment("/apis/v1/pending/reasons?limit=50"));
   const decided = answer("decided", moment("/apis/v1/decisions/facets?buckets=1"));
   const node = state.query.get("node");
-  const shown = state.frame?.picture ?? map.body;
+  const shown = state.frame?.picture ?? (state.at !== null && map.body && bar.frames ? placed(map.body, bar.frames) : map.body);
   if (shown) picture(shown);
   return html`${figures(cluster)}
     <div class="columns">
@@ -50,7 +56,7 @@ export function overview() {
         ${shown.nodes?.length === 0 ? html`<p class="empty">no node is known at this moment</p>` : nothing}
         <cluster-map @node=${(event) => set({ node: event.detail })}></cluster-map>
         ${legend(shown)}
-        ${state.query.get("as") === "table" ? domains(shown) : nothing}`)}
+        ${state.query.get("as") === "table" ? domains(state.frame?.picture ?? map.body) : nothing}`)}
       <div class="side">
         ${node ? drawer(node) : announce("", "node") ?? nothing}
         ${panel({ id: "why", title: "Why pods wait", answer: reasons, rows: (body) => body.groups }, (body) => html`
@@ -70,8 +76,8 @@ export function overview() {
           table([["resource"], ["requested", "n"], ["allocatable", "n"], ["", "barred"]],
             body.resources.filter((one) => one.share !== null).map((one) => [one.name, amount(one.requested), amount(one.allocatable), share(one.share)]), "no node offers a resource"))}
         ${panel({ id: "decided", title: "Decisions", answer: decided, rows: (body) => facet(body, "outcome") }, (body) => html`
-          ${facts(facet(body, "outcome").map((one) => [one.value, number(one.count)]))}
-          <p><a href=${address("decisions")}>${plural(body.looked, "decision")}${body.complete ? "" : ", the newest"}</a></p>`)}
+          ${body.looked ? facts(facet(body, "outcome").map((one) => [one.value, number(one.count)])) : html`<p class="empty">no decision is recorded at this moment</p>`}
+          <p><a href=${address("decisions")}>${body.looked ? html`${plural(body.looked, "decision")}${body.complete ? "" : ", the newest"}` : "all decisions"}</a></p>`)}
       </div>
     </div>`;
 }

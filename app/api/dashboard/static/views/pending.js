@@ -10,10 +10,10 @@ import { more, podLink, table } from "./parts.js";
 
 /** What was tried, by reason; it belongs to one position. */
 const tried = new Map();
-let simulated = { position: "", text: "", body: null, line: "" };
+let simulated = { position: "", overrides: [], text: "", body: null, line: "" };
 onForget(() => {
   tried.clear();
-  simulated = { position: "", text: "", body: null, line: "" };
+  simulated = { position: "", overrides: [], text: "", body: null, line: "" };
 });
 const TOP = 10;
 
@@ -31,7 +31,7 @@ async function fit(group) {
 }
 
 async function simulate(overrides) {
-  simulated = { position: state.position, text: "asking …", body: null, line: answers.simulating({ at: state.position, overrides }, "", TOP) };
+  simulated = { position: state.position, overrides, text: "asking …", body: null, line: answers.simulating({ at: state.position, overrides }, "", TOP) };
   changed();
   try {
     const body = await ask("/apis/v1/simulate", { pending: {}, situation: { at: state.position, overrides }, top: TOP });
@@ -96,7 +96,7 @@ function outcome() {
   if (!simulated.body) return html`<p role="status">${simulated.text}</p>`;
   const body = simulated.body;
   return html`<div class="advice" role="status">
-    <p><b>${number(body.placedPods)} of ${plural(body.pods, "waiting pod")} would be placed</b>${body.baseline ? html`; without the change ${number(body.baseline.kept)}` : nothing}.</p>
+    <p><b>${number(body.placedPods)} of ${plural(body.pods, "waiting pod")} would be placed</b>${body.baseline && simulated.overrides.length ? html`; without the change ${number(body.baseline.kept)}` : nothing}.</p>
     ${body.placed.length ? table([["pod"], ["node"]], body.placed.map((one) => [podLink(one.pod), one.node])) : nothing}
     ${body.counts.length ? table([["count"], ["before", "n"], ["after", "n"]], body.counts.map((one) => [one.count, number(one.before), number(one.after)])) : nothing}
     <p class="limits">${body.limits.join("; ")}</p>

@@ -40,6 +40,8 @@ export function pod() {
   const chosen = state.query.get("decision") ?? attempts.findLast((one) => /^filter/.test(one.text))?.decision ?? attempts.at(-1)?.decision ?? null;
   const tried = attempts.find((one) => one.decision === chosen);
   const why = answer("why", chosen ? `${base}/explain?decision=${encodeURIComponent(chosen)}&limit=20` : life.body ? moment(`${base}/explain?limit=20`) : null);
+  // Such as one before the history that the log has now.
+  const unexplained = life.body && why.status === "failed";
   const map = answer("pod-map", chosen ? `/apis/v1/map?color=${encodeURIComponent(`decision:${chosen}`)}` : null);
   if (map.body && chosen) queueMicrotask(() => /** @type {any} */ (document.querySelector("cluster-map"))?.show(map.body));
   if (why.body) announce(`${chosen ? `Attempt ${chosen}` : "If it were tried now"}: ${cut(why.body.summary, 600)}`, "attempt");
@@ -62,8 +64,8 @@ export function pod() {
             ? html`<a href=${address("pods", state.path, { decision: one.decision })} aria-current=${one.decision === chosen}>attempt</a> `
             : one.text.startsWith(one.kind) ? nothing : html`<b>${one.kind}</b> `}${cut(one.text, 300)} <small>${time(one.at)}</small></span></li>`)}</ol>`)}
     </div>
-    ${chosen || why.body ? html`<div class="columns even">
-      ${panel({ id: "why", title: tried ? `Attempt at ${time(tried.at)}` : chosen ? `Attempt ${chosen}` : "If it were tried now", answer: why, rows: (body) => body.scores, command: command("explain", key, ...(chosen ? ["--decision", chosen] : ["--at", state.position])) }, explained)}
+    ${chosen || why.body || unexplained ? html`<div class="columns even">
+      ${panel({ id: "why", title: tried ? `Attempt at ${time(tried.at)}` : chosen ? `Attempt ${chosen}` : unexplained ? "Latest attempt" : "If it were tried now", answer: why, rows: (body) => body.scores, command: command("explain", key, ...(chosen ? ["--decision", chosen] : ["--at", state.position])) }, explained)}
       ${chosen ? panel({ id: "pod-map", title: "What it kept and refused", answer: map, rows: mapRows }, (body) => html`<cluster-map @node=${(event) => set({ node: event.detail })}></cluster-map>${legend(body)}`) : nothing}
     </div>` : nothing}`;
 }
