@@ -146,7 +146,7 @@ class _Merge:
         """See ``commitment``. Raises _Refused and InvalidPlan."""
         (own,), consulting = self._merged, self._plugins.consulting
         if consulting:
-            # They say which pods are placed beside this one, so that others decide about all of them.
+            # They name the pods that are placed beside this one, so that others decide about all of them.
             self._ask(transforming.at(self._plugins, self._cycle, self._node), own, consulting)
             own.planners.update(consulting)
         self._merge_new()

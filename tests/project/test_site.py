@@ -89,7 +89,7 @@ EXTERNAL = {
     "https://semver.org/spec/v2.0.0.html",
     "https://www.sphinx-doc.org/",
 }
-"""Where links out of the site lead. Nobody follows them here: there is no internet."""
+"""Where links out of the site lead. No test follows them: there is no internet."""
 
 
 def test_links_out_of_the_site_are_these_and_well_formed(site: pathlib.Path) -> None:
