@@ -116,7 +116,8 @@ def test_a_position_of_a_history_that_ended_leads_to_the_present_one(
     label = f"go to offset {last - 2} of the present history"
     page.until(lambda: label in page.text(".banner.past"), label)
     page.press(label, ".banner.past")
-    assert page.settled(f"/{last - 2}") == f"{begun}/{last - 2}"
+    # The page that cannot be shown is settled at the same offset.
+    page.settled(f"{begun}/{last - 2}")
     assert "The cluster as it was" in page.text(".banner.past")
     assert page.text(".panel .failed") == ""
     excuse(page, 410)
