@@ -172,6 +172,13 @@ class PlacementReleased(Event, frozen=True, tag="PlacementReleased"):
         return f"pod:{self.uid}"
 
 
+def not_placed(pod: model.Pod, node: model.NodeName) -> PlacementReleased:
+    """The inverse of ``placed``, for a placement that is only supposed: it is folded, and never appended."""
+    return PlacementReleased(
+        uid=pod.uid, namespace=pod.namespace, name=pod.name, node=node, reason="", cause="superseded"
+    )
+
+
 class FlagSet(Event, frozen=True, tag="FlagSet"):
     """An operator changed a debug flag."""
 

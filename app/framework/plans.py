@@ -175,17 +175,8 @@ class _Merge:
         if len(self._merged) == 1:
             self._reserve(self._cycle, draft)
             return
-        pod = draft.pod
-        released = events.PlacementReleased(
-            uid=pod.uid,
-            namespace=pod.namespace,
-            name=pod.name,
-            node=draft.node,
-            reason="",
-            cause="superseded",
-        )
-        apart = projecting.project(self._ahead, released)
-        one = cycles.cycle(pod, frozenset((draft.node,)), apart, score_max=self._cycle.score_max)
+        apart = projecting.project(self._ahead, events.not_placed(draft.pod, draft.node))
+        one = cycles.cycle(draft.pod, frozenset((draft.node,)), apart, score_max=self._cycle.score_max)
         trace = pipeline.run_filter(self._plugins, one, without=draft.planners)
         if trace.refusals:
             raise self._refused(draft, trace.refusals[0])

@@ -98,7 +98,7 @@ class Others:
             name = seats[pod.uid]
             same = name, _alike(pod)
             if same not in answers:
-                apart = projecting.project(ahead, _released(pod, name))
+                apart = projecting.project(ahead, events.not_placed(pod, name))
                 refusals = self._peers.refusals(pod, frozenset((name,)), apart)
                 answers[same] = bool(refusals)
                 if refusals:
@@ -167,9 +167,3 @@ class Others:
 def _alike(pod: model.Pod) -> Hashable:
     """Members for which this is equal get the same answers."""
     return pod.namespace, repr(pod.labels), repr(pod.requests), pod.priority, pod.owners
-
-
-def _released(pod: model.Pod, node: model.NodeName) -> events.PlacementReleased:
-    return events.PlacementReleased(
-        uid=pod.uid, namespace=pod.namespace, name=pod.name, node=node, reason="", cause="superseded"
-    )

@@ -28,14 +28,7 @@ def others(cycle: cycles.Cycle, nominated: Sequence[model.Pod]) -> Sequence[mode
 def as_waiting(snapshot: snapshots.Snapshot, keys: Collection[GangKey]) -> snapshots.Snapshot:
     """The state without nominations of members, and without supposed placements: they are no seats."""
     supposed: list[events.AnyEvent] = [
-        events.PlacementReleased(
-            uid=pod.uid,
-            namespace=pod.namespace,
-            name=pod.name,
-            node=placement.node,
-            reason="",
-            cause="superseded",
-        )
+        events.not_placed(pod, placement.node)
         for uid, placement in snapshot.placements.items()
         if not placement.at and gangs.NAME not in placement.data
         if (pod := snapshot.pod(uid)) is not None and membership.of(pod) in keys
