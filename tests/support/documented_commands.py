@@ -28,7 +28,8 @@ def unknown(arguments: list[str]) -> str:
 
     A page may leave out arguments, name files that do not exist, and have words in capitals for others.
     """
-    context = click.Context(cli.topolog, info_name="topolog")
+    # With its settings: commands keep the help option that their first context gives them.
+    context = click.Context(cli.topolog, info_name="topolog", **cli.topolog.context_settings)
     command: click.Command = cli.topolog
     words = list(arguments)
     while isinstance(command, click.Group) and words:
