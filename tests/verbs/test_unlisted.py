@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.store.server import embedded
-from app.verbs import candidates, errors, filtering
+from app.verbs import candidates, errors, filtering, preempting, prioritizing
 from tests.support import declared
 from tests.support.extender import replicas
 
@@ -34,6 +34,18 @@ def test_nothing_is_given_away_before_every_kind_was_listed(starting: replicas.C
         "topolog: workload policy shop/spread: no capacity (host 2/2)"
     ] * len(pods)
     assert starting.quotas_used() == {"shop/spread|role=host": 2}
+
+
+@pytest.mark.parametrize("missing", sorted(declared.SCHEMA.names))
+def test_nothing_is_evicted_or_scored_before_every_kind_was_listed(
+    starting: replicas.Cluster, missing: str
+) -> None:
+    starting.see(declared.SCHEMA.names - {missing})
+    replica, pod = starting.replica(), starting.pod("web-0")
+    replica.snapshot()
+    assert preempting.run(replica.context, pod, {"h1": []}).dropped == {"h1": "the store is away"}
+    scored = prioritizing.run(replica.context, pod, candidates.Candidates(["h1"]))
+    assert scored.trace.ratings == ()
 
 
 def test_a_pod_that_no_plugin_is_interested_in_is_answered_and_not_bound(starting: replicas.Cluster) -> None:

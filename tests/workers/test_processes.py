@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from tests.support import child_processes, declared
 from tests.support.kube import odd_replies
 from tests.support.store import crash_safe_server
 from tests.support.workers import clusters, recordings
+from workers import signals
 
 Start = Callable[..., subprocess.Popen[str]]
 SHORT = {"TOPOLOG_ELECTION_LEASE": "3", "TOPOLOG_ELECTION_RENEW": "2", "TOPOLOG_ELECTION_RETRY": "0.1"}
@@ -274,6 +276,27 @@ def test_a_port_of_an_address_that_is_not_here_is_a_wrong_setting(start: Start) 
     }
     code, stderr = ended(start("record", **changes))
     assert (code, "Traceback" in stderr) == (3, False), stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_handler_does_not_stop_anything_itself(number: signal.Signals) -> None:
+    """It interrupts the main thread, which may hold a lock that stopping needs."""
+    former = {each: signal.getsignal(each) for each in signals.ENDING}
+    stopped = threading.Event()
+    by: list[threading.Thread] = []
+
+    def stop() -> None:
+        by.append(threading.current_thread())
+        stopped.set()
+
+    try:
+        signals.stopping(stop)
+        signal.raise_signal(number)
+        assert stopped.wait(recordings.LIMIT)
+    finally:
+        for each, handler in former.items():
+            signal.signal(each, handler)
+    assert by != [threading.main_thread()]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

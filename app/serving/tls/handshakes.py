@@ -12,6 +12,8 @@ from typing import Generic, Protocol, TypeVar
 
 import structlog
 
+from app import telemetry
+
 REST = 2.0
 """Seconds of rest for each second of processor time."""
 
@@ -54,9 +56,9 @@ class Handshakes(Generic[T]):
         """Address -> its connections; the address whose turn is next comes first."""
         self._changed = threading.Condition()
 
-    def start(self) -> None:
-        """Start the thread."""
-        threading.Thread(target=self._run, name="handshakes", daemon=True).start()
+    def start(self) -> telemetry.loops.Loop:
+        """Start the thread; without it no client connects any more, so /livez monitors it."""
+        return telemetry.loops.Loop("handshakes", self._run, wait=threading.Event().wait).start()
 
     def submit(self, conn: T) -> None:
         """Queue the next step of a handshake."""

@@ -238,6 +238,22 @@ def test_an_odd_reply_leaves_the_outcome_unknown(
     assert isinstance(bind(client, pod), binding.Unknown)
 
 
+@pytest.mark.parametrize("status", [b"202 Accepted", b"204 No Content", b"307 Temporary Redirect"])
+def test_only_200_and_201_prove_that_a_pod_is_bound(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod, status: bytes
+) -> None:
+    """Whatever the body states."""
+    body = b'{"kind":"Status","apiVersion":"v1","status":"Success"}'
+    raw = odd_replies.answer(body, status=status)
+    server.faults.add(faults.FaultKind.RAW, BINDINGS, raw=raw, times=2)
+    assert isinstance(bind(client, pod), binding.Unknown)
+
+
+def test_an_unfenced_binding_is_waited_for_longer_than_the_api_server_may_take() -> None:
+    """kube-apiserver's --request-timeout is one minute by default; the request travels before that."""
+    assert binding.UNFENCED >= 60.0 + 10.0
+
+
 def test_a_404_of_a_proxy_is_not_a_missing_pod(
     server: apiservers.ApiServer, client: clients.Client, pod: model.Pod
 ) -> None:

@@ -1,8 +1,13 @@
 """Handshakes leave the processor to the verbs, and no address delays another."""
 
+import sys
 from typing import NamedTuple
 
+import pytest
+
 from app.serving.tls import handshakes
+from app.telemetry import loops
+from tests.support import polling
 
 
 class Conn(NamedTuple):
@@ -56,3 +61,14 @@ def test_a_defect_in_one_handshake_ends_no_other() -> None:
     run.all(Conn(("10.0.0.1", 1), cost=-1.0), Conn(("10.0.0.1", 2)))
 
     assert [conn.client[1] for conn in run.done] == [1, 2]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_livez_fails_once_the_thread_has_died() -> None:
+    queue = handshakes.Handshakes[Conn](lambda _: sys.exit(1), rest=lambda _: None)
+    loop = queue.start()
+    try:
+        queue.submit(Conn("/run/topolog.sock"))
+        polling.eventually(lambda: "handshakes" in loops.dead(), "its end is noticed")
+    finally:
+        loop.join(1.0)
