@@ -52,6 +52,9 @@ _UNPROSED = re.compile(
     r"```.*?```|\[[^]]+\]\(\.\./tests/[^)]*\)|\]\([^)]*\)|`[^`\n]+`|^<!-- .*? -->$", re.DOTALL | re.MULTILINE
 )
 """In Markdown: code, the names of tests, targets of links, comments."""
+_READ = (".cfg", ".go", ".js", ".lua", ".md", ".py", ".sh", ".toml", ".yaml", ".yml")
+_NAMED = ("Dockerfile", "Makefile")
+"""Suffixes, and names without one, of the files that are read."""
 _STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 
 
@@ -71,15 +74,21 @@ class Found(NamedTuple):
 
 
 def occurrences(path: pathlib.Path) -> list[Found]:
-    """The occurrences in a Markdown, Python or Lua file; code in Markdown is left out."""
+    """The occurrences in a text file; code in Markdown is left out, and Promise in JavaScript."""
     source = path.read_text()
     match path.suffix:
         case ".py":
             pieces: Iterable[tuple[int, str]] = _python(source)
         case ".lua":
-            pieces = _lua(source)
-        case _:
+            pieces = _lines(source, "--")
+        case ".go":
+            pieces = _lines(source, "//")
+        case ".js":
+            pieces = _lines(source.replace("Promise", ""), "//")
+        case ".md":
             pieces = [(1, _UNPROSED.sub(_blank, source))]
+        case _:
+            pieces = [(1, source)]
     lines = source.splitlines()
     name = path.relative_to(ROOT).as_posix()
     found = []
@@ -91,12 +100,13 @@ def occurrences(path: pathlib.Path) -> list[Found]:
 
 
 def in_paths(paths: Iterable[pathlib.Path]) -> list[Found]:
-    """The occurrences in files, and in all Markdown, Python and Lua files of folders."""
+    """The occurrences in files, and in all text files of folders except those of other projects."""
     found = []
     for path in paths:
         files = sorted(path.rglob("*")) if path.is_dir() else [path]
         for file in files:
-            if file.suffix in (".md", ".py", ".lua") and "__pycache__" not in file.parts:
+            read = file.suffix in _READ or file.name in _NAMED
+            if read and file.is_file() and not {"__pycache__", "vendor"} & {*file.parts}:
                 found += occurrences(file)
     return found
 
@@ -115,9 +125,10 @@ def _python(source: str) -> Iterator[tuple[int, str]]:
             yield token.start[0], token.string
 
 
-def _lua(source: str) -> Iterator[tuple[int, str]]:
+def _lines(source: str, comment: str) -> Iterator[tuple[int, str]]:
+    """(line, text): the names of a line as their parts, unless it has a comment."""
     for number, line in enumerate(source.splitlines(), 1):
-        yield number, " ".join(_PARTS.findall(line)) if "--" not in line else line
+        yield number, " ".join(_PARTS.findall(line)) if comment not in line else line
 
 
 def main(arguments: list[str]) -> int:

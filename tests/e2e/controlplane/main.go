@@ -42,8 +42,8 @@ func main() {
 	os.Exit(cli.Run(parts[part]()))
 }
 
-// holdOnTo ends this process when the other end of a pipe closes. Whoever starts a control plane keeps
-// that end open, so that no part outlives it, not even when it was killed.
+// holdOnTo ends this process when the other end of a pipe closes. The process that starts a control plane
+// keeps that end open, so that no part outlives it, not even when it was killed.
 func holdOnTo(descriptor string) {
 	number, err := strconv.Atoi(descriptor)
 	if err != nil {

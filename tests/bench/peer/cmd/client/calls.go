@@ -59,7 +59,7 @@ func newTarget(named, cert, key, ca string) (*target, error) {
 }
 
 // schedule takes a pod through the verbs as kube-scheduler does: prioritize is about what filter kept, in
-// the order in which it was told.
+// the order of its reply.
 func (t *target) schedule(o *options, made *bodies, pod *corev1.Pod, names []string) error {
 	if strings.Contains(o.verbs, "filter") {
 		body, err := made.encoded(pod, names)
@@ -189,8 +189,8 @@ func keptNodes(result *extender.ExtenderFilterResult, asked []string, whole bool
 			return nil, fmt.Errorf("node %s is neither kept nor refused", name)
 		}
 	}
-	if told := len(kept) + len(result.FailedNodes) + len(result.FailedAndUnresolvableNodes); told != len(asked) {
-		return nil, fmt.Errorf("%d nodes were asked for, the reply tells of %d", len(asked), told)
+	if named := len(kept) + len(result.FailedNodes) + len(result.FailedAndUnresolvableNodes); named != len(asked) {
+		return nil, fmt.Errorf("%d nodes were offered, the reply names %d", len(asked), named)
 	}
 	return kept, nil
 }

@@ -1,4 +1,4 @@
-// Client calls extenders as kube-scheduler does and tells how long they took: one client for Topolog and
+// Client calls extenders as kube-scheduler does and measures how long they take: one client for Topolog and
 // for its peer, so that what differs is the server. Over one keep-alive connection with mTLS, filter and
 // then prioritize of the same pod over the nodes that were kept; with two targets each pod goes to both,
 // in turns, so that whatever else the machine does hits both.

@@ -39,7 +39,7 @@ func newBinder(server, ca, tokenFile string) (*binder, error) {
 	}, nil
 }
 
-// bind is the verb: an empty Error says that the pod is bound.
+// bind is the verb: an empty Error means that the pod is bound.
 func (b *binder) bind(args *extender.ExtenderBindingArgs) any {
 	result := &extender.ExtenderBindingResult{}
 	if err := b.post(args); err != nil {
