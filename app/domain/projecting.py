@@ -75,7 +75,10 @@ class Projection:
             offset += 1
             if type(event) is events.PodSeen:
                 pod = event.pod
-                if pod.uid in held and settles(held[pod.uid][0].pod) and not settles(pod):
+                former = held.get(pod.uid)
+                before = former[0].pod if former is not None else pod
+                # Often it is the same: codecs.decode_run repeats the latest observation of a pod.
+                if before is not pod and settles(before) and not settles(pod):
                     self._observe_all(held)
                 held[pod.uid] = event, offset
                 continue
@@ -253,8 +256,14 @@ class Projection:
             self._renamed(uid, before, after)
         if self._start.indexed:
             self._relabelled(uid, before, after)
-        _enlist(self._waiting, uid, after is not None and not to and after.pending)
-        _enlist(self._nominated, uid, after is not None and after.holds_nomination)
+        if after is not None and not to and after.pending:
+            self._waiting[uid] = None
+        else:
+            self._waiting.pop(uid, None)
+        if after is not None and after.holds_nomination:
+            self._nominated[uid] = None
+        else:
+            self._nominated.pop(uid, None)
 
     def _counted_apart(self, before: model.Pod, after: model.Pod) -> bool:
         """Whether the two versions of a pod may contribute to different counts on one node."""
@@ -380,10 +389,3 @@ class Projection:
 def settles(pod: model.Pod) -> bool:
     """Whether the observed pod ends its placement: it is bound or finished."""
     return bool(pod.node) or pod.finished
-
-
-def _enlist(pods: "immutables.MapMutation[model.Uid, None]", uid: model.Uid, belongs: bool) -> None:
-    if belongs:
-        pods[uid] = None
-    else:
-        pods.pop(uid, None)

@@ -72,15 +72,31 @@ def decode_run(payloads: Sequence[bytes]) -> list[events.AnyEvent]:
     A PodSeen that is superseded by the next one of the pod is not decoded but replaced by that one, if it
     settles where the pod is and no other event about the pod lies between them. Raises Unreadable.
     """
+    try:
+        return _decoded_run(payloads)
+    except errors.MALFORMED:
+        return [decode(one) for one in payloads]  # raises Unreadable with the payload
+
+
+@contextmanager
+def folding() -> Iterator[None]:
+    """Raise Unreadable for an event whose object its kind cannot read, which only a fold finds out."""
+    try:
+        yield
+    except schema.UnreadableObject as error:
+        raise errors.Unreadable(str(error)) from error
+
+
+def _decoded_run(payloads: Sequence[bytes]) -> list[events.AnyEvent]:
     found: list[events.AnyEvent] = []
     later: dict[bytes, events.AnyEvent] = {}
-    start = len(_POD_SEEN)
+    decode_one, pod_seen, start = _decoder.decode, _POD_SEEN, len(_POD_SEEN)
     for payload in reversed(payloads):
-        if payload.startswith(_POD_SEEN):
+        if payload.startswith(pod_seen):
             uid = payload[start : payload.find(b'"', start)]
             event = later.get(uid)
             if event is None:
-                event = decode(payload)
+                event = decode_one(payload)
                 # The end of a uid with an escape is not found by the prefix: such a uid is never skipped.
                 if type(event) is events.PodSeen and projecting.settles(event.pod) and b"\\" not in uid:
                     later[uid] = event
@@ -91,15 +107,6 @@ def decode_run(payloads: Sequence[bytes]) -> list[events.AnyEvent]:
         found.append(event)
     found.reverse()
     return found
-
-
-@contextmanager
-def folding() -> Iterator[None]:
-    """Raise Unreadable for an event whose object its kind cannot read, which only a fold finds out."""
-    try:
-        yield
-    except schema.UnreadableObject as error:
-        raise errors.Unreadable(str(error)) from error
 
 
 def _upcast(payload: bytes) -> dict[str, object]:
