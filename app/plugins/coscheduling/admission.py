@@ -106,8 +106,7 @@ def decide(cycle: cycles.Cycle, rules: Rules) -> Decision | None:
 
 def _preempting(cycle: cycles.Cycle, snapshot: snapshots.Snapshot) -> bool:
     """Whether kube-scheduler may ask as if pods less important than the group of the pod were gone."""
-    pod = cycle.pod
-    return _can_preempt(cycle) and evictions.Evictions(snapshot, pod.priority).suppose(pod, cycle.candidates)
+    return _can_preempt(cycle) and evictions.Evictions(snapshot, cycle.pod.priority).possible()
 
 
 def _shown_to_preempt(cycle: cycles.Cycle, snapshot: snapshots.Snapshot) -> bool:

@@ -117,8 +117,8 @@ def test_a_member_is_answered_to_whom_only_nodes_are_offered_from_which_no_pod_m
     assert sorted(plan.values()) == ["n0", "n1", "n1"]
     (last,) = (one for one in case.members if plan[one.name] == "n0")
     assert small.filter(last, ["n0", "n2"], offered=True).kept == {"n0"}
-    # On this node it fits as it is, but not the gang as a whole: nothing shows that kube-scheduler preempts.
-    assert small.filter(last, ["n0"], offered=True).kept == set()
+    # On this node it fits as it is, but not the gang as a whole.
+    assert small.filter(last, ["n0"], offered=True).kept == {"n0"}
 
 
 def test_members_whose_planned_node_is_not_offered_are_not_answered_the_same_room() -> None:

@@ -63,14 +63,12 @@ class Evictions:
         """Less important pods of the other nodes."""
         self._units: list[Unit] = []
 
-    def suppose(self, pod: model.Pod, candidates: Collection[model.NodeName]) -> bool:
-        """Whether kube-scheduler may suppose that pods are gone when it offers these nodes to the pod.
+    def possible(self) -> bool:
+        """Whether kube-scheduler may suppose that pods are gone: from some node a pod may go.
 
-        From some candidate a pod may go, or the candidates show it: kube-scheduler does not offer the nodes
-        that the members before it fill. They do not show more: each may have room for one member, and
-        together they have too little.
+        The nodes that it offers to one member do not show more: the members before it may fill all others.
         """
-        return any(self.occupancy(name) is not None for name in candidates) or self.shown(pod, candidates)
+        return any(self.occupancy(name) is not None for name in self._snapshot.residents)
 
     def shown(self, pod: model.Pod, candidates: Collection[model.NodeName]) -> bool:
         """Whether the candidates show that it supposes so: the pod has no room on one as it is."""
