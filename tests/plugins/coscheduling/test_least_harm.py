@@ -7,6 +7,7 @@ import pytest
 
 from app.domain import model
 from app.domain.fitting import budgets
+from app.plugins.coscheduling.planning import evictions
 from tests.support.decisions import group_evictions, small_gangs
 from tests.support.decisions.group_evictions import GROUP, Case
 
@@ -141,6 +142,14 @@ def test_members_keep_their_plan_while_kube_scheduler_shows_that_it_preempts() -
     # None of these has no room for the member: the bind of one that takes another node commits the others.
     assert [small.filter(one, ["n1"], offered=True).kept for one in case.members] == [{"n1"}] * 2
     assert [small.filter(one, ["n1", "n2"], offered=True).kept for one in case.members] == [set(), set()]
+
+
+def test_the_pods_of_a_group_use_up_budgets_by_uid() -> None:
+    """Not in the order of a set, which differs from process to process."""
+    low = [running(f"low{at:02}", "n0", 1, group="w") for at in range(8)]
+    small = Case({"n0": 8}, low, members(1, 8), wholes=frozenset("w")).cluster()
+    (unit,) = evictions.Evictions(small.snapshot, GROUP).units()
+    assert [pod.name for pod in unit.pods] == [pod.name for pod in low]
 
 
 def test_a_pod_of_a_node_that_is_gone_uses_up_no_budget() -> None:

@@ -136,7 +136,9 @@ class Evictions:
                     found.append(Unit((pod,), pod.priority, stays))
         for one, stays in groups.values():
             together = snapshot.siblings(one.namespace, model.GROUP, one.group)
-            whole = (pod for pod in together if snapshot.node_of(pod.uid) and node_sums.holding(pod))
+            whole = [pod for pod in together if snapshot.node_of(pod.uid) and node_sums.holding(pod)]
+            # They use up budgets in order, which must be the same in every process.
+            whole.sort(key=lambda pod: pod.uid)
             found.append(Unit(tuple(whole), one.priority, stays))
         found.sort(key=_importance)
         return found
