@@ -1,7 +1,7 @@
 """What other plugins answer about the members of a plan: each is asked beside all others."""
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from app.domain import events, model, node_sets, projecting, snapshots
 from app.framework import cycles
@@ -29,25 +29,30 @@ class Others:
         self._concerned = frozenset(pod.uid for pod in pods if peers.concerned(pod, snapshot))
         self.why = ""
         """The reason of the latest refusal of a member."""
+        self.limiting = False
+        """Whether a member was refused beside others."""
         self.elsewhere = False
         """Whether a member that was refused may be admitted outside of the domain that was tried."""
 
     def refused(self, pods: Iterable[model.Pod]) -> dict[model.Uid, node_sets.Names]:
         """The nodes that are refused to each member, before any other is placed."""
         found: dict[model.Uid, node_sets.Names] = {}
-        alike: dict[Any, node_sets.Names] = {}
+        answers: dict[Hashable, node_sets.Names] = {}
+        everywhere = self._snapshot.topology.everywhere
         for pod in pods:
             if pod.uid not in self._concerned:
                 continue
             same = _alike(pod)
-            nodes = alike.get(same)
+            nodes = answers.get(same)
             if nodes is None:
-                nodes = alike[same] = self._refused_nodes(pod, self._snapshot.topology.everywhere)
+                nodes = answers[same] = self._refused_nodes(pod, everywhere, self._snapshot)
             found[pod.uid] = nodes
         return found
 
-    def _refused_nodes(self, pod: model.Pod, nodes: node_sets.Names) -> node_sets.Names:
-        refusals = self._peers.refusals(pod, nodes, self._snapshot)
+    def _refused_nodes(
+        self, pod: model.Pod, nodes: node_sets.Names, ahead: snapshots.Snapshot
+    ) -> node_sets.Names:
+        refusals = self._peers.refusals(pod, nodes, ahead)
         if not refusals:
             return node_sets.NONE
         refused = node_sets.union(*(refusal.nodes for refusal in refusals))
@@ -55,11 +60,31 @@ class Others:
             self.why = refusals[0].reason
         return refused
 
+    def beside(self, seats: Mapping[model.Uid, model.NodeName]) -> "Beside":
+        """The members that have these seats, as a part of an arrangement."""
+        found = Beside(self, self._snapshot)
+        for pod in self._pods:
+            if pod.uid in seats:
+                found = found.plus(pod, seats[pod.uid])
+        return found
+
+    def kind(self, pod: model.Pod) -> Hashable:
+        """Pods of one size for which this is equal get the same answers."""
+        return _alike(pod) if pod.uid in self._concerned else None
+
+    def allowed(self, pod: model.Pod, nodes: node_sets.Names, ahead: snapshots.Snapshot) -> node_sets.Names:
+        """Those of the nodes to which the member is admitted in a state."""
+        return nodes - self._refused_nodes(pod, nodes, ahead) if pod.uid in self._concerned else nodes
+
+    def ahead(self, snapshot: snapshots.Snapshot, pod: model.Pod, name: model.NodeName) -> snapshots.Snapshot:
+        """The state with the member on the node; the same if no other plugin looks at any member."""
+        return projecting.project(snapshot, events.placed(pod, name)) if self._concerned else snapshot
+
     def refuse_there(self, pod: model.Pod, name: model.NodeName) -> bool:
         """Whether the member is refused on the node, before any other is placed."""
         if pod.uid not in self._concerned:
             return False
-        return bool(self._refused_nodes(pod, frozenset((name,))))
+        return bool(self._refused_nodes(pod, frozenset((name,)), self._snapshot))
 
     def admitted(
         self,
@@ -73,6 +98,7 @@ class Others:
         """
         if not self._concerned or not self._refused_beside(seats):
             return self._in_order(seats)
+        self.limiting = True
         kept = self._one_by_one(seats, domain, required)
         while len(kept) >= len(required) and (refused := self._refused_beside(kept)):
             # Members that are not required may use what the others need.
@@ -91,7 +117,7 @@ class Others:
         placements = tuple([model.Placement(pod=pod, node=seats[pod.uid]) for pod in pods])
         ahead = projecting.project(self._snapshot, events.PlacementsCommitted(placements=placements))
         found: list[model.Uid] = []
-        answers: dict[Any, bool] = {}
+        answers: dict[Hashable, bool] = {}
         for pod in pods:
             if pod.uid not in self._concerned:
                 continue
@@ -162,6 +188,23 @@ class Others:
                 room.put(other, kept.get(other.uid, seats[other.uid]))
         nearest = sorted(inside, key=lambda name: (-domains.common(paths[name], domain), name))
         return next((name for name in nearest if room.fits(pod, name)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Members on nodes, beside whom others judge a further one."""
+
+    others: Others
+    snapshot: snapshots.Snapshot
+    """The state with these members."""
+
+    def allowed(self, pod: model.Pod, nodes: node_sets.Names) -> node_sets.Names:
+        """Those of the nodes to which the member is admitted."""
+        return self.others.allowed(pod, nodes, self.snapshot)
+
+    def plus(self, pod: model.Pod, name: model.NodeName) -> "Beside":
+        """The same with the member on the node."""
+        return Beside(self.others, self.others.ahead(self.snapshot, pod, name))
 
 
 def _alike(pod: model.Pod) -> Hashable:

@@ -6,19 +6,17 @@ member first, and among equal harm domain by domain.
 """
 
 import heapq
-import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from app.domain import model
-from app.plugins.coscheduling.planning import packing, reprieves, rooms
+from app.plugins.coscheduling.planning import consulting, packing, reprieves, rooms, searching
 from app.plugins.coscheduling.planning.domains import Path
+from app.plugins.coscheduling.planning.searching import Seats
 
-_COMPARED = 1_000
-"""Arrangements that are compared for one plan."""
-Seats = dict[model.Uid, model.NodeName]
+_COMPARED = 3_000
+"""How often members are put on nodes to compare all arrangements for one plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +28,14 @@ class Choice:
     outcome: reprieves.Outcome
 
 
-def choose(problem: packing.Problem, room: rooms.Rooms, known: reprieves.Reprieves) -> Choice | None:
+def choose(
+    problem: packing.Problem, room: rooms.Rooms, known: reprieves.Reprieves, others: consulting.Others
+) -> Choice | None:
     """The nodes with the least harm, in one domain that the gang demands; None if the members do not fit.
 
     ``room``: that of the cluster without any pod that may have to go.
     """
-    search = _Search(problem, room, known)
+    search = _Search(problem, room, known, others)
     made = packing.sums(problem, packing.slots(problem, room))
     best: Choice | None = None
     for domain in packing.demanded(problem, made):
@@ -79,19 +79,25 @@ class _Step(NamedTuple):
 class _Search:
     """The search in one domain after the other."""
 
-    def __init__(self, problem: packing.Problem, room: rooms.Rooms, known: reprieves.Reprieves) -> None:
+    def __init__(
+        self,
+        problem: packing.Problem,
+        room: rooms.Rooms,
+        known: reprieves.Reprieves,
+        others: consulting.Others,
+    ) -> None:
+        self._pods = problem.pods
         self._room = room
         self._known = known
         self._classes = packing.by_size(problem.classes)
-        self._left = _COMPARED
+        self._search = searching.Search(self._classes, others.beside({}))
+        self._tries = searching.Tries(_COMPARED)
         self._needs: dict[tuple[int, int], reprieves.Need] = {}
         """Class, members -> what these members take."""
 
     def within(self, nodes: Sequence[model.NodeName], slots: Mapping[model.NodeName, int]) -> Seats | None:
         """A node for each member; None if no arrangement was found. ``slots``: for members of any class."""
-        counts = [math.comb(len(nodes) + len(one.pods) - 1, len(one.pods)) for one in self._classes]
-        if math.prod(counts) <= self._left:
-            self._left -= math.prod(counts)
+        if self._search.cost(nodes) <= self._tries.left:
             return self._compared(nodes)
         return self._stepwise(nodes, slots)
 
@@ -100,31 +106,12 @@ class _Search:
     def _compared(self, nodes: Sequence[model.NodeName]) -> Seats | None:
         best: tuple[reprieves.Harm, int] | None = None
         found: Seats | None = None
-        for members in self._arrangements(nodes):
+        for seats in self._search.arrangements(nodes, self._room, self._tries):
+            members = by_node(self._pods, seats)
             rank = self._known.outcome(members).harm, len(members)
             if best is None or rank < best:
-                best = rank
-                found = {pod.uid: name for name, pods in members.items() for pod in pods}
+                best, found = rank, seats
         return found
-
-    def _arrangements(
-        self, nodes: Sequence[model.NodeName]
-    ) -> Iterator[Mapping[model.NodeName, list[model.Pod]]]:
-        each = (itertools.combinations_with_replacement(nodes, len(one.pods)) for one in self._classes)
-        for chosen in itertools.product(*each):
-            members: dict[model.NodeName, list[model.Pod]] = {}
-            room = self._room.copy()
-            for one, names in zip(self._classes, chosen, strict=True):
-                for pod, name in zip(one.pods, names, strict=True):
-                    if name in one.refused or not room.fits(pod, name):
-                        break
-                    room.put(pod, name)
-                    members.setdefault(name, []).append(pod)
-                else:
-                    continue
-                break
-            else:
-                yield members
 
     # -- node by node --------------------------------------------------------------------------
 

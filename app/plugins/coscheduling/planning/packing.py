@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from app.domain import model
-from app.plugins.coscheduling.planning import domains, rooms
+from app.plugins.coscheduling.planning import domains, rooms, searching
 from app.plugins.coscheduling.planning.domains import Demands, Path
 
-_SEARCHED, _TRIALS = 32, 2_000
-"""Members for which arrangements are tried one by one, and how many are."""
+_TRIALS = 2_000
+"""How often members are put on nodes to find an arrangement of members of several sizes."""
 _FEWER = 20
 """Choices of so many domains that are tried for members of several sizes."""
 
@@ -273,7 +273,7 @@ def _fewer_domains(
     wanted, nodes = len(problem.pods), nodes_of(problem, made, domain)
     choices = (
         chosen
-        for count in range(2, len(used) if wanted <= _SEARCHED else 0)
+        for count in range(2, len(used) if wanted <= searching.MEMBERS else 0)
         for chosen in itertools.islice(itertools.combinations(parts, count), _FEWER)
         if sum(made.domains[path] for path in chosen) >= wanted
     )
@@ -292,34 +292,8 @@ def _searched(
     problem: Problem, room: rooms.Rooms, nodes: Sequence[model.NodeName], trials: int
 ) -> dict[model.Uid, model.NodeName] | None:
     """All members on the nodes by trial and error, within a limit of trials; None if none was found."""
-    pods = [pod for one in problem.classes for pod in one.pods]
-    of = {pod.uid: number for number, one in enumerate(problem.classes) for pod in one.pods}
-    refused = [one.refused for one in problem.classes]
-    seats: dict[model.Uid, model.NodeName] = {}
-    left = trials
-
-    def placed(at: int, held: rooms.Rooms, first: int) -> bool:
-        """``first``: equal members go to nodes in order, so that no arrangement is tried twice."""
-        nonlocal left
-        if at == len(pods):
-            return True
-        pod = pods[at]
-        alike = at > 0 and of[pods[at - 1].uid] == of[pod.uid]
-        for number in range(first if alike else 0, len(nodes)):
-            name = nodes[number]
-            if name in refused[of[pod.uid]] or not held.fits(pod, name):
-                continue
-            left -= 1
-            if left <= 0:
-                return False
-            trial = held.copy()
-            trial.put(pod, name)
-            if placed(at + 1, trial, number):
-                seats[pod.uid] = name
-                return True
-        return False
-
-    return seats if len(pods) <= _SEARCHED and placed(0, room, 0) else None
+    found = searching.Search(problem.classes).arrangements(nodes, room, searching.Tries(trials))
+    return next(found, None)
 
 
 def nodes_of(problem: Problem, made: Sums, domain: Path) -> list[model.NodeName]:

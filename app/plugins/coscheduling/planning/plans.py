@@ -22,11 +22,14 @@ from app.plugins.coscheduling.planning import (
     packing,
     reprieves,
     rooms,
+    searching,
 )
 from app.plugins.coscheduling.planning.domains import Path
 
 _TARGETS = 4
 """Domains that are tried for a pod whose planned node is not offered."""
+_TRIES = 100
+"""How often members are put on nodes, for one plan, to find an arrangement that other plugins admit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,7 @@ class _Planning:
         self._others = consulting.Others(
             question.peers, self._snapshot, self._pods, self._demands, self._room
         )
+        self._tries = searching.Tries(_TRIES)
         self._most = 0
         """Members that could be placed in an attempt that placed too few."""
 
@@ -141,7 +145,8 @@ class _Planning:
         existing = self._existing()
         required = self._required({})
         for pods in (self._pods, tuple(pod for pod in self._pods if pod.uid in required)):
-            chosen = least_harm.choose(self._problem(pods, existing), self._room(), known) if pods else None
+            problem = self._problem(pods, existing)
+            chosen = least_harm.choose(problem, self._room(), known, self._others)
             if chosen is not None:
                 break
         else:
@@ -150,7 +155,7 @@ class _Planning:
         for gone in (known.bearable(chosen.outcome.harm), chosen.outcome.victims):
             room = rooms.Rooms(self._snapshot, self._supposed.without(gone))
             packed = self._solved(self._pods, room, existing)
-            if packed is not None:
+            if packed is not None and len(packed.seats) >= len(chosen.seats):
                 outcome = known.outcome(least_harm.by_node(packed.pods, packed.seats))
                 if outcome.harm <= chosen.outcome.harm:
                     return packed
@@ -209,7 +214,33 @@ class _Planning:
             if found is not None or not self._others.elsewhere:
                 break
             found = self._packed(replace(problem, inside=domain), room, made, fixed)
+        joint = self._others.limiting or len(problem.classes) > 1
+        if found is None and joint and not self._demands.multiples:
+            found = self._tried(pods, room, existing, fixed)
         return found
+
+    def _tried(
+        self,
+        pods: Sequence[model.Pod],
+        room: rooms.Rooms,
+        existing: Mapping[model.NodeName, int],
+        fixed: Mapping[model.Uid, model.NodeName],
+    ) -> Plan | None:
+        """The plan for all pods, or else for those that are required, found by trial and error."""
+        beside = self._others.beside(fixed)
+        required = self._required(fixed)
+        needed = [pod for pod in pods if pod.uid in required]
+        for some in (pods, needed) if len(needed) < len(pods) else (pods,):
+            problem = self._problem(some, existing, fixed)
+            search = searching.Search(packing.by_size(problem.classes), beside)
+            made = packing.sums(problem, packing.slots(problem, room))
+            for domain in packing.demanded(problem, made)[:_TARGETS]:
+                nodes = packing.nodes_of(problem, made, domain)
+                for seats in search.arrangements(nodes, room, self._tries):
+                    found = self._planned(packing.Packing({**fixed, **seats}, domain), fixed)
+                    if found is not None:
+                        return found
+        return None
 
     def _packed(
         self,
