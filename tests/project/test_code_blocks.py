@@ -41,6 +41,16 @@ def test_the_blocks_that_no_test_runs_are_these() -> None:
     assert len(run) + len(reasons) == len(how_to_pages.console()) > 50
 
 
+def test_each_block_of_a_page_has_its_own_reason() -> None:
+    text = "".join(f"<!-- not run: {reason} -->\n```console\n{reason}\n```\n\n" for reason in "ab")
+    found = how_to_pages.commands_of("page.md", text + "```console\nc\n```\n")
+    assert [(block.line, block.text, block.reason) for block in found] == [
+        (3, "a\n", "a"),
+        (8, "b\n", "b"),
+        (12, "c\n", ""),
+    ]
+
+
 def test_a_command_is_in_a_block_of_commands() -> None:
     """One that is marked as text would not be run."""
     command = re.compile(r"^(\S+=\S+ )?(topolog|kubectl|helm|docker|make|git) [a-z]", re.MULTILINE)

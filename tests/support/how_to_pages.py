@@ -10,7 +10,7 @@ from tests.support import commands
 ROOT = pathlib.Path(app.__file__).parent.parent
 _FOLDER = ROOT / "docs" / "how-to"
 _FENCE = re.compile(
-    r"^(?:<!-- not run: (?P<reason>.+) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    r"^(?:<!-- not run: (?P<reason>[^\n]+) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 _OF_A_CLUSTER = re.compile(
@@ -47,14 +47,16 @@ def fenced(path: pathlib.Path, language: str) -> list[str]:
 
 def console() -> list[Block]:
     """The commands of these pages."""
-    found = []
-    for path in paths():
-        text = path.read_text()
-        for each in _FENCE.finditer(text):
-            if each["language"] == "console":
-                line = text.count("\n", 0, each.start("text")) + 1
-                found.append(Block(name(path), line, each["text"], each["reason"] or ""))
-    return found
+    return [block for path in paths() for block in commands_of(name(path), path.read_text())]
+
+
+def commands_of(page: str, text: str) -> list[Block]:
+    """The commands of a page with this text."""
+    return [
+        Block(page, text.count("\n", 0, each.start("text")) + 1, each["text"], each["reason"] or "")
+        for each in _FENCE.finditer(text)
+        if each["language"] == "console"
+    ]
 
 
 def sessions(*, cluster: bool) -> dict[str, list[Block]]:
