@@ -138,7 +138,7 @@ USAGE = {
     "nodes -o custom-columns=NAME:.name,CPU": "column 2, 'CPU', is not HEADING:PATH",
     "nodes -o custom-columns=A:.x[": "column A: '.x[' is not a path",
     "nodes -o custom-columns-file=/nonexistent": "cannot read the file '/nonexistent'",
-    "events 7": "events does not take a name",
+    "lag 7": "lag does not take a name",
     "nodes a b": "name several as KIND/NAME",
     "nodes/a b": "b is not KIND/NAME",
 }

@@ -2,18 +2,22 @@
 
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
 
 from app.cli import exits
+
+if TYPE_CHECKING:
+    from app.cli.getting import resources
 
 _SECONDS = 0.5
 """How long a shell may wait for a key."""
 _MOST = 100
 
 
-def of_list(ctx: click.Context, path: str) -> list[str]:
-    """The names of the items of a list below /apis/v1."""
+def of_list(ctx: click.Context, kind: "resources.Resource") -> list[str]:
+    """The names of the items of a kind."""
     from dataclasses import replace
 
     from app import settings
@@ -28,7 +32,7 @@ def of_list(ctx: click.Context, path: str) -> list[str]:
     try:
         extender = api_client.extender(config, options)
         quick = replace(extender, client=replace(extender.client, timeout=_SECONDS))
-        reply = quick.get(f"/apis/v1/{path}", {"limit": _MOST})
+        reply = quick.get(f"/apis/v1/{kind.path}", {"limit": _MOST})
     except (exits.Failed, settings.SettingsRefused, OSError):
         return []
-    return [resources.named(item) for item in reply["items"]] if not isinstance(reply, str) else []
+    return [resources.named(kind, item) for item in reply["items"]] if not isinstance(reply, str) else []

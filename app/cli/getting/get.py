@@ -157,7 +157,7 @@ class _Request:
         elif formats.is_document(self.output):
             formats.show_document(reply, self.output)
         elif self.output == formats.NAME:
-            click.echo(f"{rows.kind}/{name or resources.named(reply)}")
+            click.echo(rows.kind if name is None else f"{rows.kind}/{name}")
         else:
             showing.show_one(reply, heading=rows.heading)
 
@@ -178,11 +178,20 @@ class _Request:
         )
 
     def _one(self, kind: str, name: str | None) -> dict[str, Any]:
-        path = f"/apis/v1/{resources.RESOURCES[kind].path}" + (f"/{name}" if name else "")
+        resource = resources.RESOURCES[kind]
+        if name and not resource.named:
+            return self._of_list(kind, name)
+        path = f"/apis/v1/{resource.path}" + (f"/{name}" if name else "")
         reply = self.client.get(path, self.query)
         if isinstance(reply, str):
             raise exits.Failed(exit_codes.UNREACHABLE, f"the reply to {path} is not JSON")
         return reply
+
+    def _of_list(self, kind: str, name: str) -> dict[str, Any]:
+        reply = lists.read(self.client, kind, self.query, lists.Selection(1, name=name))
+        if not reply["items"]:
+            raise exits.Failed(exit_codes.NEGATIVE, f"no {kind} is named {name}")
+        return dict(reply["items"][0])
 
 
 _SELECTING = ("pod", "node", "plugin", "reason", "outcome", "verb", "since", "until")

@@ -31,6 +31,8 @@ class Selection:
     """A path (app.cli.output.paths); empty: as the API has them."""
     labels: model.Selector = _ALL
     """Only items with these labels."""
+    name: str = ""
+    """Only the item with this name (resources.named)."""
 
 
 def read(
@@ -46,7 +48,7 @@ def read(
     if selection.namespace and resource.select:
         query = _selecting(query, resource.select.format(selection.namespace))
         selection = replace(selection, namespace="")
-    if not (whole or selection.namespace or selection.labels.expressions):
+    if not (whole or selection.namespace or selection.labels.expressions or selection.name):
         reply = _page(client, path, {**query, "limit": selection.limit})
         return {**reply, "items": _sorted(reply["items"], selection.sort)}
     items: list[Mapping[str, Any]] = []
@@ -88,6 +90,8 @@ def _page(client: api_client.ExtenderClient, path: str, query: Mapping[str, obje
 def _is_selected(resource: resources.Resource, item: Mapping[str, Any], selection: Selection) -> bool:
     """Whether the item is in the namespace, which a path may name as NAMESPACE/NAME, and has the labels."""
     if selection.labels.expressions and not selectors.matches(selection.labels, item["labels"]):
+        return False
+    if selection.name and resources.named(resource, item) != selection.name:
         return False
     if not selection.namespace:
         return True

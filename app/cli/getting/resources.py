@@ -23,7 +23,7 @@ class Resource:
     columns: Mapping[str, str]
     """Heading -> path of the value (tables.pick)."""
     named: bool = False
-    """One item can be requested by name."""
+    """The API has one item by name; else it is the one of the list."""
     namespace: str = ""
     """Path of the namespace, or of NAMESPACE/NAME, in an item (tables.pick); empty if items have none."""
     select: str = ""
@@ -146,7 +146,7 @@ RESOURCES: Mapping[str, Resource] = {
     **{name: found for name, found in sorted(_of_plugins(), key=operator.itemgetter(0)) if name not in _CORE},
 }
 
-_IDENTIFYING = ("id", "name", "offset", "pod", "budget", "value")
+_IDENTIFYING = ("id", "offset", "name", "pod", "budget")
 """Fields that identify an item without a namespace, the first that it has."""
 SHORT = {"no": "nodes", "po": "pods", "ev": "events"}
 """Short name, as kubectl's -> kind."""
@@ -174,11 +174,11 @@ class Kind(click.ParamType[str]):
                 if name.startswith(incomplete)
             ]
         kind = RESOURCES.get(SHORT.get(given[0], given[0]))
-        if kind is None or not kind.named or len(given) > 1:
+        if kind is None or not kind.columns or len(given) > 1:
             return []
         return [
             shell_completion.CompletionItem(name)
-            for name in names.of_list(ctx, kind.path)
+            for name in names.of_list(ctx, kind)
             if name.startswith(incomplete)
         ]
 
@@ -200,7 +200,7 @@ def asked(what: tuple[str, ...], namespace: str = "") -> Iterator[tuple[str, str
         full = SHORT.get(kind, kind)
         if full not in RESOURCES:
             raise click.UsageError(f"{kind!r} is not one of {', '.join(RESOURCES)}")
-        if name is not None and not RESOURCES[full].named:
+        if name is not None and not RESOURCES[full].columns:
             raise click.UsageError(f"{full} does not take a name")
         yield full, _within(full, name, namespace) if namespace else name
 
@@ -217,8 +217,10 @@ def _within(kind: str, name: str | None, namespace: str) -> str | None:
     return name if slash else f"{namespace}/{name}"
 
 
-def named(item: Mapping[str, Any]) -> str:
+def named(kind: Resource, item: Mapping[str, Any]) -> str:
     """The name by which an item is requested: NAMESPACE/NAME, or what identifies it alone."""
-    if item.get("namespace") and item.get("name"):
+    # Some are known by their name alone, although their objects have a namespace.
+    if kind.namespace and item.get("namespace") and item.get("name"):
         return f"{item['namespace']}/{item['name']}"
-    return str(next((item[field] for field in _IDENTIFYING if item.get(field) not in (None, "")), "-"))
+    found = next((item[field] for field in _IDENTIFYING if item.get(field) not in (None, "")), None)
+    return f"{item['key']}={item['value']}" if found is None else str(found)

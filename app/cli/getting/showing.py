@@ -38,8 +38,9 @@ class Rows:
             for item in items:
                 formats.show_item(item, self.output)
         elif self.output == formats.NAME:
+            kind = resources.RESOURCES[self.kind]
             for item in items:
-                click.echo(f"{self.kind}/{self.name or resources.named(item)}")
+                click.echo(f"{self.kind}/{self.name or resources.named(kind, item)}")
         elif self.name:
             for item in items:
                 show_one(item, heading=self.heading)
