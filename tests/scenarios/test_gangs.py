@@ -266,6 +266,22 @@ def test_a_preemption_does_not_break_up_a_gang_whose_binds_are_under_way() -> No
     assert reason == "gang koordinator/x/g: 3 of 4 members would be left"
 
 
+@pytest.mark.scenario("CS-20")
+def test_a_preemption_does_not_rely_on_a_member_that_may_never_be_bound() -> None:
+    three = [pod(f"m{number}", 8, gang="g") for number in range(3)]
+    small = Cluster(*[node(f"n{n}") for n in range(3)], koordinator("g", 2), *three)
+    placed = small.commit(three[0], small.planned(three[0]))
+    for one in three[:2]:
+        small.run(one, placed[one.name])
+    bound, unbound = (small.snapshot.pods[one.uid] for one in three[1:])
+    asking = pod("asking", 8, priority=10)
+    reason = "gang koordinator/x/g: 1 of 2 members would be left bound"
+    assert small.veto(asking, placed["m1"], bound) == reason
+    assert small.veto(asking, placed["m2"], unbound) is None
+    small.run(three[2], placed["m2"])
+    assert small.veto(asking, placed["m1"], bound) is None
+
+
 @pytest.mark.scenario("PR-20")
 @pytest.mark.scenario("PR-39")
 def test_preempt_keeps_a_node_on_which_a_whole_gang_would_go() -> None:

@@ -188,13 +188,18 @@ def reserve(cycle: cycles.Cycle, node: model.NodeName, rules: Rules) -> capabili
 
 
 def veto(snapshot: snapshots.Snapshot, victims: Sequence[model.Pod]) -> str | None:
-    """Why the victims must stay: a gang that keeps members elsewhere would fall below its minimum."""
+    """Why the victims must stay: a gang that keeps members elsewhere would fall below its minimum.
+
+    Also if only its bound members would: one that is placed may never be bound.
+    """
     going = {victim.uid for victim in victims}
     for key in sorted({key for victim in victims if (key := membership.of(victim)) is not None}):
         gang = gangs.find(snapshot, key)
         if gang is None or gang.given.victims:
             continue
-        left = [seat for seat in gang.seats if seat.pod.uid not in going]
-        if left and len(left) < gang.minimum <= len(gang.seats):
-            return f"gang {key}: {len(left)} of {gang.minimum} members would be left"
+        for seats in (gang.seats, [seat for seat in gang.seats if seat.bound]):
+            left = [seat for seat in seats if seat.pod.uid not in going]
+            if left and len(left) < gang.minimum <= len(seats):
+                bound = " bound" if seats is not gang.seats else ""
+                return f"gang {key}: {len(left)} of {gang.minimum} members would be left{bound}"
     return None

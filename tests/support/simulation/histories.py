@@ -369,7 +369,8 @@ class Simulation:
             yield
         except (lossy_calls.Crashed, errors.SchemaMismatch) as end:
             self.log_step(f"{recorder.name} ends: {end!r}")
-            self.recorders.remove(recorder)
+            if recorder in self.recorders:  # Else another process was started in its place, meanwhile.
+                self.recorders.remove(recorder)
             recorder.close()
         finally:
             self.busy.discard(recorder)

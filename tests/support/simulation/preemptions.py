@@ -58,6 +58,17 @@ class View(NamedTuple):
                 found[pod.node].append(pod)
         return found
 
+    def taken(self) -> dict[str, tuple[int, set[tuple[str, int]]]]:
+        """Node -> the pods that it takes, and uid and priority of those that are on it or wait for it."""
+        found = {
+            name: (self.rooms[name], {(pod.uid, pod.priority) for pod in pods})
+            for name, pods in self.held().items()
+        }
+        for pod in self.waiting():
+            if pod.nominated in found:
+                found[pod.nominated][1].add((pod.uid, pod.priority))
+        return found
+
     def waiting(self) -> list[model.Pod]:
         return [pod for pod in self.pods if not pod.node and not pod.terminating and not pod.finished]
 
@@ -136,7 +147,7 @@ class Preemptions:
         if not members:
             return None
         group = eviction_law.Group(of.watchdog.fold, _GROUP, eviction_law.HIGH)
-        known = {pod.uid for pod in members} == {*group.waiting, *group.placed}
+        known = not ahead or self._matches_the_log(view, members, group)
         # Members that are nominated leave one another's nodes alone, whatever is the least harm.
         how = NOMINATED if any(pod.nominated for pod in members) else JUDGED
         how = LIMITED if any(map(_limited, members)) else how
@@ -167,6 +178,11 @@ class Preemptions:
         broken = eviction_law.broken_gang(of.watchdog.fold, victims)
         guarantees.demand(not broken, "P7", f"group {_GROUP} preempts: {broken}")
         return seats, victims
+
+    def _matches_the_log(self, view: View, members: list[model.Pod], group: eviction_law.Group) -> bool:
+        """Whether kube-scheduler sees the members, the room of the nodes and the nominations of the log."""
+        known = {pod.uid for pod in members} == {*group.waiting, *group.placed}
+        return known and view.taken() == self._recorded_view().taken()
 
     def _answers(
         self, extender: processes.Extender, view: View, members: list[model.Pod], *, supposed: bool
@@ -293,11 +309,15 @@ class Preemptions:
 
     def _seen(self) -> tuple[View, str]:
         """What kube-scheduler sees now, and why answers to that may not be judged; empty if they may."""
-        fold = self._of.watchdog.fold
         if self._of.rng.random() < AHEAD:
             return self._current(), "kube-scheduler is ahead of the log"
+        return self._recorded_view(), ""
+
+    def _recorded_view(self) -> View:
+        """What the log has now."""
+        fold = self._of.watchdog.fold
         rooms = {name: node.allocatable.get("pods", 0) for name, node in fold.nodes.items()}
-        return View(tuple(fold.pods.values()), rooms), ""
+        return View(tuple(fold.pods.values()), rooms)
 
     def _current(self) -> View:
         """What the API server has now."""
