@@ -37,7 +37,9 @@ _BY_SUBJECT: Final[Mapping[str, diagnosing.Check]] = {
     "appendfsync": _check("Q07", "The append-only file is synced at least once a second."),
     "no-appendfsync-on-rewrite": _check("Q08", "It is synced while it is rewritten, too."),
     "maxmemory-policy": _check("Q09", "The server evicts no keys."),
-    "maxmemory": _check("Q10", "The server has a memory limit, and room below it.", f"{_PAGE}#at-its-limits"),
+    "maxmemory": _check(
+        "Q10", "The server has a memory limit, and memory is left below it.", f"{_PAGE}#at-its-limits"
+    ),
     "evicted keys": _check("Q11", "The server has evicted no key since it started."),
     "replicas": _check("Q12", "There is a second copy of the log."),
     "min-replicas-to-write": _check("Q13", "A master without replicas acknowledges no append."),

@@ -158,7 +158,7 @@ def gangs_apart(stage: stages.Stage) -> Iterator[Outcome]:
     woken = _woken(stage, pods["second"], 6)
     yield Outcome(title, "pods woken when the first gang ends", "6", str(len(woken)))
     # The controller, which wakes pods, may be ahead of the extender, and each pod is tried once.
-    stage.wait_for(f"{views}/second", lambda found: found["state"] == "ready", "the room in the extender")
+    stage.wait_for(f"{views}/second", lambda found: found["state"] == "ready", "the capacity in the extender")
     placed, pending = _schedule(stage, scheduler, woken)
     yield _counted(title, "pods running, pending then", "6, 0", placed, pending)
     _clear(stage, "training")

@@ -72,7 +72,9 @@ def released_if_crowded(
         written = _written(log, after, expected.offset - 1, offset)
         if not any(_filled(expected, after, one) for one in made if one.node in written):
             return False
-        _append(log, after, made, "superseded", "others took the room of the plan; it is made again", timeout)
+        _append(
+            log, after, made, "superseded", "others took the capacity of the plan; it is made again", timeout
+        )
     except store_errors.StoreError:
         return False
     telemetry.metrics.RELEASED.labels("superseded").inc(len(made))
@@ -100,7 +102,7 @@ def _written(log: logs.Log, after: snapshots.Snapshot, since: int, own: int) -> 
 
 
 def _filled(expected: snapshots.Snapshot, after: snapshots.Snapshot, placement: model.Placement) -> bool:
-    """Whether others have taken the room of the placement on a node where it was free before."""
+    """Whether others have taken the capacity of the placement on a node where it was free before."""
     node, before = after.nodes.get(placement.node), expected.nodes.get(placement.node)
     if node is None or before is None:
         return False

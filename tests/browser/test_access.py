@@ -54,7 +54,7 @@ def test_no_view_scrolls_sideways(small: shown.Shown, on_small: browsers.Browser
 @pytest.mark.scenario("UI-6")
 @pytest.mark.parametrize("zoom", [1, 2])
 def test_what_has_the_focus_is_never_covered(on_small: browsers.Browser, zoom: int) -> None:
-    """At 200 percent a window of 1,280 x 800 pixels has room for 640 x 400, and nothing scrolls sideways."""
+    """At 200 percent a window of 1,280 x 800 pixels has space for 640 x 400, and nothing scrolls sideways."""
     browsers.resize(on_small.driver, 1280 // zoom, 800 // zoom, scale=zoom)
     for view in VIEWS:
         on_small.open(f"/dashboard/{view}")

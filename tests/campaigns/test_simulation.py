@@ -35,7 +35,7 @@ EASY = {
     "placements do not expect the version of the quotas": 150,
     "the quotas above that of a pod set no ceiling": 48,
     "a group that preempts takes any nodes": 90,
-    "a gang takes the room of nominated pods": 474,
+    "a gang takes the capacity of nominated pods": 474,
     "a group that is disrupted as a whole is put back pod": 106,
     "a pod that preempts breaks up a gang": 58,
     "another pod is evicted before": 38,

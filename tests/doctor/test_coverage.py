@@ -42,7 +42,7 @@ WRONG_IN: Mapping[str, str] = {
     "Q02": _EVERY_NODE,
     "Q03": f"{_DOCTOR}::test_a_replica_is_refused_as_a_store",
     **dict.fromkeys(("Q04", "Q07", "Q08", "Q09", "Q10", "Q13", "Q14"), _SETTING),
-    "Q05": f"{_LIMITS}::test_a_full_disk_stops_appends_and_not_reads_until_there_is_room",
+    "Q05": f"{_LIMITS}::test_a_full_disk_stops_appends_and_not_reads_until_there_is_space",
     "Q06": f"{_FINDINGS}::test_a_file_that_cannot_be_rewritten_is_found",
     "Q11": f"{_FINDINGS}::test_keys_that_were_evicted_are_found",
     "Q12": f"{_FINDINGS}::test_a_server_without_a_replica_is_found",

@@ -10,11 +10,11 @@ from app.domain import events, model, projecting, snapshots
 from app.domain.fitting import node_fit
 from tests.support import declared
 
-ROOM = {"cpu": 4000, "memory": 8 << 30, "pods": 10}
+FREE = {"cpu": 4000, "memory": 8 << 30, "pods": 10}
 
 
 def node(**more: object) -> model.Node:
-    return msgspec.structs.replace(model.Node(name="n1", uid="n1", allocatable=ROOM), **more)
+    return msgspec.structs.replace(model.Node(name="n1", uid="n1", allocatable=FREE), **more)
 
 
 def pod(name: str = "p", *, node: str = "", phase: str = "", **wanted: object) -> model.Pod:
@@ -50,12 +50,12 @@ PORTS = "node(s) didn't have free ports for the requested pod ports"
 @pytest.mark.parametrize(
     ("requests", "allocatable", "expected"),
     [
-        ({}, ROOM, []),
-        ({"cpu": 4000, "memory": 8 << 30}, ROOM, []),
-        ({"cpu": 4001}, ROOM, ["Insufficient cpu"]),
-        ({"cpu": 4001, "memory": (8 << 30) + 1}, ROOM, ["Insufficient cpu", "Insufficient memory"]),
-        ({"example.com/gpu": 1}, ROOM, ["Insufficient example.com/gpu"]),
-        ({"example.com/gpu": 0}, ROOM, []),
+        ({}, FREE, []),
+        ({"cpu": 4000, "memory": 8 << 30}, FREE, []),
+        ({"cpu": 4001}, FREE, ["Insufficient cpu"]),
+        ({"cpu": 4001, "memory": (8 << 30) + 1}, FREE, ["Insufficient cpu", "Insufficient memory"]),
+        ({"example.com/gpu": 1}, FREE, ["Insufficient example.com/gpu"]),
+        ({"example.com/gpu": 0}, FREE, []),
         ({}, {"cpu": 4000}, ["Too many pods"]),
     ],
 )

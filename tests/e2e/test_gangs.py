@@ -1,6 +1,6 @@
 """Gangs with a real kube-scheduler and PodGroups of the sigs: whole or not at all, each in one rack.
 
-40 nodes in 5 racks have 3 GPUs each, which is room for 15 gangs of 8; each rack holds exactly 3. The pods
+40 nodes in 5 racks have 3 GPUs each, which is capacity for 15 gangs of 8; each rack holds exactly 3. The pods
 of 20 gangs are created in any order.
 """
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 MANIFESTS = pathlib.Path(__file__).parent / "manifests"
 NAMESPACE, LABEL, RACK, GPU = "gangs", "scheduling.x-k8s.io/pod-group", "rack", "example.com/gpu"
-GANGS, SIZE, ROOM = 20, 8, 15
+GANGS, SIZE, CAPACITY = 20, 8, 15
 RACKS, NODES, GPUS = 5, 8, 3
 IN_PART = 10.0
 """Seconds within which a gang that is bound in part is bound whole."""
@@ -162,8 +162,8 @@ def test_fifteen_of_twenty_gangs_run_and_none_in_part(
     names = [f"g{number:02}" for number in range(GANGS)]
     with witness(cluster) as seen:
         create_gangs(cluster, names, random.Random(20260701))
-        await_gangs(cluster, ROOM)
-    assert_never_long_in_part(seen, ROOM)
+        await_gangs(cluster, CAPACITY)
+    assert_never_long_in_part(seen, CAPACITY)
 
 
 def test_what_waits_is_shown_with_numbers(
@@ -175,7 +175,7 @@ def test_what_waits_is_shown_with_numbers(
         for one in topolog.ask("/apis/v1/plugins/Coscheduling/gangs?limit=100")["items"]
     }
     waiting = sorted(set(gangs) - runs)
-    assert len(waiting) == GANGS - ROOM
+    assert len(waiting) == GANGS - CAPACITY
     polling.eventually(
         lambda: {phase(cluster, name) for name in runs} == {"Running"}, "the phase Running", within=30
     )
@@ -206,7 +206,7 @@ def test_a_waiting_gang_starts_whole_when_another_ends(
         for number in range(SIZE):
             cluster.api().delete(f"/api/v1/namespaces/{NAMESPACE}/pods/{name}-{number}")
     polling.eventually(
-        lambda: sizes(cluster) == {SIZE: ROOM} and not set(ended) & set(bound(cluster)),
+        lambda: sizes(cluster) == {SIZE: CAPACITY} and not set(ended) & set(bound(cluster)),
         "two waiting gangs have started",
         within=90,
         seen=lambda: sizes(cluster),
@@ -217,7 +217,7 @@ def test_a_waiting_gang_starts_whole_when_another_ends(
 
 def test_each_member_was_bound_once(topolog: installations.Installation) -> None:
     calls = [call for part in topolog.extenders for call in part.calls() if call["verb"] == "bind"]
-    assert Counter(call["outcome"] for call in calls)["bound"] == (ROOM + 2) * SIZE
+    assert Counter(call["outcome"] for call in calls)["bound"] == (CAPACITY + 2) * SIZE
 
 
 def test_two_schedulers_and_two_replicas_run_fifteen_of_twenty(
@@ -227,8 +227,8 @@ def test_two_schedulers_and_two_replicas_run_fifteen_of_twenty(
     names = [f"p{number:02}" for number in range(GANGS)]
     with witness(cluster, "pair") as seen:
         create_gangs(cluster, names, random.Random(5), namespace="pair", schedulers=BOTH)
-        await_gangs(cluster, ROOM, "pair")
-    assert_never_long_in_part(seen, ROOM)
+        await_gangs(cluster, CAPACITY, "pair")
+    assert_never_long_in_part(seen, CAPACITY)
     for extender in topolog.extenders:
         bound_there = {call["pod"] for call in extender.calls() if call["outcome"] == "bound"}
         assert any(name.startswith("pair/") for name in bound_there)
@@ -282,8 +282,8 @@ def test_two_schedulers_and_a_kill_of_every_process_leave_no_gang_in_part(
             one.await_ready()
         topolog.store.kill()
         topolog.store.start()
-        await_gangs(cluster, ROOM, "two", within=240)
-    assert_never_long_in_part(seen, ROOM)
+        await_gangs(cluster, CAPACITY, "two", within=240)
+    assert_never_long_in_part(seen, CAPACITY)
 
 
 def test_without_its_gate_the_mark_of_kube_schedulers_own_gangs_is_dropped(
@@ -298,7 +298,7 @@ def test_without_its_gate_the_mark_of_kube_schedulers_own_gangs_is_dropped(
     polling.eventually(lambda: workloads.running(cluster, "unmarked"), "it runs alone", within=60)
 
 
-def test_a_gang_that_no_rack_has_room_for_takes_as_few_as_possible(
+def test_a_gang_that_no_rack_has_capacity_for_takes_as_few_as_possible(
     cluster: clusters.Cluster, topolog: installations.Installation
 ) -> None:
     """5, 4, 3, 2 and 1 GPUs are left in the racks, on nodes with one each."""

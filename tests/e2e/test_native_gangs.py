@@ -1,8 +1,8 @@
 """kube-scheduler's own gangs (gate GenericWorkload), in the form of each version, placed by Topolog.
 
-Two zones have room for one gang of six each. kube-scheduler filters the members of a group one after the
+Two zones have capacity for one gang of six each. kube-scheduler filters the members of a group one after the
 other, in domain after domain, and binds them at the same time. In 1.35 each member has an attempt of its own,
-and no group has a topology key: Topolog keeps the gang in the smallest domain that has room for it.
+and no group has a topology key: Topolog keeps the gang in the smallest domain that has capacity for it.
 """
 
 import pathlib
@@ -85,7 +85,7 @@ def test_two_gangs_take_a_zone_each_and_the_third_waits_whole(
     assert (shown["family"], shown["gangFrom"], shown["state"]) == ("native", "GangFromNative", "waiting")
     assert f"gang native/{NAMESPACE}/{form.shown('three')}: " in shown["reason"]
     if form.has_pod_groups:
-        assert shown["reason"].endswith(f"no domain of {native_worlds.ZONE} has room for 6 members")
+        assert shown["reason"].endswith(f"no domain of {native_worlds.ZONE} has capacity for 6 members")
     assert shown["missing"].startswith("0 of 6 seats")
     assert whole(cluster, "one", "two")
 

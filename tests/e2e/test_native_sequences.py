@@ -27,7 +27,7 @@ NATIVE = f"/apis/{V1BETA1}/namespaces/{NAMESPACE}"
 SIGS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/podgroups"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 STRICT = "?fieldValidation=Strict"
-SIZE, GPUS, ROOM = 4, 3, 12
+SIZE, GPUS, CAPACITY = 4, 3, 12
 
 
 @pytest.fixture(scope="module")
@@ -224,20 +224,21 @@ def test_a_gang_is_asked_for_once_it_is_complete_and_all_filters_precede_all_bin
 def test_a_gang_that_does_not_fit_holds_nothing_until_its_minimum_is_lowered(
     cluster: clusters.Cluster, topolog: installations.Installation
 ) -> None:
-    create_group(cluster, "large", schedulingPolicy={"gang": {"minCount": ROOM + 1}})
-    add_members(cluster, "large", range(ROOM + 1))
+    create_group(cluster, "large", schedulingPolicy={"gang": {"minCount": CAPACITY + 1}})
+    add_members(cluster, "large", range(CAPACITY + 1))
     polling.eventually(lambda: calls(topolog, "large"), "it is asked for", within=60)
     polling.throughout(lambda: not nodes(cluster, "large"), "no member is bound", during=5.0)
     assert kept(topolog, "large") == []
     # kube-scheduler goes on to the next member only while the minimum is available.
     assert len({call["pod"] for call in calls(topolog, "large")}) == 1
-    assert shown(topolog, "large")["missing"] == f"{ROOM} of 13 seats in the cluster; {GPU} 1 of 13 missing"
+    missing = f"{CAPACITY} of 13 seats in the cluster; {GPU} 1 of 13 missing"
+    assert shown(topolog, "large")["missing"] == missing
     group = cluster.api().get(f"{NATIVE}/podgroups/large")
     (condition,) = group["status"]["conditions"]
     assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
-    change = {"spec": {"schedulingPolicy": {"gang": {"minCount": ROOM}}}}
+    change = {"spec": {"schedulingPolicy": {"gang": {"minCount": CAPACITY}}}}
     cluster.api().patch(f"{NATIVE}/podgroups/large", change)
-    await_whole(cluster, "large", ROOM, within=180)
+    await_whole(cluster, "large", CAPACITY, within=180)
 
 
 @pytest.mark.scenario("CS-17")
@@ -319,30 +320,30 @@ def test_a_gang_preempts_as_many_pods_as_it_has_members(
     cluster: clusters.Cluster, topolog: installations.Installation
 ) -> None:
     """kube-scheduler asks filter as if less important pods were gone, and does not call preempt."""
-    for number in range(ROOM):
+    for number in range(CAPACITY):
         add_pod(cluster, f"low-{number}", priority="low", gang="low")
-    await_whole(cluster, "low", ROOM)
+    await_whole(cluster, "low", CAPACITY)
     create_group(cluster, "important", priorityClassName="high")
     add_members(cluster, "important", priority="high")
     await_whole(cluster, "important", within=120)
-    assert len(nodes(cluster, "low")) == ROOM - SIZE
+    assert len(nodes(cluster, "low")) == CAPACITY - SIZE
     assert "preempt" not in {call["verb"] for call in calls(topolog, "important")}
 
 
 def test_a_gang_evicts_no_pod_in_vain(cluster: clusters.Cluster, topolog: installations.Installation) -> None:
     low = GPUS
-    for number in range(ROOM):
+    for number in range(CAPACITY):
         kind = "low" if number < low else "high"
         add_pod(cluster, f"{kind}er-{number}", priority=kind, gang=kind)
     await_bound(cluster, "low", low)
-    await_whole(cluster, "high", ROOM - low)
+    await_whole(cluster, "high", CAPACITY - low)
     create_group(cluster, "patient", priorityClassName="high")
     add_members(cluster, "patient", priority="high")
     polling.eventually(lambda: calls(topolog, "patient"), "it is asked for", within=60)
     polling.throughout(lambda: len(nodes(cluster, "low")) == low, "no pod is evicted", during=5.0)
     assert nodes(cluster, "patient") == []
     assert {call["verb"] for call in calls(topolog, "patient")} == {"filter"}
-    remove(cluster, f"higher-{ROOM - 1}")
+    remove(cluster, f"higher-{CAPACITY - 1}")
     await_bound(cluster, "patient", within=120)
     assert nodes(cluster, "low") == []
 
@@ -367,7 +368,7 @@ def test_a_gang_breaks_up_no_other_gang_unless_that_allows_it(
         allowed = {"metadata": {"annotations": {"topolog.io/gang-victims": "allow"}}}
         cluster.api().patch(f"{SIGS}/{name}", allowed)
     await_bound(cluster, "considerate", within=120)
-    assert sum(running().values()) == ROOM - SIZE
+    assert sum(running().values()) == CAPACITY - SIZE
 
 
 def test_a_pod_preempts_others_rather_than_a_group_that_is_disrupted_as_a_whole(

@@ -129,7 +129,7 @@ def test_a_commitment_counts_the_pod_as_transformed() -> None:
     asking = pod("p", 2, "q")
     small = cluster(GROWING, ElasticQuota(runtime=False), most=5)
     made = commitments.of(small.plugins, cycle(small, asking, ("n1",)), "n1")
-    # The count will rise by 2, for the pod as it is: that there is room for 3 must hold before.
+    # The count will rise by 2, for the pod as it is: that there is capacity for 3 must hold before.
     assert made.ceilings["quota||q|cpu"] == 4 * CORE
     full = cluster(GROWING, ElasticQuota(), most=2)
     assert full.why(asking) == "elastic quota q: no capacity in cpu"

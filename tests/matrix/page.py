@@ -109,7 +109,7 @@ def _cell(result: results.Result | None) -> str:
 
 
 def _notes(mine: Sequence[results.Result]) -> Iterator[str]:
-    """What the cells have no room for."""
+    """What the cells have no capacity for."""
     for version in _versions(mine):
         of = [result for result in mine if result.version == version]
         topolog = ", ".join(sorted({result.topolog for result in of}))

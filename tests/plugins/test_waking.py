@@ -27,12 +27,12 @@ def announced(
     cluster: scheduling_driver.Cluster, *batch: events.AnyEvent, plugin: WorkloadPolicy | None = None
 ) -> effects.WakePods | None:
     """The capacity that the plugin announces after the last of the events."""
-    room = None
+    capacity = None
     for event in batch:
         before = cluster.snapshot
         cluster.take(event)
-        room = (plugin or WorkloadPolicy()).wake(before, cluster.snapshot, (event,))
-    return room
+        capacity = (plugin or WorkloadPolicy()).wake(before, cluster.snapshot, (event,))
+    return capacity
 
 
 def edited(
@@ -47,8 +47,8 @@ def released(pod: model.Pod, node: str) -> events.PlacementReleased:
     )
 
 
-def names(room: effects.WakePods | None) -> list[str]:
-    return [] if room is None else [pod.name for pod in room.pods]
+def names(capacity: effects.WakePods | None) -> list[str]:
+    return [] if capacity is None else [pod.name for pod in capacity.pods]
 
 
 def test_a_new_required_policy_wakes_as_many_pods_as_it_admits_most_important_first() -> None:
@@ -57,10 +57,10 @@ def test_a_new_required_policy_wakes_as_many_pods_as_it_admits_most_important_fi
     )
     late = small_clusters.pod("late", small_clusters.REPLICA, priority=1, created="2026-02-01T00:00:00Z")
     cluster.see(*pending(0, 1, 5), late)
-    room = announced(cluster, *edited(cluster, small_clusters.policy({"host": 4}, required=True)))
-    assert names(room) == ["pending-2", "pending-1", "late"]
-    assert room is not None
-    assert room.message == f"workload policy {KEY} now has capacity (host 1/4)"
+    capacity = announced(cluster, *edited(cluster, small_clusters.policy({"host": 4}, required=True)))
+    assert names(capacity) == ["pending-2", "pending-1", "late"]
+    assert capacity is not None
+    assert capacity.message == f"workload policy {KEY} now has capacity (host 1/4)"
 
 
 @pytest.mark.scenario("WP-13")
@@ -71,8 +71,8 @@ def test_a_raised_quota_wakes_just_two() -> None:
     cluster.see(*(small_clusters.pod(f"runs-{n}", small_clusters.REPLICA, node=HOSTS[n]) for n in range(3)))
     cluster.see(*pending(0, 0, 0))
     assert announced(cluster, *edited(cluster, small_clusters.policy({"host": 2}, required=True))) is None
-    room = announced(cluster, *edited(cluster, small_clusters.policy({"host": 5}, required=True)))
-    assert names(room) == ["pending-0", "pending-1"]
+    capacity = announced(cluster, *edited(cluster, small_clusters.policy({"host": 5}, required=True)))
+    assert names(capacity) == ["pending-0", "pending-1"]
 
 
 def test_a_preferred_policy_wakes_all_pods_up_to_the_limit() -> None:
@@ -138,10 +138,10 @@ def test_a_released_placement_wakes_one_other_pod() -> None:
     first, second, third = pending(5, 0, 1)
     cluster.see(first, second, third)
     cluster.place(first, HOSTS[0])
-    room = announced(cluster, released(first, HOSTS[0]))
-    assert names(room) == ["pending-2"]
-    assert room is not None
-    assert room.message == f"workload policy {KEY} has capacity again (host 0/1)"
+    capacity = announced(cluster, released(first, HOSTS[0]))
+    assert names(capacity) == ["pending-2"]
+    assert capacity is not None
+    assert capacity.message == f"workload policy {KEY} has capacity again (host 0/1)"
 
 
 def test_the_deletion_of_a_placed_pod_wakes_pods_that_of_a_bound_pod_does_not() -> None:
@@ -182,8 +182,8 @@ def test_a_release_may_concern_several_policies() -> None:
     other = small_clusters.pod("other", {small_clusters.LABEL: "wide"})
     cluster.see(first, second, other)
     cluster.place(first, HOSTS[0])
-    room = announced(cluster, released(first, HOSTS[0]))
-    assert sorted(names(room)) == ["other", "pending-1"]
+    capacity = announced(cluster, released(first, HOSTS[0]))
+    assert sorted(names(capacity)) == ["other", "pending-1"]
 
 
 # -- enforce: selected -------------------------------------------------------------------------
@@ -242,10 +242,10 @@ def test_a_pod_under_several_policies_is_woken_if_each_has_a_place() -> None:
     first, second = small_clusters.pod("first", PLAIN), small_clusters.pod("second", PLAIN, priority=1)
     cluster.see(first, second, small_clusters.pod("third", PLAIN), small_clusters.pod("fourth"))
     cluster.place(first, HOSTS[0])
-    room = announced(cluster, released(first, HOSTS[0]), plugin=SELECTED)
-    assert names(room) == ["second"]
-    assert room is not None
-    assert set(room.message.split("; ")) == {
+    capacity = announced(cluster, released(first, HOSTS[0]), plugin=SELECTED)
+    assert names(capacity) == ["second"]
+    assert capacity is not None
+    assert set(capacity.message.split("; ")) == {
         f"workload policy {KEY} has capacity again (host 0/1)",
         f"workload policy {small_clusters.NAMESPACE}/wide has capacity again (host 0/1)",
     }

@@ -21,6 +21,7 @@ INSTEAD: Mapping[str, str] = {
     "whoever|whomever|whosever": "any ... that, every ... that",
     "nobody|somebody|everybody|anybody": "no process, a client, every reader, ...",
     "anew": "again",
+    "room|rooms": "capacity, space",
     "trouble|troubles": "problem, error",
     "sight|sights": "observation",
     "promise|promises|promised|promising": "placement, guarantee",

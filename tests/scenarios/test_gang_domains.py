@@ -1,4 +1,4 @@
-"""Scenarios of Coscheduling: in which domains a gang is placed. A node has room for one member."""
+"""Scenarios of Coscheduling: in which domains a gang is placed. A node has capacity for one member."""
 
 import json
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ PREFER = gather(SpineLayer="PreferGather", BlockLayer="PreferGather")
 
 
 @pytest.mark.scenario("CS-8")
-def test_the_deepest_layer_with_room_is_used() -> None:
+def test_the_deepest_layer_with_capacity_is_used() -> None:
     three = gang("g", 3, network_topology_spec=PREFER)
     small = Cluster(TOR, *tree(SMALL), *three)
     assert placed(small, three) == {"g0": "n5", "g1": "n6", "g2": "n7"}
@@ -64,11 +64,11 @@ def test_the_deepest_layer_with_room_is_used() -> None:
     assert placed(small, four) == {"g0": "n1", "g1": "n2", "g2": "n3", "g3": "n4"}
     must = gang("g", 4, network_topology_spec=gather(BlockLayer="MustGather"))
     small = Cluster(TOR, *tree(SMALL), *must)
-    assert small.why(must[0]) == "gang koordinator/x/g: no domain of BlockLayer has room for 4 members"
+    assert small.why(must[0]) == "gang koordinator/x/g: no domain of BlockLayer has capacity for 4 members"
 
 
 @pytest.mark.scenario("CS-9")
-def test_nodes_with_more_room_are_filled_first() -> None:
+def test_nodes_with_more_capacity_are_filled_first() -> None:
     three = gang("g", 3, network_topology_spec=PREFER)
     small = Cluster(TOR, *tree(SMALL, {"n5": 2}), *three)
     assert placed(small, three) == {"g0": "n5", "g1": "n5", "g2": "n6"}
@@ -81,7 +81,7 @@ TWO_BLOCKS = {
 
 
 @pytest.mark.scenario("CS-10")
-def test_the_smallest_domain_with_room_unless_members_attract() -> None:
+def test_the_smallest_domain_with_capacity_unless_members_attract() -> None:
     three = gang("g", 3, network_topology_spec=PREFER)
     small = Cluster(TOR, *tree(TWO_BLOCKS), *three)
     assert {name[0] for name in placed(small, three).values()} == {"s"}
@@ -107,7 +107,7 @@ def test_a_block_name_below_two_spines_is_two_blocks() -> None:
     places = {**dict.fromkeys(("n1", "n2"), "s1/b1"), **dict.fromkeys(("n3", "n4"), "s2/b1")}
     three = gang("g", 3, network_topology_spec=gather(BlockLayer="MustGather"))
     small = Cluster(TOR, *tree(places), *three)
-    assert small.why(three[0]) == "gang koordinator/x/g: no domain of BlockLayer has room for 3 members"
+    assert small.why(three[0]) == "gang koordinator/x/g: no domain of BlockLayer has capacity for 3 members"
 
 
 @pytest.mark.scenario("CS-13")
@@ -178,7 +178,7 @@ def test_another_node_is_planned_if_the_planned_one_is_not_offered() -> None:
 def test_a_gang_takes_another_domain_where_other_plugins_admit_it(
     demanded: str, admitted: int, expected: str
 ) -> None:
-    """Zone a has less room and comes first, and a policy admits too few members there."""
+    """Zone a has less capacity and comes first, and a policy admits too few members there."""
     policy = small_clusters.policy(
         {"a": 1, "b": admitted},
         required=True,

@@ -1,4 +1,4 @@
-"""Gangs beside pods that kube-scheduler has nominated for a node: their room is held, as for single pods."""
+"""Gangs beside pods that kube-scheduler has nominated for a node: it is held as for single pods."""
 
 import msgspec
 import pytest
@@ -43,7 +43,7 @@ def test_a_gang_that_fits_beside_a_nominated_pod_is_answered_the_same_node_in_ev
 @pytest.mark.parametrize(
     ("priority", "expected"), [(20, {"m0": "n1", "m1": "n2"}), (5, {"m0": "n1", "m1": "n0"})]
 )
-def test_a_bind_commits_no_member_to_the_room_of_a_more_important_nominated_pod(
+def test_a_bind_commits_no_member_to_the_capacity_of_a_more_important_nominated_pod(
     priority: int, expected: dict[str, str]
 ) -> None:
     asked = members()

@@ -48,7 +48,9 @@ def test_the_largest_set_goes_that_satisfies_the_minimum() -> None:
     nodes = [node(f"n{number}", 2) for number in range(5)]
     whole = gang("train", 6, 2)
     small = Cluster(*nodes, *whole)
-    assert {small.why(one) for one in whole} == {"gang koordinator/x/train: no room for 6 members together"}
+    assert {small.why(one) for one in whole} == {
+        "gang koordinator/x/train: no capacity for 6 members together"
+    }
     part = gang("train", 6, 2, minimum=5)
     small = Cluster(*nodes, *part)
     placed = {one.name: small.planned(one) for one in part}
@@ -57,7 +59,7 @@ def test_the_largest_set_goes_that_satisfies_the_minimum() -> None:
     assert small.commit(part[0], placed["train0"]) == placed
     for one in part[:5]:
         small.run(one, placed[one.name])
-    assert small.why(part[5]) == "gang koordinator/x/train: no room for 1 member"
+    assert small.why(part[5]) == "gang koordinator/x/train: no capacity for 1 member"
     small.see(node("n6", 2))
     assert small.planned(part[5]) == "n6"
 
@@ -72,7 +74,7 @@ def test_the_gang_that_binds_first_is_whole_and_the_other_holds_nothing() -> Non
     assert sorted(placed) == ["b0", "b1", "b2", "b3"]
     assert small.commit(a[0], answers[0]) == {}
     assert small.placed() == placed
-    assert small.why(a[2]) == "gang koordinator/x/a: no room for 4 members together"
+    assert small.why(a[2]) == "gang koordinator/x/a: no capacity for 4 members together"
 
 
 @pytest.mark.scenario("CS-5")
@@ -157,7 +159,7 @@ def test_a_member_that_is_made_again_goes_by_the_match_policy(policy: str, alone
     small.see(again)
     assert bool(small.planned(again)) == alone
     if not alone:
-        assert small.why(again) == "gang koordinator/x/train: no room for 4 members together"
+        assert small.why(again) == "gang koordinator/x/train: no capacity for 4 members together"
 
 
 @pytest.mark.parametrize(
@@ -207,7 +209,7 @@ def test_retries_answer_the_seats_of_the_commitment() -> None:
     placed = small.commit(four[2], small.planned(four[2]))
     small.see(node("n00", 100))
     assert {one.name: small.planned(one) for one in four} == placed
-    # Another pod may not take the room of a seat.
+    # Another pod may not take the capacity of a seat.
     stranger = pod("stranger", 8)
     assert small.filter(stranger).refused == set(placed.values())
     assert set(small.filter(stranger).reasons().values()) == {admission.RESERVED}

@@ -1,6 +1,6 @@
 """kube-scheduler preempts for a group of its own: it asks as if less important pods were gone.
 
-A node has 8 cores and room for one member. Every offer in which a node has no room is such a question.
+A node has 8 cores and capacity for one member. Every offer with a node without capacity is such a question.
 """
 
 import msgspec
@@ -27,7 +27,7 @@ NODES = tuple(f"n{number}" for number in range(4))
 OTHER_NODE = (
     "gang native/x/g: its plan, for which less important pods have to go, has another node for the pod"
 )
-NO_ROOM = "gang native/x/g: no room for 3 members together"
+NO_CAPACITY = "gang native/x/g: no capacity for 3 members together"
 
 
 def members(count: int = 3, **changed: object) -> list[model.Pod]:
@@ -54,7 +54,7 @@ def test_each_member_is_answered_a_node_that_evictions_would_free_and_none_is_bo
     assert answers(small, asked[::-1]) == found[::-1]
     assert set(small.filter(asked[0], NODES, offered=True).reasons().values()) == {OTHER_NODE}
     # Without an offer, as in bind, the state counts as it is.
-    assert small.why(asked[0]) == NO_ROOM
+    assert small.why(asked[0]) == NO_CAPACITY
     assert small.commit(asked[0], found[0]) == {}
     for victim in low:
         if victim.node in found:
@@ -67,7 +67,7 @@ def test_each_member_is_answered_a_node_that_evictions_would_free_and_none_is_bo
     assert sorted(small.commit(asked[1], found[1]).values()) == sorted(found)
 
 
-def test_a_member_is_answered_to_whom_only_a_node_with_room_is_offered() -> None:
+def test_a_member_is_answered_to_whom_only_a_node_with_capacity_is_offered() -> None:
     """The members before it may fill the others. In an ordinary cycle they find none, and none is placed."""
     asked = members()
     small = Cluster(*map(node, NODES[:3]), native("g", 3), *running(*NODES[1:3]), *asked)
@@ -83,7 +83,7 @@ def test_no_pod_has_to_go_for_a_group_that_would_still_not_fit() -> None:
     low, equal = running(*NODES[:2]), running(*NODES[2:], priority=10)
     small = Cluster(*map(node, NODES), native("g", 3), *low, *equal, *asked)
     assert answers(small, asked) == ["", "", ""]
-    assert set(small.filter(asked[0], NODES, offered=True).reasons().values()) == {NO_ROOM}
+    assert set(small.filter(asked[0], NODES, offered=True).reasons().values()) == {NO_CAPACITY}
 
 
 @pytest.mark.parametrize(("policy", "priority"), [("Never", 10), ("PreemptLowerPriority", 0)])

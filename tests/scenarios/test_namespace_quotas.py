@@ -192,7 +192,7 @@ def test_the_view_has_what_a_namespace_uses_borrows_and_may_still_use() -> None:
 
 
 def lending(**arguments: bool | str) -> scheduling_driver.Cluster:
-    """Namespace a uses 14 cores, its min is 10; so b, which uses 4 of 10, has 2 left. n1 and n2 have room."""
+    """Namespace a uses 14 cores, its min is 10; so b, which uses 4 of 10, has 2 left. Nodes have capacity."""
     return cluster(
         *(node(name, 20, allocatable={"cpu": 20 * CORE, "pods": 110}) for name in ("n1", "n2")),
         of("a", 10, 20),

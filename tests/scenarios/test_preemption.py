@@ -53,13 +53,13 @@ def test_a_pod_without_policy_or_group_may_preempt_anywhere() -> None:
 
 
 @pytest.mark.scenario("PR-3")
-def test_a_counted_victim_makes_room() -> None:
+def test_a_counted_victim_frees_capacity() -> None:
     cluster = full()
     assert cluster.veto(preemptor(), N1, on(cluster, "host-0")) is None
 
 
 @pytest.mark.scenario("PR-4")
-def test_an_unrelated_victim_makes_no_room() -> None:
+def test_an_unrelated_victim_frees_no_capacity() -> None:
     cluster = full()
     reason = cluster.veto(preemptor(), N1, on(cluster, f"stranger-{N1}"))
     assert reason is not None

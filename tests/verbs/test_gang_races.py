@@ -21,7 +21,7 @@ NODES = tuple(f"n{number}" for number in range(5))
 
 
 def prepared(shop: replicas.Cluster) -> None:
-    """Five nodes with room for two members each."""
+    """Five nodes with capacity for two members each."""
     for name in NODES:
         made = populations.node(name, {})
         made["status"]["allocatable"] = {"cpu": "2", "pods": "110"}
@@ -100,13 +100,15 @@ def race(store_server: embedded.Server, cluster: str) -> None:
         assert sorted(firsts)[0] == ""
         whole, other = (a, b) if firsts[0] == "" else (b, a)
         name = other[0].name.partition("-")[0]
-        assert firsts[firsts[0] == ""] == f"topolog: gang sigs/shop/{name}: no room for 6 members together"
+        assert (
+            firsts[firsts[0] == ""] == f"topolog: gang sigs/shop/{name}: no capacity for 6 members together"
+        )
         assert commitments(each[0]) == [6]
         for number, one in enumerate(whole[1:]):
             assert attempted(one, each[number % 2]) == ""
         shop.see()
         assert {attempted(one, each[0]) for one in other} == {
-            f"gang sigs/shop/{name}: no room for 6 members together"
+            f"gang sigs/shop/{name}: no capacity for 6 members together"
         }
         assert (running(shop, whole), running(shop, other)) == (6, 0)
         for one in whole:
@@ -139,7 +141,7 @@ def test_a_member_of_a_group_that_preempts_is_answered_and_not_bound_before_the_
         shop.see()
         nodes = [next(iter(one.filter(member).trace.kept)) for member in members]
         assert len(set(nodes)) == 2
-        refused = "topolog: gang native/shop/g: no room for 2 members together"
+        refused = "topolog: gang native/shop/g: no capacity for 2 members together"
         assert one.bind(members[0], nodes[0]) == refused
         for pod in low:
             if shop.bound(pod) in nodes:
@@ -159,10 +161,10 @@ def test_a_plan_for_a_state_in_which_another_gang_was_committed_is_made_again(
         one, late = (shop.replica(beside=(Coscheduling,)) for _ in range(2))
         (node,) = one.filter(a[0]).trace.kept
         (other,) = late.filter(b[0]).trace.kept
-        # Nothing that the second plan names has changed but the room of the nodes.
+        # Nothing that the second plan names has changed but the capacity of the nodes.
         late.context = replicas.with_state(late, replicas.Behind(late, looks=1))
         assert one.bind(a[0], node) == ""
-        assert late.bind(b[0], other) == "topolog: gang sigs/shop/b: no room for 6 members together"
+        assert late.bind(b[0], other) == "topolog: gang sigs/shop/b: no capacity for 6 members together"
         assert commitments(one) == [6]
 
 

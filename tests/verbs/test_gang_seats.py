@@ -44,7 +44,7 @@ def seats(one: replicas.Replica) -> dict[str, str]:
     return {made.pod.name: made.node for made in one.snapshot().placements.values()}
 
 
-def test_a_bind_to_a_node_without_room_does_not_cost_the_seat(
+def test_a_bind_to_a_node_without_capacity_does_not_cost_the_seat(
     store_server: embedded.Server, cluster: str
 ) -> None:
     with replicas.cluster(store_server.url, cluster) as shop:
@@ -62,7 +62,7 @@ def test_a_bind_to_a_node_without_room_does_not_cost_the_seat(
 
 
 class Scene(NamedTuple):
-    """Nodes with room for one pod each, a gang of two and another pod; the second replica is late."""
+    """Nodes with capacity for one pod each, a gang of two and another pod; the second replica is late."""
 
     members: list[model.Pod]
     other: model.Pod
@@ -84,7 +84,7 @@ def scene(url: str, cluster: str, *nodes: str) -> Iterator[Scene]:
         yield Scene(members, other, one, late)
 
 
-def test_a_pod_does_not_take_the_room_of_a_seat_that_it_did_not_see(
+def test_a_pod_does_not_take_the_capacity_of_a_seat_that_it_did_not_see(
     store_server: embedded.Server, cluster: str
 ) -> None:
     with scene(store_server.url, cluster, "n1", "n2") as (members, other, one, late):
@@ -95,14 +95,14 @@ def test_a_pod_does_not_take_the_room_of_a_seat_that_it_did_not_see(
         assert seats(one)["g-1"] == left
 
 
-def test_a_gang_is_not_planned_on_room_that_a_pod_has_just_taken(
+def test_a_gang_is_not_planned_on_capacity_that_a_pod_has_just_taken(
     store_server: embedded.Server, cluster: str
 ) -> None:
     with scene(store_server.url, cluster, "n1", "n2") as (members, other, one, late):
         first = kept(one, members[0])
         (left,) = {"n1", "n2"} - {first}
         assert one.bind(other, left) == ""
-        assert "no room for 2" in late.bind(members[0], first)
+        assert "no capacity for 2" in late.bind(members[0], first)
 
 
 def test_only_the_nodes_that_others_have_written_about_are_checked_after_a_commitment(

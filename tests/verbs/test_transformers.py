@@ -64,7 +64,7 @@ def test_bind_refuses_a_pod_whose_transformed_request_exceeds_its_quota(
         each = [transformed(shop, fake_transformers.Growing(), rules) for _ in range(2)]
         each[1].context = replicas.with_state(each[1], replicas.Behind(each[1], looks=1))
         assert each[0].bind(pods[0], "n0") == ""
-        # 2 of 5 are used: a pod of 2 has room, and one of 3 too, once.
+        # 2 of 5 are used: a pod of 2 has capacity, and one of 3 too, once.
         assert each[1].bind(pods[1], "n1") == ""
         third = small_shops.pod(shop, "third", "q", cpu=1)
         shop.see()

@@ -128,7 +128,7 @@ class Waker:
         # The offset makes every message a change, and only a change wakes the pod.
         message = f"{wakeup.message} (as of event {wakeup.position.offset})"
         condition = pod_conditions.Condition(
-            pod_conditions.CAPACITY_AVAILABLE, "RoomAnnounced", message, self._now()
+            pod_conditions.CAPACITY_AVAILABLE, "CapacityFreed", message, self._now()
         )
         for _ in range(ATTEMPTS):
             try:

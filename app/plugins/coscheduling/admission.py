@@ -1,7 +1,7 @@
 """What the plugin answers about one pod: the node that the plan of its gang has for it, or why there is none.
 
 The first bind of any member commits the whole plan. From then on the seats are placements like any other, and
-no other pod takes their room.
+no other pod takes their capacity.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ CLAIM = "seats:all"
 """Moved on by every commitment of a gang: of two that are planned on one state, one is planned again."""
 GROUP_ID = "internal.scheduling.koordinator.sh/bind-gang-group-id"
 MEMBERS = "internal.scheduling.koordinator.sh/bind-gang-member-count"
-RESERVED = "the room that is left on the node is reserved for members of a gang"
+RESERVED = "the capacity that is left on the node is reserved for members of a gang"
 
 
 class Rules(Protocol):
@@ -54,7 +54,7 @@ def seats(snapshot: snapshots.Snapshot) -> dict[model.NodeName, list[model.Uid]]
 
 
 def concerned(pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
-    """Whether the pod is a member of a gang, or room on some node is reserved for one."""
+    """Whether the pod is a member of a gang, or capacity on some node is reserved for one."""
     return membership.of(pod) is not None or bool(seats(snapshot))
 
 
@@ -126,7 +126,7 @@ def _can_preempt(cycle: cycles.Cycle) -> bool:
 
 
 def refusal(cycle: cycles.Cycle, rules: Rules) -> verdicts.Refusal | None:
-    """The candidates that are not the pod's node in the plan; for other pods those whose room is reserved."""
+    """The candidates that are not the pod's node in the plan; for others those with reserved capacity."""
     key = membership.of(cycle.pod)
     if key is not None and cycle.reserved in cycle.candidates:
         others = cycle.candidates - {cycle.reserved}
@@ -138,7 +138,7 @@ def refusal(cycle: cycles.Cycle, rules: Rules) -> verdicts.Refusal | None:
 
 
 def _beside_seats(cycle: cycles.Cycle) -> verdicts.Refusal | None:
-    """The candidates where the pod would take the room of a seat."""
+    """The candidates where the pod would take the capacity of a seat."""
     taken = seats(cycle.snapshot)
     if not taken:
         return None
@@ -157,7 +157,7 @@ def reserve(cycle: cycles.Cycle, node: model.NodeName, rules: Rules) -> capabili
     """The whole plan of the gang, with the pod on this node."""
     found = decide(cycle, rules)
     if found is None:
-        # A gang that is committed meanwhile may have taken the room.
+        # A gang that is committed meanwhile may have taken the capacity.
         return capabilities.Plan(subjects=(CLAIM,))
     if found.node != node:
         return verdicts.Refusal(found.reason, frozenset((node,)))

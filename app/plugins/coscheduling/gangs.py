@@ -95,7 +95,7 @@ class Gang:
 
     @property
     def objection(self) -> str:
-        """Why no member can be placed, whatever room there is; empty if one can."""
+        """Why no member can be placed, whatever capacity there is; empty if one can."""
         if self.errors:
             return f"gang {self.key}: invalid: {'; '.join(self.errors[:3])}"
         if not self.minimum:

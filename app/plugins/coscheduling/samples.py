@@ -28,7 +28,7 @@ SUMMARY = {
     "domain": "",
     "conflicts": [],
     "errors": [],
-    "reason": "gang sigs/ml/train: no room for 8 members together",
+    "reason": "gang sigs/ml/train: no capacity for 8 members together",
     "missing": "6 of 8 seats in zone-a; nvidia.com/gpu 2 of 8 missing",
 }
 GANG = {

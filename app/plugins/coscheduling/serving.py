@@ -101,7 +101,7 @@ def planned(
     gang: Gang,
     peers: cycles.Peers = cycles.ALONE,
 ) -> tuple[plans.Question, plans.Plan]:
-    """The plan of the gang, by default by room alone: without the other plugins."""
+    """The plan of the gang, by default by capacity alone: without the other plugins."""
     together, objection = gangs.group(snapshot, gang)
     first = (gang, *(one for one in together if one.key != gang.key))
     question = plans.Question(snapshot, first, rules.layers, peers)

@@ -74,7 +74,7 @@ def _commits_gang(event: events.AnyEvent) -> bool:
 
 
 def _may_free(event: events.AnyEvent) -> bool:
-    """Whether the event may make room, or change where members may go."""
+    """Whether the event may free capacity, or change where members may go."""
     match event:
         case events.PodSeen():
             return event.pod.finished
@@ -261,7 +261,7 @@ def _without_node(snapshot: snapshots.Snapshot) -> Iterator[effects.Effect]:
         yield effects.ReleasePlacements(tuple(sorted(lost)), "the node of a gang's seat is gone")
 
 
-# -- room --------------------------------------------------------------------------------------
+# -- capacity --------------------------------------------------------------------------------------
 
 
 def _woken(
@@ -270,19 +270,19 @@ def _woken(
     keys: set[GangKey],
     rules: admission.Rules,
 ) -> Iterator[effects.Effect]:
-    """Wakes the members of each gang that has room as a whole now, and had none before."""
+    """Wakes the members of each gang that has capacity as a whole now, and had none before."""
     for key in sorted(keys):
         gang = gangs.find(after, key)
         if gang is None or not gang.waiting:
             continue
         _, plan = serving.planned(rules, after, gang)
         waiting = tuple(pod for pod in plan.pods if pod in gang.waiting)
-        if not waiting or (before is not None and _had_room(before, key, rules)):
+        if not waiting or (before is not None and _had_capacity(before, key, rules)):
             continue
-        yield effects.WakePods(waiting[:WOKEN], f"gang {key} has room for {len(plan.pods)} members")
+        yield effects.WakePods(waiting[:WOKEN], f"gang {key} has capacity for {len(plan.pods)} members")
 
 
-def _had_room(before: snapshots.Snapshot, key: GangKey, rules: admission.Rules) -> bool:
+def _had_capacity(before: snapshots.Snapshot, key: GangKey, rules: admission.Rules) -> bool:
     former = gangs.find(before, key)
     if former is None or not former.waiting:
         return False

@@ -18,7 +18,7 @@ NAMES = st.lists(NAME | st.from_regex(r"[A-Za-z0-9][-A-Za-z0-9._:]{0,3}", fullma
 
 
 def trace_of(offered: candidates.Candidates, refused: frozenset[str]) -> verdicts.Trace:
-    refusals = (verdicts.Refusal(reason='no "room"\n', nodes=refused, plugin="P"),) if refused else ()
+    refusals = (verdicts.Refusal(reason='no "capacity"\n', nodes=refused, plugin="P"),) if refused else ()
     return verdicts.Trace(
         position=model.Position("i", 1),
         pod=model.Pod(uid="u", namespace="n", name="p"),
@@ -52,7 +52,7 @@ def test_a_filter_reply_lists_every_candidate_exactly_once(
     assert len(kept) == len(set(kept))
     assert set(kept) | set(failed) == set(names)
     assert not set(kept) & set(failed)
-    assert set(failed.values()) <= {'no "room"\n'}
+    assert set(failed.values()) <= {'no "capacity"\n'}
     assert reply["FailedNodes"] == {}
     assert reply["Error"] == ""
 
@@ -72,7 +72,7 @@ def test_the_reply_for_all_nodes_is_that_for_any_names(names: list[str], chosen:
     assert sorted(reply["NodeNames"]) == sorted(set(names) - refused)
     assert json.loads(kept.spelled) == reply["NodeNames"]
     assert kept.nodes == set(reply["NodeNames"])
-    assert reply["FailedAndUnresolvableNodes"] == dict.fromkeys(refused, 'no "room"\n')
+    assert reply["FailedAndUnresolvableNodes"] == dict.fromkeys(refused, 'no "capacity"\n')
     scores = json.loads(replies.priority_reply(kept, {7: node_sets.common(kept.nodes, everywhere)}))
     assert {entry["Host"]: entry["Score"] for entry in scores} == dict.fromkeys(kept.nodes, 7)
 

@@ -47,13 +47,13 @@ def nodes_of(answer: Json) -> dict[str, str]:
     return {one["pod"]: one["node"] for one in answer["placed"]}
 
 
-def test_a_gang_that_has_too_little_room_is_refused_whole(ml: api_worlds.World) -> None:
+def test_a_gang_that_has_too_little_capacity_is_refused_whole(ml: api_worlds.World) -> None:
     answer = ask(ml, "simulate", group="ml/train")
     assert (answer["fits"], answer["placedPods"], answer["pods"]) == (False, 0, 4)
     assert {one["reason"] for one in answer["refused"]} == {
         "0 of 0 nodes fit",
-        "0 of 1 nodes fit: 1 gang sigs/ml/train: no room for 4 members together",
-        "0 of 2 nodes fit: 2 gang sigs/ml/train: no room for 4 members together",
+        "0 of 1 nodes fit: 1 gang sigs/ml/train: no capacity for 4 members together",
+        "0 of 2 nodes fit: 2 gang sigs/ml/train: no capacity for 4 members together",
     } & {one["reason"] for one in answer["refused"]}
     assert answer["group"]["needed"] == 4
     assert "gang sigs/ml/train: 3 of 4 seats in the cluster; cpu 2 of 8 missing" in answer["group"]["remarks"]
@@ -95,7 +95,7 @@ def test_a_template_may_name_a_group_that_exists_in_the_situation_alone(ml: api_
 
 
 def test_all_that_wait_are_placed_with_the_seats_that_a_bind_would_commit(ml: api_worlds.World) -> None:
-    """A pod that comes between the members of a gang does not take the room of one."""
+    """A pod that comes between the members of a gang does not take the capacity of one."""
     between = small_gangs.pod("between", 2, namespace="ml", created="2025-01-01T00:00:00Z")
     late = [member(f"train-{at}", created=f"202{4 + at}-01-01T00:00:00Z") for at in range(4)]
     ml.append(PodSeen(pod=between), *(PodSeen(pod=one) for one in late))

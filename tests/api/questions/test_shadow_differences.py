@@ -64,7 +64,7 @@ class Play:
         api_worlds.decide(self.world, api_worlds.pod(name))
         on = Counter(self.placed.values())
         self.tried.append((offset, on["member"], on["host"], self.host))
-        kept = rooms(on["member"], on["host"], self.host)
+        kept = capacities(on["member"], on["host"], self.host)
         if kept:
             chosen = self.placed[name] = self.rng.choice(kept)
             self.world.append(api_worlds.pod_seen(name, self.rng.choice(NODES[chosen])))
@@ -80,13 +80,13 @@ class Play:
         )
 
 
-def rooms(member: int, host: int, quota: int) -> list[str]:
-    """The domains with room."""
+def capacities(member: int, host: int, quota: int) -> list[str]:
+    """The domains with capacity."""
     return ["member"] * (member < 1) + ["host"] * (host < quota)
 
 
 def difference(member: int, hosts: int, was: int, would: int) -> str:
-    before, after = rooms(member, hosts, was), rooms(member, hosts, would)
+    before, after = capacities(member, hosts, was), capacities(member, hosts, would)
     if bool(before) != bool(after):
         return "refused" if before else "admitted"
     if before != after:

@@ -101,8 +101,10 @@ def test_the_namespace_is_that_of_a_name(seen: Seen) -> None:
 
 
 def test_a_list_is_sorted_before_it_is_cut(seen: Seen) -> None:
-    by_room = lines(seen, "nodes", "--sort-by", ".remaining.cpu", "-o", "jsonpath=$.items[*].remaining.cpu")
-    assert by_room == ["7500m"] * 3 + ["8"] * 3
+    by_capacity = lines(
+        seen, "nodes", "--sort-by", ".remaining.cpu", "-o", "jsonpath=$.items[*].remaining.cpu"
+    )
+    assert by_capacity == ["7500m"] * 3 + ["8"] * 3
     first = lines(seen, "nodes", "--sort-by", "{.name}", "--limit", "2", "-o", "jsonpath=$.items[*].name")
     assert first == ["host-1", "host-2"]
     cut = get(seen, "nodes", "--sort-by", "$.name", "--limit", "2")

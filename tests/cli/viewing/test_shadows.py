@@ -16,7 +16,7 @@ OVERRIDES = [{"op": "scalePolicy", "policy": "shop/spread", "allocations": {"mem
 
 @pytest.fixture(scope="module", autouse=True)
 def decided(seen: Seen) -> None:
-    """Shadow tight, and one pod that no node had room for."""
+    """Shadow tight, and one pod that no node had capacity for."""
     asked = {"overrides": OVERRIDES, "until": "2100-01-01T00:00:00Z"}
     response = seen.world.client.put(PATH, json=asked)
     assert response.status_code == 200, response.text

@@ -71,7 +71,7 @@ def generated(dice: random.Random) -> Cluster:
 
 
 def offered(dice: random.Random, small: Cluster, one: model.Pod) -> list[str]:
-    """The nodes that kube-scheduler offers: all of them to a member, and to other pods those with room."""
+    """The nodes that kube-scheduler offers: all of them to a member, and to others those with capacity."""
     if membership.of(one) is not None:
         return sorted(name for name in small.snapshot.nodes if dice.random() < 0.9)
     return [

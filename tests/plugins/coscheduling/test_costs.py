@@ -7,7 +7,7 @@ import msgspec
 from app.domain import model
 from app.domain.fitting import budgets, node_sums
 from app.plugins.coscheduling import gangs
-from app.plugins.coscheduling.planning import domains, packing, plans, rooms
+from app.plugins.coscheduling.planning import capacities, domains, packing, plans
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.trees import forests, membership
 from app.verbs.explain import explanations
@@ -53,7 +53,7 @@ def test_seats_of_the_last_class_are_not_summed_up_where_no_later_one_reads_them
     """Too many arrangements to compare, so that the group is placed node by node."""
     asked = members(20, 8)
     small, names = occupied(60, asked)
-    with call_counts.counted(rooms.Rooms, "put") as put:
+    with call_counts.counted(capacities.Capacities, "put") as put:
         assert small.filter(asked[0], names, offered=True).kept
     assert put.call_count == 0
 
@@ -87,7 +87,7 @@ def test_a_port_of_a_pod_that_stays_is_not_free() -> None:
 
 
 def under_a_quota(cores: int) -> tuple[small_gangs.Cluster, list[model.Pod]]:
-    """A gang of eight that its node has room for, and a quota of so many cores."""
+    """A gang of eight that its node has capacity for, and a quota of so many cores."""
     marks = {"scheduling.x-k8s.io/pod-group": "train", membership.LABEL: "q"}
     members = [small_gangs.pod(f"m{number}", labels=marks) for number in range(8)]
     things = small_gangs.sigs("train", 8), small_quotas.quota("q", 0, cores)

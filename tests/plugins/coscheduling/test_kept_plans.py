@@ -80,7 +80,7 @@ def test_a_pod_may_go_once_its_gang_is_no_longer_whole() -> None:
     assert not kept(small)
 
 
-def test_a_pod_that_is_nominated_meanwhile_holds_its_room() -> None:
+def test_a_pod_that_is_nominated_meanwhile_holds_its_capacity() -> None:
     small = cluster(low(0), low(1))
     (first,) = kept(small)
     small.see(small_gangs.pod("nominated", 8, nominated=first, priority=2 * GROUP))

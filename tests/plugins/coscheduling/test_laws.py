@@ -24,8 +24,8 @@ def arrangement(sizes: list[int], free: list[int]) -> bool:
     if not sizes:
         return True
     first, *rest = sizes
-    for at, room in enumerate(free):
-        if room >= first and arrangement(rest, [*free[:at], room - first, *free[at + 1 :]]):
+    for at, capacity in enumerate(free):
+        if capacity >= first and arrangement(rest, [*free[:at], capacity - first, *free[at + 1 :]]):
             return True
     return False
 
@@ -56,15 +56,15 @@ def test_equal_members_take_the_fewest_domains_that_any_arrangement_takes(seed: 
     nodes = cluster_of(dice, dice.randint(2, 6))
     members = small_gangs.gang("g", dice.randint(2, 8))
     small = Cluster(*nodes, *members)
-    room: Counter[str] = Counter()
+    capacity: Counter[str] = Counter()
     for node in nodes:
-        room[node.labels[ZONE]] += node.allocatable["cpu"] // CORE
+        capacity[node.labels[ZONE]] += node.allocatable["cpu"] // CORE
     fewest = next(
         (
             count
-            for count in range(1, len(room) + 1)
-            for zones in itertools.combinations(room, count)
-            if sum(room[zone] for zone in zones) >= len(members)
+            for count in range(1, len(capacity) + 1)
+            for zones in itertools.combinations(capacity, count)
+            if sum(capacity[zone] for zone in zones) >= len(members)
         ),
         0,
     )
@@ -143,7 +143,7 @@ class Arrivals:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_no_two_gangs_hold_half_of_each_others_room(seed: int) -> None:
+def test_no_two_gangs_hold_half_of_each_others_capacity(seed: int) -> None:
     arrivals = Arrivals(seed)
     for _ in range(150):
         arrivals.step()

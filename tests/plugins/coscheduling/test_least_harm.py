@@ -122,8 +122,8 @@ def test_a_member_is_answered_to_whom_only_nodes_are_offered_from_which_no_pod_m
     assert small.filter(last, ["n0"], offered=True).kept == {"n0"}
 
 
-def test_members_whose_planned_node_is_not_offered_are_not_answered_the_same_room() -> None:
-    """kube-scheduler would evict the pod that stays: it puts back whom the members leave room for."""
+def test_members_whose_planned_node_is_not_offered_are_not_answered_the_same_capacity() -> None:
+    """kube-scheduler would evict the pod that stays: it puts back whom the members leave capacity for."""
     low = [running("goes", "n0", 8), running("stays", "n1", 4, 9, group="whole"), running("dear", "n2", 8, 9)]
     case = Case({"n0": 8, "n1": 8, "n2": 8}, low, members(2, 4))
     small = case.cluster()
@@ -139,7 +139,7 @@ def test_members_keep_their_plan_while_kube_scheduler_shows_that_it_preempts() -
     small = case.cluster()
     small.see(small_gangs.native("whole", 1))
     assert [small.filter(one, ["n0", "n1"], offered=True).kept for one in case.members] == [{"n0"}] * 2
-    # None of these has no room for the member: the bind of one that takes another node commits the others.
+    # Each of these has capacity for the member: the bind of one that takes another node commits the others.
     assert [small.filter(one, ["n1"], offered=True).kept for one in case.members] == [{"n1"}] * 2
     assert [small.filter(one, ["n1", "n2"], offered=True).kept for one in case.members] == [set(), set()]
 
@@ -176,7 +176,7 @@ def test_fewer_pods_go_among_pods_of_one_priority() -> None:
     assert answers(case) == ["n2"] * 8
 
 
-def test_no_pod_goes_beside_room_that_is_free() -> None:
+def test_no_pod_goes_beside_capacity_that_is_free() -> None:
     low = [running("low0", "n0", 8), running("low1", "n1", 8)]
     case = Case({"n0": 8, "n1": 8, "n2": 8}, low, members(2, 8))
     assert sorted(answers(case)) == ["n0", "n2"]

@@ -38,7 +38,7 @@ def test_no_pod_goes_for_nothing_and_no_group_waits_that_could_go_in_any_case() 
 
 
 def test_a_group_goes_of_which_others_than_the_first_members_do_less_harm() -> None:
-    """Two of four are needed, and the third needs less room than the second."""
+    """Two of four are needed, and the third needs less capacity than the second."""
     judged([58_825])
 
 
@@ -73,7 +73,7 @@ def test_a_gang_is_placed_where_only_one_arrangement_is_admitted() -> None:
 
 
 def hopeless(count: int) -> tuple[small_gangs.Cluster, list[model.Pod]]:
-    """So many members on as many nodes with room for two each, of which the policy admits one fewer."""
+    """So many members on as many nodes with capacity for two each, of which the policy admits one fewer."""
     members = [member(number, 4) for number in range(count)]
     case = case_of({f"n{at:02}": 8 for at in range(count)}, [], members)
     return replace(case, quotas={**case.quotas, "n00": 0}).cluster(), members
@@ -101,7 +101,7 @@ def test_needed_members_are_placed_whose_sizes_and_nodes_differ() -> None:
     assert case.answers() == (["n1", "n0", "n0", ""], False)
 
 
-def test_members_beyond_the_minimum_go_if_evictions_make_room_for_all() -> None:
+def test_members_beyond_the_minimum_go_if_evictions_free_capacity_for_all() -> None:
     """Three of the four would do less harm."""
     case = limited_evictions.generated(1269)
     found, preempting = case.answers()

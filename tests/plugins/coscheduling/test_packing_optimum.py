@@ -18,14 +18,14 @@ REGION_OF = {"a": "r", "b": "r", "c": "s", "d": "s"}
 
 
 def fits(sizes: Sequence[int], free: Sequence[int]) -> bool:
-    """Whether all sizes fit, by trying every amount of free room for each."""
+    """Whether all sizes fit, by trying every amount of free capacity for each."""
     if not sizes:
         return True
     first, *rest = sizes
     return any(
-        fits(rest, [*free[:at], room - first, *free[at + 1 :]])
-        for at, room in enumerate(free)
-        if room >= first and room not in free[:at]
+        fits(rest, [*free[:at], capacity - first, *free[at + 1 :]])
+        for at, capacity in enumerate(free)
+        if capacity >= first and capacity not in free[:at]
     )
 
 
@@ -34,7 +34,7 @@ def fewest(sizes: Sequence[int], free: Mapping[str, int], domain_of: Mapping[str
     domains = sorted({domain_of[name] for name in free})
     for count in range(1, len(domains) + 1):
         for chosen in itertools.combinations(domains, count):
-            if fits(sizes, [room for name, room in free.items() if domain_of[name] in chosen]):
+            if fits(sizes, [capacity for name, capacity in free.items() if domain_of[name] in chosen]):
                 return count
     return 0
 
@@ -63,7 +63,7 @@ class Case:
         return {ZONE: self.zone[name], **region}
 
     def within(self, regions: set[str]) -> dict[str, int]:
-        return {name: room for name, room in self.free.items() if self.region[name] in regions}
+        return {name: capacity for name, capacity in self.free.items() if self.region[name] in regions}
 
 
 @pytest.mark.parametrize("mixed", [False, True], ids=["equal", "mixed"])
@@ -93,13 +93,13 @@ def test_a_gang_takes_the_smallest_domain_and_the_fewest_of_its_parts(
 
 def test_members_of_several_sizes_share_fewer_zones_than_their_slots_suggest() -> None:
     """By slots alone the gang would be spread over three zones, one with the most slots first."""
-    rooms = {"n0": (4, "b"), "n1": (4, "c"), "n2": (1, "d"), "n3": (2, "d"), "n4": (2, "d")}
+    capacities = {"n0": (4, "b"), "n1": (4, "c"), "n2": (1, "d"), "n3": (2, "d"), "n4": (2, "d")}
     members = small_gangs.gang("g", 3)
     members = [
         msgspec.structs.replace(one, requests={"cpu": size * CORE})
         for one, size in zip(members, (3, 3, 1), strict=True)
     ]
     small = Cluster(
-        *(small_gangs.node(name, cpu, {ZONE: zone}) for name, (cpu, zone) in rooms.items()), *members
+        *(small_gangs.node(name, cpu, {ZONE: zone}) for name, (cpu, zone) in capacities.items()), *members
     )
     assert {small.planned(one) for one in members} == {"n0", "n1"}

@@ -112,7 +112,7 @@ def test_explain_of_a_member_shows_the_plan_of_its_gang() -> None:
 def test_explain_of_a_waiting_member_shows_what_is_missing_and_the_reason_of_others() -> None:
     members = gang("train", 4, 3)
     assert remarks(Cluster(node("n1"), *members), members[0])[1:] == [
-        "gang koordinator/x/train: no room for 4 members together",
+        "gang koordinator/x/train: no capacity for 4 members together",
         "gang koordinator/x/train: 2 of 4 seats in the cluster; cpu 4 of 12 missing",
     ]
     named = [

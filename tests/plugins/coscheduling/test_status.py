@@ -123,7 +123,7 @@ def test_an_event_names_what_is_missing_in_numbers() -> None:
     (found,) = posted(everything(Cluster(*nodes, sigs("g", 8), *eight)))
     assert found == (
         "x/g",
-        "gang sigs/x/g: no room for 8 members together:"
+        "gang sigs/x/g: no capacity for 8 members together:"
         " 6 of 8 seats in the cluster; nvidia.com/gpu 2 of 8 missing",
     )
     required = native("g", 8, topology_key=ZONE)
@@ -133,7 +133,7 @@ def test_an_event_names_what_is_missing_in_numbers() -> None:
         )
     )
     assert found[1] == (
-        f"gang native/x/g: no domain of {ZONE} has room for 8 members:"
+        f"gang native/x/g: no domain of {ZONE} has capacity for 8 members:"
         " 5 of 8 seats in zone-a; nvidia.com/gpu 3 of 8 missing"
     )
 
@@ -144,7 +144,8 @@ def test_what_nominated_pods_hold_is_missing_in_events() -> None:
     assert posted(everything(small)) == [
         (
             "x/g",
-            "gang sigs/x/g: no room for 2 members together: 1 of 2 seats in the cluster; cpu 8 of 16 missing",
+            "gang sigs/x/g: no capacity for 2 members together:"
+            " 1 of 2 seats in the cluster; cpu 8 of 16 missing",
         )
     ]
 
@@ -156,7 +157,7 @@ def test_an_event_of_an_incomplete_gang_without_an_object_is_about_a_member() ->
     ]
 
 
-def test_members_are_woken_when_there_is_room_for_all_and_not_before() -> None:
+def test_members_are_woken_when_there_is_capacity_for_all_and_not_before() -> None:
     blocking = [pod(f"b{number}", 8, node=f"n{number}") for number in range(2)]
     small = Cluster(node("n0"), node("n1"), sigs("g", 2), *members("g", 2, 8), *blocking)
     assert woken(everything(small)) == []
@@ -176,7 +177,7 @@ def test_members_are_woken_when_the_last_one_exists() -> None:
     assert woken(after(small, events.PodSeen(pod=msgspec.structs.replace(pods[1], unscheduled="x")))) == []
 
 
-def test_events_missed_without_a_leader_wake_what_has_room() -> None:
+def test_events_missed_without_a_leader_wake_what_has_capacity() -> None:
     small = Cluster(node("n1"), sigs("g", 2), *members("g", 2))
     assert woken(everything(small)) == []
     assert woken(list(PLUGIN.reconcile(small.snapshot, effects.Changes(missed=True)))) == ["g0", "g1"]
@@ -200,7 +201,7 @@ def test_an_event_names_what_was_placed() -> None:
     assert posted(found) == [("x/g", "gang sigs/x/g: 3 members placed together, on 2 nodes")]
 
 
-def test_what_others_lack_is_posted_again_when_a_gang_takes_room() -> None:
+def test_what_others_lack_is_posted_again_when_a_gang_takes_capacity() -> None:
     pods = members("g", 2, 4)
     small = Cluster(node("n1", 8), node("n2", 4), sigs("g", 2), sigs("h", 4), *pods, *members("h", 4, 4))
     ((about, text),) = posted(everything(small))
@@ -209,7 +210,7 @@ def test_what_others_lack_is_posted_again_when_a_gang_takes_room() -> None:
     before, event = small.snapshot, committed(small, pods)
     found = list(PLUGIN.reconcile(small.snapshot, effects.Changes(before, (event,))))
     assert [text for key, text in posted(found) if key == "x/h"] == [
-        "gang sigs/x/h: no room for 4 members together: 1 of 4 seats in the cluster; cpu 12 of 16 missing"
+        "gang sigs/x/h: no capacity for 4 members together: 1 of 4 seats in the cluster; cpu 12 of 16 missing"
     ]
 
 

@@ -74,7 +74,7 @@ def test_a_full_memory_stops_appends_and_not_reads_and_trimming_frees_memory(tmp
             append(store, 50, weight=5_000)
         compactor.run_once()
         assert [header.offset for header in store.checkpoints.headers()] == [250]
-        # Room for more events than the compactor keeps: Redis 8.2 needs 12 KB for one of this weight.
+        # Capacity for more events than the compactor keeps: Redis 8.2 needs 12 KB for one of this weight.
         server.ask("CONFIG", "SET", "maxmemory", str(int(_info(server, "used_memory:")) + 2_500_000))
         last, error = append_until_refused(store, weight=5_000)
         assert last > 400
@@ -97,7 +97,7 @@ def test_a_full_memory_stops_appends_and_not_reads_and_trimming_frees_memory(tmp
 # -- disk ----------------------------------------------------------------------------------
 
 
-def test_a_full_disk_stops_appends_and_not_reads_until_there_is_room(tmp_path: Path) -> None:
+def test_a_full_disk_stops_appends_and_not_reads_until_there_is_space(tmp_path: Path) -> None:
     with served(tmp_path, "auto-aof-rewrite-percentage 0") as (server, store):
         append(store, 10)
         looked = readiness.DurabilityCheck(store.client, durable=True)

@@ -62,7 +62,7 @@ def _take(base: str, first: str, profile: pathlib.Path, target: pathlib.Path) ->
 
 
 def _save(page: browsers.Browser, path: pathlib.Path) -> None:
-    # No scroll bar is drawn, so that no room is kept for one.
+    # No scroll bar is drawn, so that no space is kept for one.
     page.run("document.documentElement.style.scrollbarGutter = 'auto'; document.activeElement.blur()")
     page.later("requestAnimationFrame(() => setTimeout(arguments[0], 400))")
     path.write_bytes(optimized(page.driver.get_screenshot_as_png()))

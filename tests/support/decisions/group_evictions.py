@@ -80,11 +80,11 @@ class Case:
             if self.zones and len({self.zones[name] for name in chosen}) > 1:
                 continue
             free = self.free(chosen)
-            if all(room >= 0 for room in free.values()):
+            if all(capacity >= 0 for capacity in free.values()):
                 yield chosen
 
     def free(self, chosen: Sequence[str]) -> dict[str, int]:
-        """The room of each node beside the first members, and the pods that stay."""
+        """The capacity of each node beside the first members, and the pods that stay."""
         free = {name: cpu * CORE for name, cpu in self.nodes.items()}
         for pod in self.running:
             if pod.priority >= GROUP:

@@ -29,7 +29,7 @@ START = 1_782_900_000.0
 
 
 def node(name: str, **labels: str) -> events.NodeSeen:
-    """A ready node with 8 cpu, 32 GiB and room for 110 pods; label names with - for _."""
+    """A ready node with 8 cpu, 32 GiB and capacity for 110 pods; label names with - for _."""
     return events.NodeSeen(
         node=model.Node(
             name=name,

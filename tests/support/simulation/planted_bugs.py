@@ -390,7 +390,7 @@ BUGS = (
         "if False:",
     ),
     Bug(
-        "pods are evicted for a gang that has no room without them",
+        "pods are evicted for a gang that has no capacity without them",
         "app.framework.pipeline:veto",
         "return refusals[0].reason if refusals else None",
         "return None",
@@ -463,13 +463,13 @@ BUGS = (
         "- counting.ceiling(resource, most) + 1000",
     ),
     Bug(
-        "a gang takes the room of nominated pods",
+        "a gang takes the capacity of nominated pods",
         "app.plugins.coscheduling.planning.nominations:of_others",
         "if not snapshot.nominated:",
         "if True:",
     ),
     Bug(
-        "less important nominated pods hold their room",
+        "less important nominated pods hold their capacity",
         "app.plugins.coscheduling.planning.nominations:of_others",
         "snapshot.nominated_before(least)",
         "map(snapshot.pods.__getitem__, snapshot.nominated)",

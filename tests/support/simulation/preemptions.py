@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 CURRENT = 0.8
 """Probability that everything is recorded before."""
 ARRIVING = 0.5
-"""Probability that members of the group are created before, and other pods take the room that is left."""
+"""Probability that members of the group are created before, and other pods take the capacity that is left."""
 AHEAD = 0.1
 """Probability that kube-scheduler sees the API server's state, also where the log lags behind it."""
 AGAIN = 0.3
@@ -47,12 +47,12 @@ class View(NamedTuple):
     """What kube-scheduler sees."""
 
     pods: tuple[model.Pod, ...]
-    rooms: dict[str, int]
+    capacities: dict[str, int]
     """Node -> pods that it takes."""
 
     def held(self) -> dict[str, list[model.Pod]]:
         """Node -> the pods that occupy it."""
-        found: dict[str, list[model.Pod]] = {name: [] for name in self.rooms}
+        found: dict[str, list[model.Pod]] = {name: [] for name in self.capacities}
         for pod in self.pods:
             if pod.node in found and not pod.finished:
                 found[pod.node].append(pod)
@@ -61,7 +61,7 @@ class View(NamedTuple):
     def taken(self) -> dict[str, tuple[int, set[tuple[str, int]]]]:
         """Node -> the pods that it takes, and uid and priority of those that are on it or wait for it."""
         found = {
-            name: (self.rooms[name], {(pod.uid, pod.priority) for pod in pods})
+            name: (self.capacities[name], {(pod.uid, pod.priority) for pod in pods})
             for name, pods in self.held().items()
         }
         for pod in self.waiting():
@@ -75,7 +75,7 @@ class View(NamedTuple):
     def offered(
         self, pod: model.Pod, assumed: Iterable[model.Pod], nodes: Iterable[str], *, supposed: bool
     ) -> list[str]:
-        """Those of the nodes with room for the pod; if ``supposed``, as if less important ones were gone.
+        """Those of the nodes with capacity for the pod; if ``supposed``, as if less important ones were gone.
 
         ``assumed``: the members before it, on the nodes that they are nominated for.
         """
@@ -85,7 +85,7 @@ class View(NamedTuple):
         )
         for name, pods in self.held().items():
             taken[name] += sum(one.priority >= pod.priority or not supposed for one in pods)
-        return [name for name in nodes if name in self.rooms and taken[name] < self.rooms[name]]
+        return [name for name in nodes if name in self.capacities and taken[name] < self.capacities[name]]
 
 
 class Preemptions:
@@ -101,9 +101,9 @@ class Preemptions:
         """Whether the extender was asked in the present cycle: about no node it is not."""
 
     def roomy(self) -> list[str]:
-        """The nodes with room, according to the API server, in any order."""
+        """The nodes with capacity, according to the API server, in any order."""
         view = self._current()
-        found = [name for name, pods in view.held().items() if len(pods) < view.rooms[name]]
+        found = [name for name, pods in view.held().items() if len(pods) < view.capacities[name]]
         self._of.rng.shuffle(found)
         return found
 
@@ -180,7 +180,7 @@ class Preemptions:
         return seats, victims
 
     def _matches_the_log(self, view: View, members: list[model.Pod], group: eviction_law.Group) -> bool:
-        """Whether kube-scheduler sees the members, the room of the nodes and the nominations of the log."""
+        """Whether kube-scheduler sees the members, nodes and nominations that the log has."""
         known = {pod.uid for pod in members} == {*group.waiting, *group.placed}
         return known and view.taken() == self._recorded_view().taken()
 
@@ -220,7 +220,7 @@ class Preemptions:
         supposed: bool,
     ) -> str | None:
         """The node that filter answers, the nominated one being offered first; None: no answer."""
-        shuffled = sorted(view.rooms)
+        shuffled = sorted(view.capacities)
         self._of.rng.shuffle(shuffled)
         for nodes in ([pod.nominated], shuffled):
             offered = view.offered(pod, assumed, nodes, supposed=supposed)
@@ -236,7 +236,7 @@ class Preemptions:
         return ""
 
     def _bound(self, extender: processes.Extender, seats: dict[str, str]) -> None:
-        """The members are bound at once, and their placements are within the room of the nodes."""
+        """The members are bound at once, and their placements are within the capacity of the nodes."""
         of = self._of
         first = len(of.watchdog.entries)
         pods = [pod for pod in of.cluster.all("pods") if pod["metadata"]["uid"] in seats]
@@ -316,8 +316,8 @@ class Preemptions:
     def _recorded_view(self) -> View:
         """What the log has now."""
         fold = self._of.watchdog.fold
-        rooms = {name: node.allocatable.get("pods", 0) for name, node in fold.nodes.items()}
-        return View(tuple(fold.pods.values()), rooms)
+        capacities = {name: node.allocatable.get("pods", 0) for name, node in fold.nodes.items()}
+        return View(tuple(fold.pods.values()), capacities)
 
     def _current(self) -> View:
         """What the API server has now."""

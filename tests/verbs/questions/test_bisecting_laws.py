@@ -33,12 +33,12 @@ def history(
     return states
 
 
-ROOM = {"pods": 110}
+CAPACITY = {"pods": 110}
 
 
 def cordoned(node: model.Node) -> events.NodeSeen:
-    """A cordon of a node that has room."""
-    return events.NodeSeen(node=msgspec.structs.replace(node, allocatable=ROOM, unschedulable=True))
+    """A cordon of a node that has capacity."""
+    return events.NodeSeen(node=msgspec.structs.replace(node, allocatable=CAPACITY, unschedulable=True))
 
 
 def placed(number: int, node: str) -> events.PodSeen:
@@ -69,7 +69,7 @@ REMAINDERS: list[tuple[list[events.AnyEvent], events.AnyEvent, dict[str, object]
     # The last node that is not cordoned.
     (
         [
-            events.NodeSeen(node=msgspec.structs.replace(small_clusters.f6()[0], allocatable=ROOM)),
+            events.NodeSeen(node=msgspec.structs.replace(small_clusters.f6()[0], allocatable=CAPACITY)),
             *map(cordoned, small_clusters.f6()[1:]),
         ],
         cordoned(small_clusters.f6()[0]),

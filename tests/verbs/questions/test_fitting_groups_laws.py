@@ -25,7 +25,7 @@ allowed = st.lists(st.sampled_from(asking.ALLOWED), min_size=1, unique=True)
 
 @st.composite
 def worlds(draw: st.DrawFn) -> snapshots.Snapshot:
-    """A gang that waits beside other pods: for room, for a quota, for members, or for two of these."""
+    """A gang that waits beside other pods: for capacity, for a quota, for members, or for two of these."""
     domains = draw(st.lists(st.sampled_from("ab"), min_size=1, max_size=4))
     happened: list[AnyEvent] = [
         NodeSeen(
@@ -131,7 +131,7 @@ def test_a_supposed_gang_is_placed_as_if_its_pods_had_been_created(
         node.allocatable["cpu"] // small_gangs.CORE - world.used(node.name).get("cpu", 0) // small_gangs.CORE
         for node in world.nodes.values()
     ]
-    room = sum(max(0, one) // cpu for one in free)
-    assert found.fits == (room >= minimum)
-    assert found.several.placed == (min(room, members) if found.fits else 0)
+    capacity = sum(max(0, one) // cpu for one in free)
+    assert found.fits == (capacity >= minimum)
+    assert found.several.placed == (min(capacity, members) if found.fits else 0)
     assert len(found.several.results) == members

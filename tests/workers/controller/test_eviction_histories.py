@@ -53,14 +53,14 @@ class Pod:
 
 
 def admitted(pod: Pod, pods: Iterable[Pod]) -> bool:
-    """Whether the quota has room for the pod beside these, and its min if the pod is not preemptible."""
+    """Whether the quota has capacity for the pod beside these, and its min if the pod is not preemptible."""
     held = [one for one in pods if one.node and one.quota == pod.quota]
     firm = sum(one.cores for one in held if one.firm) + pod.cores
     return sum(one.cores for one in held) + pod.cores <= LIMITS[pod.quota] and (not pod.firm or firm <= MIN)
 
 
 def fits(pod: Pod, pods: Iterable[Pod]) -> list[str]:
-    """The nodes on which the pod has room beside these, if its quota admits it."""
+    """The nodes on which the pod has capacity beside these, if its quota admits it."""
     held = [one for one in pods if one.node]
     return [
         name

@@ -108,7 +108,7 @@ def test_a_stuck_gang_costs_at_most_two_calls_a_second(form: str) -> None:
     assert len(reasons) == 1
 
 
-def test_a_gang_is_woken_once_when_its_room_appears() -> None:
+def test_a_gang_is_woken_once_when_its_capacity_appears() -> None:
     members = small_gangs.gang("train", 4, 4)
     busy = Busy(small_gangs.node("n1", 8), *members)
     busy.second(0)

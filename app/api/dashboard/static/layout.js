@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * Nested boxes on shelves: every node an equal square in the box of its domain, in one order. The cells are as
- * large as the room allows, and no cell moves while only pods change.
+ * large as the canvas allows, and no cell moves while only pods change.
  *
  * @typedef {{x: number, y: number, width: number, height: number, label: string, depth: number, domain: number}} Box
  * @typedef {{size: number, step: number, width: number, height: number, boxes: Box[], at: Float32Array}} Layout
@@ -47,29 +47,29 @@ function place(domains, children, roots, nodes, width, size) {
     }
   }
 
-  function measure(index, room, depth) {
+  function measure(index, available, depth) {
     const [value, , , count] = domains[index];
     const inside = children[index];
     const title = depth === 0 || size >= 10 ? LABEL : 0;
     if (!inside.length) {
-      const most = Math.max(1, Math.floor((room - 2 * padding + gap) / step));
+      const most = Math.max(1, Math.floor((available - 2 * padding + gap) / step));
       const named = title ? Math.ceil((Math.min(value.length, 14) * LETTER + 4) / step) : 1;
       // At the widest level a large box takes the whole width, and small ones share a shelf.
       const wide = depth === 0 && count * 2 > most;
       const columns = wide ? most : Math.min(most, Math.max(named, Math.ceil(Math.sqrt(count * 1.6))));
       return { index, depth, title, columns, width: columns * step - gap + 2 * padding, height: Math.ceil(count / columns) * step - gap + 2 * padding + title, parts: [] };
     }
-    const parts = shelve(inside.map((child) => measure(child, room - 2 * padding, depth + 1)), room - 2 * padding);
-    const named = Math.min(room, Math.ceil(value.length * LETTER) + 2 * padding);
+    const parts = shelve(inside.map((child) => measure(child, available - 2 * padding, depth + 1)), available - 2 * padding);
+    const named = Math.min(available, Math.ceil(value.length * LETTER) + 2 * padding);
     return { index, depth, title, columns: 0, width: Math.max(named, parts.width + 2 * padding), height: parts.height + 2 * padding + title, parts: parts.items };
   }
 
-  function shelve(items, room) {
+  function shelve(items, available) {
     const space = size > 6 ? 6 : 3;
     let x = 0, y = 0, shelf = 0, widest = 0;
     const placed = [];
     for (const item of items) {
-      if (x && x + item.width > room) {
+      if (x && x + item.width > available) {
         x = 0;
         y += shelf + space;
         shelf = 0;

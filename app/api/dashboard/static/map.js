@@ -80,7 +80,7 @@ class ClusterMap extends HTMLElement {
     onScheme(() => this.draw());
   }
 
-  /** Show a picture; the layout is made again only if the nodes or the room have changed. */
+  /** Show a picture; the layout is made again only if the nodes or the size have changed. */
   show(picture) {
     this.picture = picture;
     this.width ||= this.clientWidth;
@@ -244,10 +244,10 @@ class ClusterMap extends HTMLElement {
 
 customElements.define("cluster-map", ClusterMap);
 
-function fitted(context, text, room) {
-  if (context.measureText(text).width <= room) return text;
+function fitted(context, text, available) {
+  if (context.measureText(text).width <= available) return text;
   let cut = text;
-  while (cut && context.measureText(`${cut}…`).width > room) cut = cut.slice(0, -1);
+  while (cut && context.measureText(`${cut}…`).width > available) cut = cut.slice(0, -1);
   return cut ? `${cut}…` : "";
 }
 

@@ -55,7 +55,7 @@ export function onScheme(changes) {
   }
 }
 
-/** Draw one cell with its mark; marks need room. */
+/** Draw one cell with its mark; marks need space. */
 export function cell(context, x, y, size, colour, mark, ink) {
   context.fillStyle = colour;
   if (mark === "hollow") {

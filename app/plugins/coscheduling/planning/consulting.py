@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from app.domain import events, model, node_sets, projecting, snapshots
 from app.framework import cycles
-from app.plugins.coscheduling.planning import domains, rooms
+from app.plugins.coscheduling.planning import capacities, domains
 from app.plugins.coscheduling.planning.domains import Path
 
 
@@ -18,14 +18,14 @@ class Others:
         snapshot: snapshots.Snapshot,
         pods: Sequence[model.Pod],
         demands: domains.Demands,
-        room: Callable[[], rooms.Rooms],
+        capacity: Callable[[], capacities.Capacities],
     ) -> None:
-        """``pods``: all members that the plan is for; ``room``: the room of the state, without them."""
+        """``pods``: all members that the plan is for; ``capacity``: that of the state without them."""
         self._peers = peers
         self._snapshot = snapshot
         self._pods = pods
         self._demands = demands
-        self._room = room
+        self._capacity = capacity
         self._concerned = frozenset(pod.uid for pod in pods if peers.concerned(pod, snapshot))
         self.why = ""
         """The reason of the latest refusal of a member."""
@@ -182,12 +182,12 @@ class Others:
         self.elsewhere = self.elsewhere or len(inside) < len(left)
         if self._demands.multiples:
             return None
-        room = self._room()
+        capacity = self._capacity()
         for other in self._pods:
             if other.uid in seats and other.uid != pod.uid:
-                room.put(other, kept.get(other.uid, seats[other.uid]))
+                capacity.put(other, kept.get(other.uid, seats[other.uid]))
         nearest = sorted(inside, key=lambda name: (-domains.common(paths[name], domain), name))
-        return next((name for name in nearest if room.fits(pod, name)), None)
+        return next((name for name in nearest if capacity.fits(pod, name)), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Room that kube-scheduler may free for a group of its own by evicting less important pods.
+"""Capacity that kube-scheduler may free for a group of its own by evicting less important pods.
 
 It preempts for a group by running the whole cycle as if every pod of a lower priority were gone (Kubernetes
 1.36 and later), and then puts back those that are not in the way of the nodes that were found. Its calls of
@@ -71,7 +71,7 @@ class Evictions:
         return any(self.occupancy(name) is not None for name in self._snapshot.residents)
 
     def shown(self, pod: model.Pod, candidates: Collection[model.NodeName]) -> bool:
-        """Whether the candidates show that it supposes so: the pod has no room on one as it is."""
+        """Whether the candidates show that it supposes so: the pod has no capacity on one as it is."""
         low = (name for name in candidates if self._has_less_important(name))
         return any(node_fit.fits(self._snapshot, pod, self._snapshot.nodes[name]) for name in low)
 

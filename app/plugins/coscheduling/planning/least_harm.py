@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from app.domain import model
-from app.plugins.coscheduling.planning import consulting, packing, reprieves, rooms, searching
+from app.plugins.coscheduling.planning import capacities, consulting, packing, reprieves, searching
 from app.plugins.coscheduling.planning.domains import Path
 from app.plugins.coscheduling.planning.searching import Seats
 
@@ -29,14 +29,17 @@ class Choice:
 
 
 def choose(
-    problem: packing.Problem, room: rooms.Rooms, known: reprieves.Reprieves, others: consulting.Others
+    problem: packing.Problem,
+    capacity: capacities.Capacities,
+    known: reprieves.Reprieves,
+    others: consulting.Others,
 ) -> Choice | None:
     """The nodes with the least harm, in one domain that the gang demands; None if the members do not fit.
 
-    ``room``: that of the cluster without any pod that may have to go.
+    ``capacity``: that of the cluster without any pod that may have to go.
     """
-    search = _Search(problem, room, known, others)
-    made = packing.sums(problem, packing.slots(problem, room))
+    search = _Search(problem, capacity, known, others)
+    made = packing.sums(problem, packing.slots(problem, capacity))
     best: Choice | None = None
     for domain in packing.demanded(problem, made):
         if made.domains[domain] < len(problem.pods):
@@ -82,12 +85,12 @@ class _Search:
     def __init__(
         self,
         problem: packing.Problem,
-        room: rooms.Rooms,
+        capacity: capacities.Capacities,
         known: reprieves.Reprieves,
         others: consulting.Others,
     ) -> None:
         self._pods = problem.pods
-        self._room = room
+        self._capacity = capacity
         self._known = known
         self._classes = packing.by_size(problem.classes)
         self._search = searching.Search(self._classes, others.beside({}))
@@ -106,7 +109,7 @@ class _Search:
     def _compared(self, nodes: Sequence[model.NodeName]) -> Seats | None:
         best: tuple[reprieves.Harm, int] | None = None
         found: Seats | None = None
-        for seats in self._search.arrangements(nodes, self._room, self._tries):
+        for seats in self._search.arrangements(nodes, self._capacity, self._tries):
             members = by_node(self._pods, seats)
             rank = self._known.outcome(members).harm, len(members)
             if best is None or rank < best:
@@ -117,11 +120,11 @@ class _Search:
 
     def _stepwise(self, nodes: Sequence[model.NodeName], slots: Mapping[model.NodeName, int]) -> Seats | None:
         """Again and again the members on the node where each costs least, until all have one."""
-        room, seats = self._room.copy(), Seats()
+        capacity, seats = self._capacity.copy(), Seats()
         members: dict[model.NodeName, list[model.Pod]] = {}
         for number, one in enumerate(self._classes):
             left, last = len(one.pods), number == len(self._classes) - 1
-            fitting = dict(slots) if len(self._classes) == 1 else room.slots(one, nodes)
+            fitting = dict(slots) if len(self._classes) == 1 else capacity.slots(one, nodes)
             steps = [
                 step
                 for place, name in enumerate(nodes)
@@ -138,7 +141,7 @@ class _Search:
                 pods = one.pods[len(one.pods) - left :][:count]
                 for pod in pods:
                     if not last:
-                        room.put(pod, name)
+                        capacity.put(pod, name)
                     seats[pod.uid] = name
                 members[name] = [*there, *pods]
                 left -= count

@@ -1,8 +1,8 @@
 """Nominated pods in the state that a gang is planned in.
 
-Those of others hold the room that kube-scheduler holds for them, for every member alike, also for one whose
-place another member's bind commits. Members are planned wherever they are nominated, so their nominations
-are no seats.
+Those of others hold the capacity that kube-scheduler holds for them, for every member alike, also for one
+whose place another member's bind commits. Members are planned wherever they are nominated, so their
+nominations are no seats.
 """
 
 from collections.abc import Collection, Iterable, Sequence

@@ -1,8 +1,9 @@
 """Chooses the domain for a gang, and a node for each member.
 
 The order of candidates and the distribution follow Koordinator (pkg/scheduler/plugins/coscheduling/core,
-network_topology_solver.go): the deepest layer with room, then the domain with most members already, then the
-one with least room. Members of several sizes are packed again, largest first, where its counting does not do.
+network_topology_solver.go): the deepest layer with capacity, then the domain with most members already, then
+the one with least capacity. Members of several sizes are packed again, largest first, where its counting does
+not do.
 """
 
 import itertools
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from app.domain import model
-from app.plugins.coscheduling.planning import domains, rooms, searching
+from app.plugins.coscheduling.planning import capacities, domains, searching
 from app.plugins.coscheduling.planning.domains import Demands, Path
 
 _TRIALS = 2_000
@@ -26,7 +27,7 @@ class Problem:
 
     pods: tuple[model.Pod, ...]
     """In the order in which they fill nodes."""
-    classes: tuple[rooms.PodClass, ...]
+    classes: tuple[capacities.PodClass, ...]
     demands: Demands
     existing: Mapping[model.NodeName, int] = field(default_factory=dict)
     """Node -> members that are there already, or that attract these."""
@@ -65,14 +66,14 @@ class Sums:
         )
 
 
-def slots(problem: Problem, room: rooms.Rooms) -> dict[model.NodeName, int]:
+def slots(problem: Problem, capacity: capacities.Capacities) -> dict[model.NodeName, int]:
     """Node -> members that fit there together, of any class."""
     paths, single = problem.demands.tree.paths, len(problem.classes) == 1
     if single:
-        return room.slots(problem.classes[0], paths)
+        return capacity.slots(problem.classes[0], paths)
     found: dict[model.NodeName, int] = {}
     small = sorted(problem.classes, key=lambda one: sum(one.sample.requests.values()))
-    each = {id(one): room.slots(one, paths) for one in small}
+    each = {id(one): capacity.slots(one, paths) for one in small}
     for name in paths:
         count = sum(each[id(one)].get(name, 0) for one in small)
         if count:
@@ -185,10 +186,10 @@ def distribute(problem: Problem, made: Sums, domain: Path, wanted: int) -> list[
     return found
 
 
-def pack(problem: Problem, room: rooms.Rooms, made: Sums) -> Packing | None:
+def pack(problem: Problem, capacity: capacities.Capacities, made: Sums) -> Packing | None:
     """All members on nodes of one domain, as small as possible; None if they do not fit.
 
-    ``made``: the sums of the slots in the room.
+    ``made``: the sums of the slots in the capacity.
     """
     wanted = len(problem.pods)
     for layer in candidates(problem, made, wanted):
@@ -196,20 +197,20 @@ def pack(problem: Problem, room: rooms.Rooms, made: Sums) -> Packing | None:
             given = distribute(problem, made, domain, wanted)
             if sum(count for _, count in given) < wanted:
                 continue
-            seats = _in_order(problem, room, given)
+            seats = _in_order(problem, capacity, given)
             if seats is None and not problem.demands.multiples:
                 nodes = nodes_of(problem, made, domain)
-                seats = _largest_first(problem, room, problem.pods, nodes, frozenset())
+                seats = _largest_first(problem, capacity, problem.pods, nodes, frozenset())
                 if len(seats) < wanted:
-                    seats = _searched(problem, room, nodes, _TRIALS)
+                    seats = _searched(problem, capacity, nodes, _TRIALS)
             if seats is not None and len(problem.classes) > 1 and not problem.demands.multiples:
-                seats = _fewer_domains(problem, room, made, domain, seats) or seats
+                seats = _fewer_domains(problem, capacity, made, domain, seats) or seats
             if seats is not None:
                 return Packing(seats, domain)
     return None
 
 
-def pack_most(problem: Problem, room: rooms.Rooms, made: Sums) -> Packing | None:
+def pack_most(problem: Problem, capacity: capacities.Capacities, made: Sums) -> Packing | None:
     """As many members as fit in one demanded domain, the required ones first; None if none fits."""
     best: Packing | None = None
     for domain in demanded(problem, made):
@@ -224,7 +225,7 @@ def pack_most(problem: Problem, room: rooms.Rooms, made: Sums) -> Packing | None
             seats = dict(_filled([pod for pod in problem.pods if pod.uid in kept], given))
         else:
             nodes = nodes_of(problem, made, domain)
-            seats = _largest_first(problem, room, chosen, nodes, problem.required)
+            seats = _largest_first(problem, capacity, chosen, nodes, problem.required)
         if seats and (best is None or len(seats) > len(best.seats)):
             best = Packing(seats, domain)
     return best
@@ -238,12 +239,12 @@ def _filled(
 
 
 def _in_order(
-    problem: Problem, room: rooms.Rooms, given: Sequence[tuple[model.NodeName, int]]
+    problem: Problem, capacity: capacities.Capacities, given: Sequence[tuple[model.NodeName, int]]
 ) -> dict[model.Uid, model.NodeName] | None:
     """The members in order on the nodes in order; None if one does not fit where it is put."""
     seats = dict(_filled(problem.pods, given))
     if len(problem.classes) > 1:
-        trial = room.copy()
+        trial = capacity.copy()
         refused = {pod.uid: one.refused for one in problem.classes for pod in one.pods}
         for pod in problem.pods:
             name = seats[pod.uid]
@@ -255,7 +256,7 @@ def _in_order(
 
 def _fewer_domains(
     problem: Problem,
-    room: rooms.Rooms,
+    capacity: capacities.Capacities,
     made: Sums,
     domain: Path,
     seats: Mapping[model.Uid, model.NodeName],
@@ -279,43 +280,43 @@ def _fewer_domains(
     )
     for chosen in choices:
         inside = [name for name in nodes if paths[name][:depth] in chosen]
-        found = _largest_first(problem, room, problem.pods, inside, frozenset())
+        found = _largest_first(problem, capacity, problem.pods, inside, frozenset())
         if len(found) == wanted:
             return found
-        searched = _searched(problem, room, inside, _TRIALS // _FEWER)
+        searched = _searched(problem, capacity, inside, _TRIALS // _FEWER)
         if searched is not None:
             return searched
     return None
 
 
 def _searched(
-    problem: Problem, room: rooms.Rooms, nodes: Sequence[model.NodeName], trials: int
+    problem: Problem, capacity: capacities.Capacities, nodes: Sequence[model.NodeName], trials: int
 ) -> dict[model.Uid, model.NodeName] | None:
     """All members on the nodes by trial and error, within a limit of trials; None if none was found."""
-    found = searching.Search(problem.classes).arrangements(nodes, room, searching.Tries(trials))
+    found = searching.Search(problem.classes).arrangements(nodes, capacity, searching.Tries(trials))
     return next(found, None)
 
 
 def nodes_of(problem: Problem, made: Sums, domain: Path) -> list[model.NodeName]:
-    """All nodes of the domain that have room, in the order in which they are filled."""
+    """All nodes of the domain that have capacity, in the order in which they are filled."""
     return [name for name, _ in distribute(problem, made, domain, made.domains[domain])]
 
 
 def _largest_first(
     problem: Problem,
-    room: rooms.Rooms,
+    capacity: capacities.Capacities,
     pods: Sequence[model.Pod],
     nodes: Sequence[model.NodeName],
     before: frozenset[model.Uid],
 ) -> dict[model.Uid, model.NodeName]:
-    """Each member on the first node with room for it, those of ``before`` first, then by size."""
+    """Each member on the first node with capacity for it, those of ``before`` first, then by size."""
     size = {
         pod.uid: size
         for one, size in zip(problem.classes, _sizes(problem.classes), strict=True)
         for pod in one.pods
     }
     refused = {pod.uid: one.refused for one in problem.classes for pod in one.pods}
-    trial = room.copy()
+    trial = capacity.copy()
     seats: dict[model.Uid, model.NodeName] = {}
     for pod in sorted(pods, key=lambda pod: (pod.uid not in before, -size[pod.uid])):
         for name in nodes:
@@ -326,7 +327,7 @@ def _largest_first(
     return seats
 
 
-def _sizes(classes: Sequence[rooms.PodClass]) -> list[float]:
+def _sizes(classes: Sequence[capacities.PodClass]) -> list[float]:
     """How large the pods of each class are, by their requests against the largest of each resource."""
     largest: dict[str, int] = {}
     for one in classes:
@@ -337,7 +338,7 @@ def _sizes(classes: Sequence[rooms.PodClass]) -> list[float]:
     ]
 
 
-def by_size(classes: Sequence[rooms.PodClass]) -> list[rooms.PodClass]:
+def by_size(classes: Sequence[capacities.PodClass]) -> list[capacities.PodClass]:
     """The classes of the largest pods first."""
     sizes = _sizes(classes)
     return [classes[at] for at in sorted(range(len(classes)), key=lambda at: -sizes[at])]

@@ -13,6 +13,7 @@ from app.framework import cycles
 from app.plugins.coscheduling import options
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.planning import (
+    capacities,
     consulting,
     domains,
     evictions,
@@ -21,7 +22,6 @@ from app.plugins.coscheduling.planning import (
     nominations,
     packing,
     reprieves,
-    rooms,
     searching,
 )
 from app.plugins.coscheduling.planning.domains import Path
@@ -118,7 +118,7 @@ class _Planning:
             self._supposed = evictions.Evictions(self._snapshot, question.above)
             self._held = self._supposed.occupancies()
         self._others = consulting.Others(
-            question.peers, self._snapshot, self._pods, self._demands, self._room
+            question.peers, self._snapshot, self._pods, self._demands, self._capacity
         )
         self._tries = searching.Tries(_TRIES)
         self._most = 0
@@ -133,8 +133,8 @@ class _Planning:
         problem = self._demands.problem or self._lacking()
         if problem:
             return self._none(problem)
-        found = self._with_least_harm() or self._solved(self._pods, self._room(), self._existing())
-        return found if found is not None else self._none(self._no_room())
+        found = self._with_least_harm() or self._solved(self._pods, self._capacity(), self._existing())
+        return found if found is not None else self._none(self._no_capacity())
 
     def _with_least_harm(self) -> Plan | None:
         """The plan for which the pods go whose loss is the least; None if none is found that way."""
@@ -146,15 +146,15 @@ class _Planning:
         required = self._required({})
         for pods in (self._pods, tuple(pod for pod in self._pods if pod.uid in required)):
             problem = self._problem(pods, existing)
-            chosen = least_harm.choose(problem, self._room(), known, self._others)
+            chosen = least_harm.choose(problem, self._capacity(), known, self._others)
             if chosen is not None:
                 break
         else:
             return None
         # There may be a better place for the gang that does no more harm.
         for gone in (known.bearable(chosen.outcome.harm), chosen.outcome.victims):
-            room = rooms.Rooms(self._snapshot, self._supposed.without(gone))
-            packed = self._solved(self._pods, room, existing)
+            capacity = capacities.Capacities(self._snapshot, self._supposed.without(gone))
+            packed = self._solved(self._pods, capacity, existing)
             if packed is not None and len(packed.seats) >= len(chosen.seats):
                 outcome = known.outcome(least_harm.by_node(packed.pods, packed.seats))
                 if outcome.harm <= chosen.outcome.harm:
@@ -176,29 +176,29 @@ class _Planning:
         ):
             if paths[name] in tried or name not in self._snapshot.nodes:
                 continue
-            room = self._room()
-            if not room.fits(pod, name) or self._others.refuse_there(pod, name):
+            capacity = self._capacity()
+            if not capacity.fits(pod, name) or self._others.refuse_there(pod, name):
                 continue
             tried.add(paths[name])
-            room.put(pod, name)
+            capacity.put(pod, name)
             existing = self._existing()
             existing[name] = existing.get(name, 0) + 1
-            found = self._solved(rest, room, existing, {pod.uid: name})
+            found = self._solved(rest, capacity, existing, {pod.uid: name})
             if found is not None:
                 return found
             if len(tried) == _TARGETS:
                 break
         return self._none(self._others.why or "no offered node completes its plan")
 
-    def _room(self) -> rooms.Rooms:
-        return rooms.Rooms(self._snapshot, self._held)
+    def _capacity(self) -> capacities.Capacities:
+        return capacities.Capacities(self._snapshot, self._held)
 
     # -- one attempt ---------------------------------------------------------------------------
 
     def _solved(
         self,
         pods: Sequence[model.Pod],
-        room: rooms.Rooms,
+        capacity: capacities.Capacities,
         existing: Mapping[model.NodeName, int],
         fixed: Mapping[model.Uid, model.NodeName] = MappingProxyType({}),
     ) -> Plan | None:
@@ -206,23 +206,23 @@ class _Planning:
         problem = self._problem(pods, existing, fixed)
         if not pods:
             return self._planned(packing.Packing(dict(fixed), problem.inside), fixed)
-        made = packing.sums(problem, packing.slots(problem, room))
-        found = self._packed(problem, room, made, fixed)
+        made = packing.sums(problem, packing.slots(problem, capacity))
+        found = self._packed(problem, capacity, made, fixed)
         # Other plugins may admit the gang to another of the domains that it may be in.
         must = self._demands.must
         for domain in packing.demanded(problem, made)[:_TARGETS] if must and not fixed else ():
             if found is not None or not self._others.elsewhere:
                 break
-            found = self._packed(replace(problem, inside=domain), room, made, fixed)
+            found = self._packed(replace(problem, inside=domain), capacity, made, fixed)
         joint = self._others.limiting or len(problem.classes) > 1
         if found is None and joint and not self._demands.multiples:
-            found = self._tried(pods, room, existing, fixed)
+            found = self._tried(pods, capacity, existing, fixed)
         return found
 
     def _tried(
         self,
         pods: Sequence[model.Pod],
-        room: rooms.Rooms,
+        capacity: capacities.Capacities,
         existing: Mapping[model.NodeName, int],
         fixed: Mapping[model.Uid, model.NodeName],
     ) -> Plan | None:
@@ -233,10 +233,10 @@ class _Planning:
         for some in (pods, needed) if len(needed) < len(pods) else (pods,):
             problem = self._problem(some, existing, fixed)
             search = searching.Search(packing.by_size(problem.classes), beside)
-            made = packing.sums(problem, packing.slots(problem, room))
+            made = packing.sums(problem, packing.slots(problem, capacity))
             for domain in packing.demanded(problem, made)[:_TARGETS]:
                 nodes = packing.nodes_of(problem, made, domain)
-                for seats in search.arrangements(nodes, room, self._tries):
+                for seats in search.arrangements(nodes, capacity, self._tries):
                     found = self._planned(packing.Packing({**fixed, **seats}, domain), fixed)
                     if found is not None:
                         return found
@@ -245,11 +245,11 @@ class _Planning:
     def _packed(
         self,
         problem: packing.Problem,
-        room: rooms.Rooms,
+        capacity: capacities.Capacities,
         made: packing.Sums,
         fixed: Mapping[model.Uid, model.NodeName],
     ) -> Plan | None:
-        found = packing.pack(problem, room, made) or packing.pack_most(problem, room, made)
+        found = packing.pack(problem, capacity, made) or packing.pack_most(problem, capacity, made)
         found = found or packing.Packing({}, problem.inside)
         return self._planned(packing.Packing({**fixed, **found.seats}, found.domain), fixed)
 
@@ -262,7 +262,7 @@ class _Planning:
         paths = self._demands.tree.paths
         return packing.Problem(
             pods=tuple(pods),
-            classes=rooms.classes(pods, self._others.refused(pods)),
+            classes=capacities.classes(pods, self._others.refused(pods)),
             demands=self._demands,
             existing=existing,
             own=self._own_nodes() | frozenset(fixed.values()),
@@ -340,19 +340,19 @@ class _Planning:
                 needed[resource] = needed.get(resource, 0) + amount
         if not needed:
             return ""
-        free = self._room().free(needed)
+        free = self._capacity().free(needed)
         short = [resource for resource, amount in needed.items() if free[resource] < amount]
         return f"the cluster has too little free for minResources in {', '.join(short)}" if short else ""
 
-    def _no_room(self) -> str:
+    def _no_capacity(self) -> str:
         if self._others.why:
             return self._others.why
         needed = max(1, sum(gang.needed for gang in self._question.gangs))
         members = f"{needed} members" if needed > 1 else "1 member"
         must, layers = self._demands.must, self._demands.tree.layers
         if must:
-            return f"no domain of {layers[must - 1]} has room for {members}"
-        return f"no room for {members}" + (" together" if needed > 1 else "")
+            return f"no domain of {layers[must - 1]} has capacity for {members}"
+        return f"no capacity for {members}" + (" together" if needed > 1 else "")
 
     def _none(self, reason: str) -> Plan:
         return Plan(

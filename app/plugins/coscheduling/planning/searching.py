@@ -1,7 +1,7 @@
 """Arrangements of a few members on nodes, found by trial and error.
 
-Slots count room for each class alone, and what other plugins admit to a node may depend on the members that
-are placed before. So whether members can go together is known once they are tried together.
+Slots count capacity for each class alone, and what other plugins admit to a node may depend on the members
+that are placed before. So whether members can go together is known once they are tried together.
 """
 
 import math
@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from app.domain import model
-from app.plugins.coscheduling.planning import consulting, rooms
+from app.plugins.coscheduling.planning import capacities, consulting
 
 MEMBERS = 32
 """Of more members no arrangement is tried."""
@@ -27,7 +27,9 @@ class Tries:
 class Search:
     """A search for arrangements of all members."""
 
-    def __init__(self, classes: Sequence[rooms.PodClass], beside: consulting.Beside | None = None) -> None:
+    def __init__(
+        self, classes: Sequence[capacities.PodClass], beside: consulting.Beside | None = None
+    ) -> None:
         """``classes`` in the order in which they are tried; ``beside``: the state that others judge."""
         self._beside = beside
         few = sum(len(one.pods) for one in classes) <= MEMBERS
@@ -48,7 +50,7 @@ class Search:
         return math.prod(math.comb(len(nodes) + size - 1, size) for size in sizes) * len(self._members)
 
     def arrangements(
-        self, nodes: Sequence[model.NodeName], room: rooms.Rooms, tries: Tries
+        self, nodes: Sequence[model.NodeName], capacity: capacities.Capacities, tries: Tries
     ) -> Iterator[Seats]:
         """All of them, until the tries are used up.
 
@@ -58,7 +60,7 @@ class Search:
         usable = [frozenset(nodes) - refused for refused in self._refused]
 
         def placed(
-            chosen: tuple[int, ...], held: rooms.Rooms, beside: consulting.Beside | None
+            chosen: tuple[int, ...], held: capacities.Capacities, beside: consulting.Beside | None
         ) -> Iterator[tuple[int, ...]]:
             """The places of all members; ``chosen``: those of the first ones."""
             at = len(chosen)
@@ -81,5 +83,5 @@ class Search:
                 trial.put(pod, name)
                 yield from placed((*chosen, place), trial, beside and beside.plus(pod, name))
 
-        for places in placed((), room, self._beside) if members else ():
+        for places in placed((), capacity, self._beside) if members else ():
             yield {pod.uid: nodes[place] for (pod, _), place in zip(members, places, strict=True)}

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from app.domain import snapshots
 from app.domain.fitting import node_fit, quantities
-from app.plugins.coscheduling.planning import domains, nominations, packing, plans, rooms
+from app.plugins.coscheduling.planning import capacities, domains, nominations, packing, plans
 from app.plugins.coscheduling.planning.domains import Path
 
 
@@ -62,7 +62,7 @@ def shortage(question: plans.Question) -> Shortage:
 
 
 def _counted(question: plans.Question) -> snapshots.Snapshot:
-    """The state in which the gang is planned: nominated pods of others hold their room."""
+    """The state in which the gang is planned: nominated pods of others hold their capacity."""
     return nominations.counted(question.snapshot, question.holding)
 
 
@@ -75,13 +75,13 @@ def _problem(question: plans.Question) -> tuple[packing.Problem, packing.Sums]:
         existing[seat.node] = existing.get(seat.node, 0) + 1
     problem = packing.Problem(
         pods=pods,
-        classes=rooms.classes(pods, {}),
+        classes=capacities.classes(pods, {}),
         demands=domains.demands(snapshot, given, keys, question.usual),
         existing=existing,
         own=frozenset(existing),
     )
-    room = rooms.Rooms(snapshot)
-    return problem, packing.sums(problem, packing.slots(problem, room) if pods else {})
+    capacity = capacities.Capacities(snapshot)
+    return problem, packing.sums(problem, packing.slots(problem, capacity) if pods else {})
 
 
 def _missing(

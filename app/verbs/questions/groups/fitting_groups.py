@@ -19,7 +19,7 @@ from app.verbs.questions.fitting import Change, Override
 from app.verbs.questions.groups import grouping
 
 KINDS_OF_NODES: Final = 4
-"""Kinds of nodes of which some are added, those with most room first."""
+"""Kinds of nodes of which some are added, those with most capacity first."""
 MAX_ADDED, MAX_DELETED = 1_024, 256
 """Nodes that a change adds, and pods that it deletes, at most."""
 
@@ -96,7 +96,7 @@ class _Search:
         alone = [*self._nodes(()), *self._deletions(())]
         yield from alone
         if each is not None and not alone and not self._placed(each.overrides):
-            # Neither is enough: what the plugins refuse, and the room.
+            # Neither is enough: what the plugins refuse, and the capacity.
             for other in (*self._nodes(each.overrides), *self._deletions(each.overrides)):
                 yield self._needed(fitting.both(each, other))
 
@@ -126,7 +126,7 @@ class _Search:
             if not node:
                 step = self._step(member.uid, state, names, groups)
                 if step is None:
-                    # No room, most likely: what was found so far may be needed beside it.
+                    # No capacity, most likely: what was found so far may be needed beside it.
                     break
                 state = self._changed(step.overrides, state) or state
                 steps.append(step)
@@ -188,7 +188,7 @@ class _Search:
         spelled = (fitting.as_change(state, pod, one) for one in proposed)
         return sorted(fitting.allowed(spelled, self._allow), key=fitting.order)[: fitting.EVALUATED]
 
-    # -- room ----------------------------------------------------------------------------------
+    # -- capacity ----------------------------------------------------------------------------------
 
     def _nodes(self, beside: Sequence[Override]) -> Iterator[Change]:
         """The fewest nodes of each kind that help, added to the other overrides."""
@@ -221,9 +221,9 @@ class _Search:
         return high
 
     def _examples(self) -> list[model.NodeName]:
-        """One node of each kind that a member may run on, of the kinds with most room first."""
+        """One node of each kind that a member may run on, of the kinds with most capacity first."""
         pod, snapshot = self._group.waiting[0], self._snapshot
-        room: Counter[str] = Counter()
+        capacity: Counter[str] = Counter()
         example: dict[str, model.NodeName] = {}
         for name, node in sorted(snapshot.nodes.items()):
             if node_fit.refused(pod, node):
@@ -231,8 +231,8 @@ class _Search:
             labels = {key: value for key, value in node.labels.items() if value != name}
             kind = f"{sorted(labels.items())} {sorted(node.allocatable.items())} {node.taints}"
             example.setdefault(kind, name)
-            room[kind] += _slots(pod, node, snapshot)
-        first = sorted(example, key=lambda kind: (-room[kind], example[kind]))[:KINDS_OF_NODES]
+            capacity[kind] += _slots(pod, node, snapshot)
+        first = sorted(example, key=lambda kind: (-capacity[kind], example[kind]))[:KINDS_OF_NODES]
         return [example[kind] for kind in first]
 
     def _deletions(self, beside: Sequence[Override]) -> Iterator[Change]:
@@ -249,7 +249,7 @@ class _Search:
                 yield Change(message, len(least), (override,), kept)
 
     def _in_the_way(self) -> list[str]:
-        """Pods that take room from members: first those of which the fewest have to go for one member."""
+        """Pods that take capacity from members: first those of which the fewest have to go for one member."""
         steps = [
             step
             for _, node in sorted(self._snapshot.nodes.items())

@@ -77,24 +77,24 @@ class Activity:
         cluster.pod("plain", {"app": "plain"})
 
     def _begin_full(self) -> None:
-        """Groups of kube-scheduler's own, budgets, and pods that take most of the room."""
+        """Groups of kube-scheduler's own, budgets, and pods that take most of the capacity."""
         cluster, rng = self._cluster, self._rng
         for name, minimum in eviction_law.NATIVE.items():
             cluster.native_group(name, minimum, whole=name == eviction_law.WHOLE)
         for name, labels in _BUDGETS.items():
             cluster.budget(name, labels, rng.randint(0, 2))
         for node in cluster_objects.NODES:
-            self._fill(node, rng.randint(1, gang_law.ROOM))
+            self._fill(node, rng.randint(1, gang_law.CAPACITY))
 
     def _fill(self, node: str, count: int) -> None:
         """Another scheduler binds less important pods to the node."""
         there = {pod["metadata"]["name"] for pod in self._cluster.all("pods")}
-        names = [f"low-{node}-{number}" for number in range(gang_law.ROOM)]
+        names = [f"low-{node}-{number}" for number in range(gang_law.CAPACITY)]
         for name in [name for name in names if name not in there][:count]:
             self._cluster.pod(name, self._less_important(), node=node)
 
     def crowd(self) -> None:
-        """Members of the group that preempts are created, and most of the room is taken."""
+        """Members of the group that preempts are created, and most of the capacity is taken."""
         rng, cluster = self._rng, self._cluster
         labels = {
             cluster_objects.GROUP: eviction_law.PREEMPTING,
@@ -102,7 +102,7 @@ class Activity:
         }
         pods = cluster.all("pods")
         free = [name for name in self._names if name not in {pod["metadata"]["name"] for pod in pods}]
-        self._log_step(f"users create members of {eviction_law.PREEMPTING}, and others take the room")
+        self._log_step(f"users create members of {eviction_law.PREEMPTING}, and others take the capacity")
         waiting = sum(pod["metadata"]["labels"] == labels and not pod["spec"].get("nodeName") for pod in pods)
         for name in free[: max(0, rng.randint(1, 4) - waiting)]:
             cluster.pod(name, labels)
@@ -112,7 +112,7 @@ class Activity:
                 pod["spec"].get("nodeName") == node and pod["status"]["phase"] in ("Pending", "Running")
                 for pod in pods
             )
-            self._fill(node, gang_law.ROOM - held - (rng.random() < 0.2))
+            self._fill(node, gang_law.CAPACITY - held - (rng.random() < 0.2))
 
     def overuse(self) -> None:
         """Another scheduler binds pods of a quota, and kube-scheduler refuses a more important one."""
@@ -411,7 +411,7 @@ def _key(pod: cluster_objects.Json) -> tuple[str, str]:
 
 
 def _narrow(made: cluster_objects.Json) -> None:
-    made["status"]["allocatable"]["pods"] = str(gang_law.ROOM)
+    made["status"]["allocatable"]["pods"] = str(gang_law.CAPACITY)
 
 
 def terminate(made: cluster_objects.Json) -> None:
@@ -419,5 +419,5 @@ def terminate(made: cluster_objects.Json) -> None:
 
 
 def nominate(node: str) -> Callable[[cluster_objects.Json], None]:
-    """The change of a pod that waits for room on the node."""
+    """The change of a pod that waits for capacity on the node."""
     return lambda made: made["status"].update(nominatedNodeName=node)

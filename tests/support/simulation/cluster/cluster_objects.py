@@ -25,7 +25,7 @@ OVERLAPPING = "overlapping"
 """Another policy over the same pods, in histories under ``enforce: selected``."""
 NAMES = tuple(f"web-{number}" for number in range(7))
 MANY = tuple(f"web-{number:02}" for number in range(14))
-"""The names of pods where they outnumber the room of the nodes."""
+"""The names of pods where they outnumber the capacity of the nodes."""
 NODES = {"h1": "host", "h2": "host", "m1": "member", "m2": "member"}
 RESOURCES = ("nodes", "workloadpolicies", "poddisruptionbudgets", "elasticquotas", "pods")
 """The kinds that a recorder reads in any order."""

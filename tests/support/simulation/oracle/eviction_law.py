@@ -122,17 +122,17 @@ class Group:
         """Whether a group that is disrupted as a whole has a pod on a node that is gone."""
         self._held = held(fold)
         holding = nominated(fold, priority, lambda pod: gang_law.gang(pod) == name)
-        self._room = {
+        self._capacity = {
             node: fold.nodes[node].allocatable.get("pods", 0) - holding[node] for node in fold.nodes
         }
         """Node -> pods that it takes beside those that are nominated for it and hold their place."""
 
     def as_it_is(self, seats: Seats) -> str:
         """How nodes that were answered without any supposition break the law; empty if they do not."""
-        free = sum(max(0, self._room[node] - len(self._held[node])) for node in self._room)
+        free = sum(max(0, self._capacity[node] - len(self._held[node])) for node in self._capacity)
         wanted = max(1, self.needed)
         if self.complete and min(len(self.waiting), free) >= wanted > len(seats):
-            return f"{len(seats)} of {wanted} members have a node, and there is room for all"
+            return f"{len(seats)} of {wanted} members have a node, and there is capacity for all"
         return ""
 
     def problem(self, seats: Seats) -> str:
@@ -141,15 +141,15 @@ class Group:
             least = min((self._evicted(one).harm for one in self._arrangements(count)), default=None)
             if count and least is not None:
                 return self._against(seats, count, least)
-        return f"members have nodes without room: {dict(seats)}" if seats and self.needed else ""
+        return f"members have nodes without capacity: {dict(seats)}" if seats and self.needed else ""
 
     def unfit(self, seats: Seats) -> str:
         """The part of the law that holds whatever else limits the members."""
         if seats and not self.complete:
             return f"members of a group that is not complete have nodes: {dict(seats)}"
         for node, count in sorted(Counter(seats.values()).items()):
-            if node not in self._room or count > max(0, self._room[node] - self._remaining(node)):
-                return f"{node} has no room for {count} members, whatever is evicted"
+            if node not in self._capacity or count > max(0, self._capacity[node] - self._remaining(node)):
+                return f"{node} has no capacity for {count} members, whatever is evicted"
         return ""
 
     def _against(self, seats: Seats, count: int, least: Harm) -> str:
@@ -163,10 +163,12 @@ class Group:
         return self._evicted(Counter(seats.values()))
 
     def overfull(self, seats: Seats) -> str:
-        """A node of these, where members are placed, with more pods than it has room for, as text."""
+        """A node of these, where members are placed, with more pods than it has capacity for, as text."""
         for name in sorted({*seats.values()} & self._held.keys()):
-            if len(self._held[name]) > self._room[name]:
-                return f"{name} has room for {self._room[name]} pods, and holds {len(self._held[name])}"
+            if len(self._held[name]) > self._capacity[name]:
+                return (
+                    f"{name} has capacity for {self._capacity[name]} pods, and holds {len(self._held[name])}"
+                )
         return ""
 
     def _evicted(self, members: Mapping[str, int]) -> Evictions:
@@ -183,7 +185,7 @@ class Group:
         victims = list[model.Pod]()
         for unit in sorted(low, key=lambda unit: all(pod.uid not in violating for pod in unit)):
             more = Counter(on[pod.uid] for pod in unit)
-            if any(members.get(node) and taken[node] + more[node] > self._room[node] for node in more):
+            if any(members.get(node) and taken[node] + more[node] > self._capacity[node] for node in more):
                 victims += unit
             else:
                 taken += more
@@ -199,10 +201,10 @@ class Group:
 
     def _arrangements(self, count: int) -> Iterator[Counter[str]]:
         """Node -> members, in every way that fits without the pods that may go."""
-        room = {node: max(0, self._room[node] - self._staying(node)) for node in self._room}
-        for chosen in itertools.combinations_with_replacement(sorted(room), count):
+        capacity = {node: max(0, self._capacity[node] - self._staying(node)) for node in self._capacity}
+        for chosen in itertools.combinations_with_replacement(sorted(capacity), count):
             members = Counter(chosen)
-            if all(number <= room[node] for node, number in members.items()):
+            if all(number <= capacity[node] for node, number in members.items()):
                 yield members
 
     def _staying(self, node: str) -> int:
@@ -234,18 +236,18 @@ def dry_run(fold: plain_fold.Fold, pod: model.Pod, node: str) -> list[model.Pod]
     Of a group that is disrupted as a whole all pods are listed, also those of other nodes.
     """
     there = held(fold)[node]
-    room = fold.nodes[node].allocatable.get("pods", 0)
+    capacity = fold.nodes[node].allocatable.get("pods", 0)
     waiting = nominated(fold, pod.priority, lambda one: one.uid == pod.uid)[node]
     here = {one.uid for one in there}
     low = [unit for unit in units(fold, pod.priority) if any(one.uid in here for one in unit)]
     taken = sum(one.priority >= pod.priority for one in there) + waiting + 1
-    if taken > room:
+    if taken > capacity:
         return []
     violating = plain_budgets.violating((one for unit in low for one in unit), fold.budgets)
     victims = list[Unit]()
     for unit in sorted(low, key=lambda unit: all(one.uid not in violating for one in unit)):
         more = sum(one.uid in here for one in unit)
-        if taken + more > room:
+        if taken + more > capacity:
             victims.append(unit)
         else:
             taken += more
@@ -270,7 +272,7 @@ def needless(
     group = Group(fold, name, pod.priority)
     going = {victim.uid for victims in offered.values() for victim in victims}
     holding = nominated(fold, pod.priority, lambda one: gang_law.gang(one) == name)
-    room = {
+    capacity = {
         at: fold.nodes[at].allocatable.get("pods", 0)
         - holding[at]
         - sum(one.uid not in going for one in pods)
@@ -278,8 +280,8 @@ def needless(
     }
     if not group.complete:
         return f"gang {name} is not complete"
-    if room[node] < 1 or sum(max(0, free) for free in room.values()) < group.needed:
-        return f"gang {name} has no room without {_names(offered[node])}"
+    if capacity[node] < 1 or sum(max(0, free) for free in capacity.values()) < group.needed:
+        return f"gang {name} has no capacity without {_names(offered[node])}"
     return ""
 
 

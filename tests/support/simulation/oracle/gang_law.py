@@ -8,7 +8,7 @@ from tests.support.simulation.oracle import plain_fold
 LABEL = "scheduling.x-k8s.io/pod-group"
 GROUPS = {"red": 2, "blue": 3}
 """PodGroup -> its first minimum."""
-ROOM = 2
+CAPACITY = 2
 """Pods that fit on a node, in histories with gangs."""
 
 
@@ -32,7 +32,7 @@ def _crowded(fresh: list[model.Placement], fold: plain_fold.Fold) -> str:
         node = fold.nodes.get(one.node)
         most = node.allocatable.get("pods", 0) if node is not None else 0
         if held[one.node] > most:
-            return f"{one.node} has room for {most} pods, and gets {held[one.node]} members of gangs"
+            return f"{one.node} has capacity for {most} pods, and gets {held[one.node]} members of gangs"
     return ""
 
 

@@ -83,7 +83,7 @@ func wholeNode(each node, number int) *corev1.Node {
 	for name, value := range each.Labels {
 		labels[name] = value
 	}
-	room := corev1.ResourceList{
+	capacity := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("31850m"), corev1.ResourceMemory: resource.MustParse("126868524Ki"), corev1.ResourcePods: resource.MustParse("234"),
 		corev1.ResourceEphemeralStorage: resource.MustParse("95551679124"), "hugepages-1Gi": resource.MustParse("0"), "hugepages-2Mi": resource.MustParse("0"),
 	}
@@ -106,7 +106,7 @@ func wholeNode(each node, number int) *corev1.Node {
 			PodCIDR: "10.244.0.0/24", PodCIDRs: []string{"10.244.0.0/24"}, ProviderID: fmt.Sprintf("aws:///eu-central-1a/i-%017x", number),
 		},
 		Status: corev1.NodeStatus{
-			Capacity: room, Allocatable: room,
+			Capacity: capacity, Allocatable: capacity,
 			Conditions: []corev1.NodeCondition{
 				condition(corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
 				condition(corev1.NodeDiskPressure, corev1.ConditionFalse, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),

@@ -1,4 +1,4 @@
-"""Room for members on nodes: how many pods of each class a node takes.
+"""Capacity for members on nodes: how many pods of each class a node takes.
 
 Equal pods are one class, so that a gang of a thousand costs one calculation for each node.
 """
@@ -47,8 +47,8 @@ class _Hashed:
         return isinstance(other, _Hashed) and self.key == other.key
 
 
-class Rooms:
-    """The free room of a state, and of what is put there beside."""
+class Capacities:
+    """The free capacity of a state, and of what is put there beside."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Rooms:
         """What nodes hold on which something was put."""
 
     def slots(self, one: PodClass, nodes: Iterable[model.NodeName]) -> dict[model.NodeName, int]:
-        """Node -> pods of the class that fit there one after the other; nodes without room are left out."""
+        """Node -> pods of the class that fit there one after the other; full nodes are left out."""
         snapshot, sample, held, put = self._snapshot, one.sample, self._held, self._put
         known, residents, pod_of = snapshot.nodes, snapshot.residents, snapshot.pod
         wanted = [(resource, amount) for resource, amount in sample.requests.items() if amount > 0]
@@ -119,8 +119,8 @@ class Rooms:
         """Put a pod on the node."""
         self._put[name] = self.occupancy(name).plus(pod)
 
-    def copy(self) -> "Rooms":
-        """The same room, changed apart from this one."""
-        made = Rooms(self._snapshot, self._held)
+    def copy(self) -> "Capacities":
+        """The same capacity, changed apart from this one."""
+        made = Capacities(self._snapshot, self._held)
         made._put.update(self._put)
         return made
