@@ -1,0 +1,35 @@
+"""What ``topolog get`` prints of each kind in each format, to a character."""
+
+import json
+import secrets
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from app.cli.getting import resources
+from app.store.server import embedded
+from tests.support.extender import shown_kinds
+
+
+@pytest.fixture(scope="module")
+def url(store_server: embedded.Server) -> Iterator[str]:
+    with shown_kinds.served(store_server, f"golden{secrets.token_hex(4)}") as url:
+        yield url
+
+
+@pytest.mark.parametrize("kind", resources.RESOURCES)
+def test_each_format_of_a_kind_prints_what_is_committed(url: str, kind: str) -> None:
+    assert shown_kinds.shown(url, kind) == shown_kinds.path(kind).read_text(), (
+        f"if the change is meant, run: {shown_kinds.COMMAND}"
+    )
+
+
+@pytest.mark.parametrize("kind", resources.RESOURCES)
+def test_json_and_yaml_of_a_kind_are_the_same_document(url: str, kind: str) -> None:
+    one, other = (shown_kinds.printed(url, (kind, "-o", output)) for output in ("json", "yaml"))
+    assert json.loads(one) == yaml.safe_load(other)
+
+
+def test_each_file_is_of_a_kind() -> None:
+    assert {path.stem for path in shown_kinds.FOLDER.iterdir()} == resources.RESOURCES.keys()
