@@ -65,7 +65,7 @@ _CORE: Mapping[str, Resource] = {
         "pending pods and the changes that would let them fit",
         {
             "POD": "namespace+name",
-            "AGE (s)": "age",
+            "AGE": "age~",
             "ATTEMPTS": "attempts",
             "REASON": "reason",
             "SMALLEST CHANGE": "change.0",

@@ -55,8 +55,8 @@ class Rows:
             return columns
         if not self._fields:
             self._fields = list(dict.fromkeys(name for item in items for name in item))
-        shown = {part for path in columns.values() for part in path.rstrip("#").split("+")}
-        return columns | {name.upper(): name for name in self._fields if name not in shown}
+        shown = {part for path in columns.values() for part in path.rstrip("#~").split("+")}
+        return columns | {tables.heading(name): name for name in self._fields if name not in shown}
 
     def _write(self, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         if self._table is None:
@@ -86,7 +86,7 @@ def show_one(reply: Mapping[str, Any], *, heading: bool = True) -> None:
         # The fields that identify a row come first.
         headings = sorted(items[0], key=lambda heading: heading not in _NAMES)
         rows = [[item[name] for name in headings] for item in items]
-        tables.show([name.upper() for name in headings], rows, heading=heading)
+        tables.show([tables.heading(name) for name in headings], rows, heading=heading)
 
 
 def _is_table(value: object) -> bool:

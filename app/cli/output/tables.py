@@ -1,6 +1,7 @@
 """Tables, as commands write them; documents are written by ``formats``."""
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -60,19 +61,36 @@ def cell(value: object) -> str:
         case Mapping():
             return cell(", ".join(f"{key}={inner}" for key, inner in value.items()))
         case list() | tuple():
-            return cell(", ".join(cell(inner) for inner in value))
+            gap = "; " if any(isinstance(inner, Mapping) for inner in value) else ", "
+            return cell(gap.join(cell(inner) for inner in value))
         case _:
             return "".join(c if c.isprintable() else " " for c in str(value))
+
+
+def heading(field: str) -> str:
+    """The heading of a field: ``inFlight`` is IN FLIGHT."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", field).upper()
+
+
+def age(seconds: float) -> str:
+    """A duration in its largest unit, as kubectl writes it."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size:.0f}{unit}"
+    return f"{seconds:.0f}s"
 
 
 def pick(item: Mapping[str, Any], path: str) -> object:
     """The value at a dotted path, or None.
 
-    ``a+b`` joins two values with a slash; ``a#`` formats a mapping of counts as ``3 this; 1 that``; ``a.0``
-    is the first item of a list.
+    ``a+b`` joins two values with a slash; ``a#`` formats a mapping of counts as ``3 this; 1 that``; ``a~``
+    formats seconds as an age; ``a.0`` is the first item of a list.
     """
     if "+" in path:
         return "/".join(cell(pick(item, part)) for part in path.split("+"))
+    if path.endswith("~"):
+        seconds = pick(item, path[:-1])
+        return age(seconds) if isinstance(seconds, int | float) else None
     if path.endswith("#"):
         counts = pick(item, path[:-1])
         by_name = counts if isinstance(counts, Mapping) else {}

@@ -40,14 +40,8 @@ def lines(document: Json) -> Iterator[str]:
     yield from _attention(document["attention"], width)
 
 
-def age(seconds: float | None) -> str:
-    """A duration in its largest unit, as kubectl writes it."""
-    if seconds is None:
-        return _UNSEEN
-    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size:.0f}{unit}"
-    return f"{seconds:.0f}s"
+def _age(seconds: float | None) -> str:
+    return _UNSEEN if seconds is None else tables.age(seconds)
 
 
 def _width() -> int:
@@ -72,7 +66,7 @@ def _processes(found: Sequence[Json], width: int) -> Iterator[str]:
         yield from _section("processes", _UNSEEN, width)
         return
     rows = [
-        (one["role"] or "?", one["name"], "ready" if one["ready"] else "NOT READY", age(one["upSeconds"]))
+        (one["role"] or "?", one["name"], "ready" if one["ready"] else "NOT READY", _age(one["upSeconds"]))
         for one in found
     ]
     headers = ("PROCESS", "NAME", "", "UP")
@@ -108,7 +102,7 @@ def _audit(audit: Json | None) -> str:
     if audit is None:
         return _UNSEEN
     found = f", {audit['total']} differences" if audit["total"] else ""
-    since = f", {age(audit['age'])} ago" if audit["age"] >= 0 else ""
+    since = f", {_age(audit['age'])} ago" if audit["age"] >= 0 else ""
     problem = f": {audit['problem']}" if audit["problem"] else ""
     return f"{audit['state']}{found}{since}{problem}"
 
@@ -126,7 +120,7 @@ def _cluster(cluster: Json | None) -> str:
 def _group(one: Json) -> str:
     by = "" if one["by"] in ("none", "kube-scheduler") else f"{one['by']}: "
     number = "1 pod" if one["pods"] == 1 else f"{one['pods']} pods"
-    return f"{number}, up to {age(one['oldestSeconds'])}: {by}{one['reason']} ({one['example']})"
+    return f"{number}, up to {_age(one['oldestSeconds'])}: {by}{one['reason']} ({one['example']})"
 
 
 def _line(one: Json) -> str:
