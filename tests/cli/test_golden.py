@@ -31,5 +31,12 @@ def test_json_and_yaml_of_a_kind_are_the_same_document(url: str, kind: str) -> N
     assert json.loads(one) == yaml.safe_load(other)
 
 
+@pytest.mark.parametrize("kind", resources.RESOURCES)
+def test_a_wide_table_of_a_kind_begins_as_the_table(url: str, kind: str) -> None:
+    one, other = (shown_kinds.printed(url, (kind, "-o", output)).splitlines() for output in ("table", "wide"))
+    for line, wide in zip(one, other, strict=True):
+        assert wide.split()[: len(line.split())] == line.split()
+
+
 def test_each_file_is_of_a_kind() -> None:
     assert {path.stem for path in shown_kinds.FOLDER.iterdir()} == resources.RESOURCES.keys()

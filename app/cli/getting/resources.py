@@ -102,7 +102,7 @@ _CORE: Mapping[str, Resource] = {
     "events": Resource(
         "events",
         "entries of the log",
-        {"OFFSET": "offset", "AT": "at", "TYPE": "type", "OBJECT": "name"},
+        {"OFFSET": "offset", "AT": "at", "TYPE": "type", "NAME": "name"},
         namespace="name",
         endless=True,
     ),

@@ -56,7 +56,9 @@ class Rows:
         if not self._fields:
             self._fields = list(dict.fromkeys(name for item in items for name in item))
         shown = {part for path in columns.values() for part in path.rstrip("#~").split("+")}
-        return columns | {tables.heading(name): name for name in self._fields if name not in shown}
+        further = {tables.heading(name): name for name in self._fields if name not in shown}
+        # A field of which the table shows a part may have the heading of that part.
+        return columns | {head: name for head, name in further.items() if head not in columns}
 
     def _write(self, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         if self._table is None:
