@@ -52,6 +52,12 @@ def test_a_jsonpath_selects_from_the_document() -> None:
     assert commands.called("settings", "-o", "jsonpath=$[0]['name','default']").stdout == "cluster\ndefault\n"
 
 
+def test_a_text_is_on_one_line_of_yaml(capsys: pytest.CaptureFixture[str]) -> None:
+    """A search by line finds it whole, as in the output of kubectl."""
+    formats.show_document({"reason": "0 of 6 nodes fit: " * 20}, formats.YAML)
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
 WRONG = {
     "jsonpath={.items[*].name}": "is a template of kubectl; write a JSONPath of RFC 9535",
     "jsonpath=$.items[": "is not a JSONPath of RFC 9535",

@@ -5,6 +5,7 @@ another language of that name. ``custom-columns=HEADING:PATH,...`` makes a table
 """
 
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -107,7 +108,8 @@ def show_document(value: object, output: str = JSON) -> None:
     if chosen is not None:
         tables.show(chosen.headings, [chosen.row(item) for item in _items(value)])
     elif output == YAML:
-        click.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
+        text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=sys.maxsize)
+        click.echo(text, nl=False)
     elif output.startswith(_JSONPATH):
         for found in _selected(value, output.removeprefix(_JSONPATH)):
             click.echo(found if isinstance(found, str) else json.dumps(found, ensure_ascii=False))
