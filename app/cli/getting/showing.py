@@ -9,7 +9,7 @@ import click
 from app.cli.getting import resources
 from app.cli.output import formats, paths, tables
 
-_NAMES = ("domain", "name", "pod", "policy")
+_NAMES = ("domain", "name", "op", "pod", "policy")
 """Fields that identify a row."""
 
 
@@ -85,10 +85,11 @@ def show_one(reply: Mapping[str, Any], *, heading: bool = True) -> None:
     tables.show(["FIELD", "VALUE"], fields, heading=heading)
     for key, items in lists.items():
         click.echo(f"\n{key}:")
+        found = dict.fromkeys(name for item in items for name in item)
         # The fields that identify a row come first.
-        headings = sorted(items[0], key=lambda heading: heading not in _NAMES)
-        rows = [[item[name] for name in headings] for item in items]
-        tables.show([tables.heading(name) for name in headings], rows, heading=heading)
+        names = sorted(found, key=lambda name: name not in _NAMES)
+        rows = [[item.get(name) for name in names] for item in items]
+        tables.show([tables.heading(name) for name in names], rows, heading=heading)
 
 
 def _is_table(value: object) -> bool:

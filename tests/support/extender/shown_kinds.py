@@ -100,7 +100,11 @@ def history() -> list[events.AnyEvent]:
         ),
         events.ShadowSet(
             shadow=model.Shadow(
-                name="cordoned",
+                name="larger",
+                overrides=(
+                    {"op": "scalePolicy", "policy": "shop/spread", "allocations": {"host": "+1"}},
+                    {"op": "deletePods", "pods": ["shop/job-1", "shop/job-2"]},
+                ),
                 configuration={"weights": {"JobAffinity": 3}},
                 note="before the sale",
                 by="operator@example",
