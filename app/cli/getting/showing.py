@@ -9,7 +9,7 @@ import click
 from app.cli.getting import resources
 from app.cli.output import formats, paths, tables
 
-_NAMES = ("domain", "name", "op", "pod", "policy")
+_NAMES = ("domain", "key", "kind", "name", "op", "pod", "policy")
 """Fields that identify a row."""
 
 

@@ -134,6 +134,27 @@ def served(server: embedded.Server, cluster: str) -> Iterator[str]:
             passes=2,
             complete=True,
             checkpoints={"17": 20},
+            total=1,
+            differences=(
+                findings.Difference(
+                    kind="count",
+                    key="shop/spread|role=host",
+                    expected="2",
+                    found="5",
+                    first=8,
+                    last=20,
+                    blame="written bypassing the log",
+                ),
+            ),
+            repairs=(
+                findings.Repair(
+                    offset=19,
+                    at_ms=int(1000 * (api_worlds.START + 30)),
+                    what="counts",
+                    keys=("shop/spread|role=host", "shop/spread|role=member"),
+                    reason="written bypassing the log",
+                ),
+            ),
         )
         audit_reports.Reports(world.store.client, world.store.keys).write(report)
         with (
