@@ -65,11 +65,11 @@ class Followed:
     """A kind of object whose numbers are shown over time, for the page of workloads."""
 
     kind: str
-    """In ``GET /apis/v1/series?of=KIND:NAMESPACE/NAME``."""
+    """In ``GET /apis/v1/series?of=KIND:NAMESPACE/NAME``, or KIND:NAME of objects in no namespace."""
     table: Table
-    """The list of all objects; one is named by ``namespace``, and its endpoint shows it."""
+    """The list of all objects; one is named by ``namespace`` or else ``name``, and its endpoint shows it."""
     numbers: Callable[[snapshots.Snapshot, str], Mapping[str, int]]
-    """(snapshot, NAMESPACE/NAME) -> line -> value; empty if the object does not exist."""
+    """(snapshot, name) -> line -> value; empty if the object does not exist."""
 
 
 @dataclass(frozen=True, slots=True)

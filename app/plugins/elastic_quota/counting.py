@@ -9,6 +9,7 @@ quotas, whether or not the plugin is enabled.
 from collections.abc import Iterator
 
 from app.domain import declared_objects, model, schema, snapshots
+from app.domain.fitting import quantities
 from app.plugins.elastic_quota import kinds, quota_model
 from app.plugins.elastic_quota.quota_model import Amounts, Quota
 from app.plugins.elastic_quota.trees import forests, membership
@@ -44,6 +45,11 @@ def ceiling(resource: str, amount: int) -> int:
 def amount(resource: str, count: int) -> int:
     """A count as an amount."""
     return count << bits(resource)
+
+
+def written(counts: Amounts) -> dict[str, str]:
+    """Resource -> count, as quantities."""
+    return quantities.all_written({one: amount(one, count) for one, count in counts.items()})
 
 
 def key(tree: str, name: str, resource: str, part: str = "") -> schema.CountKey:

@@ -1,22 +1,19 @@
-"""Views of the quotas, in Koordinator's fields and with the derivation of each runtime."""
+"""The views: their endpoints, columns, remarks and lines."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from app.domain import model, snapshots
-from app.domain.fitting import quantities
+from app.domain import snapshots
 from app.framework import cycles, views
-from app.plugins.elastic_quota import admission, counting, evictions, families, kinds, quota_model, samples
-from app.plugins.elastic_quota.quota_model import Amounts, Quota
-from app.plugins.elastic_quota.sigs import namespace_quota, reclaiming
+from app.plugins.elastic_quota import admission, evictions, families, quota_model, samples
+from app.plugins.elastic_quota.rendering import pods, quotas, shares
+from app.plugins.elastic_quota.sigs import namespace_quota
 from app.plugins.elastic_quota.sigs import serving as of_namespaces
-from app.plugins.elastic_quota.trees import forests, membership, overuse, quota_preemption, usage
+from app.plugins.elastic_quota.trees import membership, overuse, usage
 
-Json = dict[str, Any]
 _NAMED = 3
 """Quotas that a line of the summary names at most."""
-
 
 TABLES = (
     views.Table(
@@ -44,7 +41,10 @@ TABLES = (
 def shown(rules: evictions.Rules) -> views.Shown:
     """All views."""
     return views.Shown(
-        endpoints=_endpoints(rules), remarks=partial(_remarks, rules), summary=partial(_lines, rules)
+        endpoints=_endpoints(rules),
+        remarks=partial(_remarks, rules),
+        summary=partial(_lines, rules),
+        followed=(views.Followed("elasticquota", TABLES[0], shares.numbers),),
     )
 
 
@@ -92,302 +92,21 @@ def _endpoints(rules: evictions.Rules) -> tuple[views.Endpoint, ...]:
         return partial(handle, rules)
 
     return (
-        views.Endpoint("quotas", "All quotas, the root among them", bound(_listed), [samples.SUMMARY]),
+        views.Endpoint("quotas", "All quotas, the root among them", bound(quotas.listed), [samples.SUMMARY]),
         views.Endpoint(
-            "quotas/<name>", "One quota and how its runtime was derived", bound(_one), samples.QUOTA
+            "quotas/<name>", "One quota and how its runtime was derived", bound(quotas.one), samples.QUOTA
         ),
         views.Endpoint(
-            "quotas/<name>/pods", "The pods that belong to one quota itself", bound(_pods), [samples.POD]
+            "quotas/<name>/pods",
+            "The pods that belong to one quota itself",
+            bound(pods.of_quota),
+            [samples.POD],
         ),
         views.Endpoint(
             "pods/<namespace>/<name>",
             "The quota of a pod, and what it admits",
-            bound(_pod),
+            bound(pods.one),
             samples.ADMISSION,
         ),
         *of_namespaces.ENDPOINTS,
     )
-
-
-# -- quotas ----------------------------------------------------------------------------------
-
-
-def _listed(rules: evictions.Rules, snapshot: snapshots.Snapshot, _: Mapping[str, str]) -> views.Listed:
-    grown = usage.forest(snapshot)
-    names = {*grown.quotas, *grown.unused}
-    if grown.quotas:
-        names |= quota_model.BUILT_IN
-    return views.Listed(names, lambda name: _summary(rules, snapshot, grown, name))
-
-
-def _one(rules: evictions.Rules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> Json | None:
-    name, grown = parameters["name"], usage.forest(snapshot)
-    if name not in grown.quotas and not (name in quota_model.BUILT_IN and grown.quotas):
-        return None
-    going = overuse.excess_pods(overuse.over(snapshot, name, rules), overuse.members(snapshot, name))
-    return {
-        **_summary(rules, snapshot, grown, name),
-        "children": [child.name for child in grown.children(name)],
-        "overuse": [_member(snapshot, one.pod, one.amounts) for one in going],
-        "preemption": evictions.shown(snapshot, name, rules),
-        "derivation": dict(_derivation(rules, snapshot, grown, name)),
-    }
-
-
-def _summary(rules: evictions.Rules, snapshot: snapshots.Snapshot, grown: forests.Forest, name: str) -> Json:
-    if name == quota_model.ROOT:
-        return _root(rules, snapshot, grown)
-    quota = grown.quotas.get(name)
-    if name in grown.unused:
-        held = snapshot.get(kinds.QUOTAS, name)
-        return {} if held is None else _specified(snapshot, held, (grown.unused[name],), held.warnings)
-    if quota is None:
-        quota = Quota(uid="", namespace="", name=name)
-    errors = grown.errors.get(name, ())
-    shown = _specified(snapshot, quota, errors, (*quota.warnings, *grown.warnings.get(name, ())))
-    amounts = _Amounts(snapshot, grown, quota)
-    shown.update(
-        {
-            "used": amounts.written(""),
-            "nonPreemptibleUsed": amounts.written(counting.FIRM),
-            "nonPreemptibleRequest": amounts.all_requested(counting.FIRM),
-            "selfUsed": amounts.own(""),
-            "selfNonPreemptibleUsed": amounts.own(counting.FIRM),
-            "selfRequest": amounts.requested(""),
-            "selfNonPreemptibleRequest": amounts.requested(counting.FIRM),
-        }
-    )
-    if not errors and name not in quota_model.BUILT_IN:
-        shown.update(_derived(rules, snapshot, grown, quota))
-    return shown
-
-
-def _specified(
-    snapshot: snapshots.Snapshot, quota: Quota, errors: tuple[str, ...], warnings: tuple[str, ...]
-) -> Json:
-    return {
-        "name": quota.name,
-        "namespace": quota.namespace,
-        "valid": not errors,
-        "errors": list(errors),
-        "warnings": list(warnings),
-        "parentName": "" if quota.name in quota_model.BUILT_IN else quota.above,
-        "tree": quota.tree,
-        "isParent": quota.is_parent,
-        "allowLentResource": quota.lends,
-        "runtimeVersion": snapshot.version(kinds.QUOTAS.subject(quota.key)),
-        "max": quantities.all_written(quota.max),
-        "min": quantities.all_written(quota.min),
-        "sharedWeight": quantities.all_written(quota.weights),
-    }
-
-
-def _derived(
-    rules: evictions.Rules, snapshot: snapshots.Snapshot, grown: forests.Forest, quota: Quota
-) -> Json:
-    found = usage.of_tree(snapshot, quota.tree, admission.sharing(rules))
-    at, lines = found.tree.index[quota.name], found.runtimes.lines
-    limit = admission.limit(snapshot, grown, quota.name, rules)
-    used = {
-        resource: counting.amount(resource, counting.count(snapshot, grown, quota.name, resource))
-        for resource in limit
-    }
-    scaled = {}
-    for resource in quota.max:
-        division, place = found.runtimes.division(quota.name, resource) or (None, 0)
-        if division is not None:
-            scaled[resource] = division.shares.scaled[place]
-    return {
-        "autoScaleMin": quantities.all_written(scaled),
-        "request": quantities.all_written({one: lines[one].requests[at] for one in quota.max}),
-        "childRequest": quantities.all_written({one: lines[one].child_requests[at] for one in quota.max}),
-        "allocated": quantities.all_written({one: lines[one].allocated[at] for one in quota.max}),
-        "guaranteed": quantities.all_written({one: lines[one].guaranteed[at] for one in quota.max}),
-        "runtime": quantities.all_written(found.runtimes.runtime(quota.name)),
-        "limit": quantities.all_written(limit),
-        "headroom": quantities.all_written({one: max(0, limit[one] - used[one]) for one in limit}),
-        "over": _written(overuse.over(snapshot, quota.name, rules)),
-    }
-
-
-def _root(rules: evictions.Rules, snapshot: snapshots.Snapshot, grown: forests.Forest) -> Json:
-    """The root of the default tree: what it divides."""
-    shown = _specified(snapshot, Quota(uid="", namespace="", name=quota_model.ROOT, is_parent=True), (), ())
-    if "" not in grown.trees:
-        return shown
-    found = usage.of_tree(snapshot, "", admission.sharing(rules))
-    top = found.tree.top
-    used = {
-        one: counting.amount(
-            one, sum(counting.count(snapshot, grown, found.tree.names[at], one) for at in top)
-        )
-        for one in found.tree.resources
-    }
-    requests = {one: sum(line.limited[at] for at in top) for one, line in found.runtimes.lines.items()}
-    total = {one: found.total.get(one, 0) for one in found.tree.resources}
-    return {
-        **shown,
-        "used": quantities.all_written(used),
-        "request": quantities.all_written(requests),
-        "runtime": quantities.all_written(total),
-        "headroom": quantities.all_written({one: max(0, total[one] - used[one]) for one in total}),
-    }
-
-
-def _derivation(
-    rules: evictions.Rules, snapshot: snapshots.Snapshot, grown: forests.Forest, name: str
-) -> Iterator[tuple[str, Json]]:
-    """Resource -> how the runtime came about, round by round."""
-    quota = grown.quotas.get(name)
-    if quota is None or name in grown.errors or name in quota_model.BUILT_IN:
-        return
-    found = usage.of_tree(snapshot, quota.tree, admission.sharing(rules))
-    for resource in quota.max:
-        division, at = found.runtimes.division(name, resource) or (None, 0)
-        if division is None:
-            continue
-        write, shares, members = (
-            partial(quantities.written, resource),
-            division.shares,
-            division.group.members,
-        )
-        yield (
-            resource,
-            {
-                "divided": write(division.total),
-                "among": list(members.names),
-                "request": write(division.requests[at]),
-                "scaledMin": write(shares.scaled[at]),
-                "base": write(shares.bases[at]),
-                "weight": members.weights[at],
-                "rounds": [
-                    {"left": write(one.left), "share": write(one.shares.get(at, 0)), "open": at in one.shares}
-                    for one in shares.rounds
-                ],
-                "runtime": write(shares.runtimes[at]),
-            },
-        )
-
-
-class _Amounts:
-    """The counts of one quota, as quantities."""
-
-    def __init__(self, snapshot: snapshots.Snapshot, grown: forests.Forest, quota: Quota) -> None:
-        self._snapshot, self._grown, self._quota = snapshot, grown, quota
-        listed = quota.max or usage.allocatable(snapshot.nodes, grown)
-        self._resources = sorted(one for one in listed if one != "pods")
-        self._below = [name for name, chain in grown.chains.items() if chain[1:2] == (quota.name,)]
-
-    def written(self, part: str) -> dict[str, str]:
-        """What the quota and those below it use."""
-        return _written({one: self._count(self._quota.name, one, part) for one in self._resources})
-
-    def own(self, part: str) -> dict[str, str]:
-        """What the pods of the quota itself use."""
-        return _written({one: self._own(one, part) for one in self._resources})
-
-    def requested(self, part: str) -> dict[str, str]:
-        """What the pods of the quota itself request, on a node or pending."""
-        pending = f"{counting.PENDING}{part}"
-        name = self._quota.name
-        return _written(
-            {one: self._own(one, part) + self._count(name, one, pending) for one in self._resources}
-        )
-
-    def all_requested(self, part: str) -> dict[str, str]:
-        """What the pods of the quota and of those below it request, on a node or pending."""
-        pending, name = f"{counting.PENDING}{part}", self._quota.name
-        within = [one for one, chain in self._grown.chains.items() if name in chain] or [name]
-        return _written(
-            {
-                one: self._count(name, one, part) + sum(self._count(each, one, pending) for each in within)
-                for one in self._resources
-            }
-        )
-
-    def _own(self, resource: str, part: str) -> int:
-        below = sum(self._count(name, resource, part) for name in self._below)
-        return self._count(self._quota.name, resource, part) - below
-
-    def _count(self, name: str, resource: str, part: str) -> int:
-        return counting.count(self._snapshot, self._grown, name, resource, part)
-
-
-def _written(counts: Amounts) -> dict[str, str]:
-    return quantities.all_written({one: counting.amount(one, count) for one, count in counts.items()})
-
-
-# -- pods ------------------------------------------------------------------------------------
-
-
-def _pods(
-    _: evictions.Rules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]
-) -> views.Listed | None:
-    name, grown = parameters["name"], usage.forest(snapshot)
-    if name not in grown.quotas and not (name in quota_model.BUILT_IN and grown.quotas):
-        return None
-    found = {
-        (pod.namespace, pod.name, pod.uid): pod
-        for pod in _every(snapshot)
-        if not pod.finished and membership.of(pod, grown).name == name
-    }
-    return views.Listed(
-        found, lambda key: _member(snapshot, found[key], overuse.amounts(found[key], grown, name))
-    )
-
-
-def _every(snapshot: snapshots.Snapshot) -> Iterator[model.Pod]:
-    yield from snapshot.pods.values()
-    for uid, placement in snapshot.placements.items():
-        if uid not in snapshot.pods:
-            yield placement.pod
-
-
-def _member(snapshot: snapshots.Snapshot, pod: model.Pod, amounts: Mapping[str, int]) -> Json:
-    return {
-        "namespace": pod.namespace,
-        "name": pod.name,
-        "isAssigned": bool(snapshot.node_of(pod.uid)),
-        "preemptible": membership.preemptible(pod),
-        "priority": pod.priority,
-        "resource": _written(dict(amounts)),
-    }
-
-
-def _pod(rules: evictions.Rules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> Json | None:
-    pod = snapshot.pod_named(parameters["namespace"], parameters["name"])
-    if pod is None:
-        return None
-    grown = usage.forest(snapshot)
-    belongs = membership.of(pod, grown)
-    on_node = bool(snapshot.node_of(pod.uid))
-    found = () if on_node else families.admissions(snapshot, pod, rules)
-    own = namespace_quota.namespaces(snapshot.objects).quotas.get(pod.namespace)
-    least_harm = quota_preemption.least_harm
-    return {
-        "namespace": pod.namespace,
-        "name": pod.name,
-        "quota": belongs.name if grown.quotas else "",
-        "parents": list(grown.chains.get(belongs.name, ())[1:]),
-        "warning": belongs.warning if grown.quotas else "",
-        "namespaceQuota": "" if own is None else own.key,
-        "isAssigned": on_node,
-        "limited": families.limited(snapshot, pod, rules),
-        "reason": families.reason(found),
-        "tests": [_test(test) for one in found for test in one.tests],
-        "eviction": least_harm({} if on_node else quota_preemption.evictions(snapshot, pod, rules)),
-        "reclaim": least_harm({} if on_node else reclaiming.evictions(snapshot, pod, rules)),
-    }
-
-
-def _test(test: admission.Test) -> Json:
-    write = partial(quantities.written, test.resource)
-    return {
-        "quota": test.quota or "all quotas",
-        "resource": test.resource,
-        "against": "min" if test.firm else "limit",
-        "used": write(counting.amount(test.resource, test.used)),
-        "request": write(counting.amount(test.resource, test.request)),
-        "limit": write(counting.amount(test.resource, test.limit)),
-        "fits": test.fits,
-    }

@@ -36,3 +36,22 @@ def test_a_quota_has_koordinators_fields_and_what_non_preemptible_pods_of_its_su
     assert requested == {"team": {"cpu": "7"}, "blue": {"cpu": "3"}, "green": {"cpu": "4"}}
     assert found["team"]["selfNonPreemptibleRequest"] == {"cpu": "0"}
     assert found["team"]["nonPreemptibleUsed"] == {"cpu": "1"}
+
+
+def test_a_quota_is_followed_by_what_it_uses_and_what_waits_for_it() -> None:
+    small = small_quotas.cluster(
+        node("n1", 64),
+        quota("team", 4, 32, is_parent=True),
+        quota("blue", 2, 8, parent="team"),
+        quota("green", 2, 16, parent="team"),
+        pod("blue-runs", 6, "blue", node="n1"),
+        pod("green-waits", 8, "green"),
+    )
+    (followed,) = ElasticQuota().shown().followed
+    found = {name: followed.numbers(small.snapshot, name) for name in ("team", "blue", "green", "none")}
+    assert found == {
+        "team": {"cpu used, % of max": 18, "cpu waiting, % of max": 25, "cpu min, % of max": 12},
+        "blue": {"cpu used, % of max": 75, "cpu waiting, % of max": 0, "cpu min, % of max": 25},
+        "green": {"cpu used, % of max": 0, "cpu waiting, % of max": 50, "cpu min, % of max": 12},
+        "none": {},
+    }

@@ -61,14 +61,16 @@ class Viewer:
 
 
 @contextlib.contextmanager
-def running(store: str, cluster: str, folder: pathlib.Path, *, nice: int = 1) -> Iterator[Viewer]:
-    """The process on the cluster of a store.
+def running(
+    store: str, cluster: str, folder: pathlib.Path, *, nice: int = 1, **environ: str
+) -> Iterator[Viewer]:
+    """The process on the cluster of a store; ``environ``: further variables.
 
     At the usual nice value of 10 it would get a few percent of a core beside other tests, and not be ready in
     time.
     """
-    environ = {"TOPOLOG_STORE_URL": store, "TOPOLOG_CLUSTER": cluster, "TOPOLOG_VIEW_NICE": str(nice)}
-    made = Viewer(environ, folder / "view.log")
+    chosen = {"TOPOLOG_STORE_URL": store, "TOPOLOG_CLUSTER": cluster, "TOPOLOG_VIEW_NICE": str(nice)}
+    made = Viewer({**chosen, **environ}, folder / "view.log")
     try:
         made.start()
         yield made

@@ -71,10 +71,10 @@ class Column(Schema):
 class FollowedKind(Schema):
     """A kind of object of a plugin whose numbers are shown over time."""
 
-    kind = schemas.text("In GET /apis/v1/series?of=KIND:NAMESPACE/NAME.")
+    kind = schemas.text("In GET /apis/v1/series?of=KIND:NAMESPACE/NAME, or KIND:NAME.")
     about = schemas.text("What such objects are.")
-    path = schemas.text("The list of them; followed by /NAMESPACE/NAME one of them.")
-    name = schemas.text("The field of an item with NAMESPACE/NAME.")
+    path = schemas.text("The list of them; followed by /NAMESPACE/NAME, or /NAME, one of them.")
+    name = schemas.text("The field of an item with NAMESPACE/NAME, or NAME.")
     columns = schemas.nested(Column, "The columns of the list, in order.", many=True)
 
 
@@ -150,7 +150,7 @@ def _workloads(plugins: registry.Registry) -> Iterator[pages.Body]:
                 "kind": one.kind,
                 "about": one.table.about,
                 "path": f"/apis/v1/plugins/{name}/{one.table.path}",
-                "name": one.table.namespace,
+                "name": one.table.namespace or "name",
                 "columns": [
                     {"heading": heading, "field": path} for heading, path in one.table.columns.items()
                 ],

@@ -61,10 +61,12 @@ function linked(name, value) {
   return Array.isArray(value) ? value.map(word).join("/") || "–" : word(value);
 }
 
-/** A value as text: numbers with separators, yes and no. */
+/** A value as text: numbers with separators, yes and no; of an object its fields, such as cpu 2, memory 4Gi. */
 export function word(value) {
   if (typeof value === "number") return number(value);
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (value === null || value === undefined || value === "") return "–";
-  return typeof value === "object" ? JSON.stringify(value) : value;
+  if (Array.isArray(value)) return value.map(word).join(", ") || "–";
+  if (typeof value !== "object") return value;
+  return Object.entries(value).map(([name, one]) => `${name} ${word(one)}`).join(", ") || "–";
 }

@@ -1,0 +1,1 @@
+"""What the views show of quotas and pods."""

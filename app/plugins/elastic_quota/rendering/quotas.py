@@ -1,0 +1,218 @@
+"""Quotas in Koordinator's fields, and the derivation of each runtime."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from app.domain import snapshots
+from app.domain.fitting import quantities
+from app.framework import views
+from app.plugins.elastic_quota import admission, counting, evictions, kinds, quota_model
+from app.plugins.elastic_quota.quota_model import Quota
+from app.plugins.elastic_quota.rendering import pods
+from app.plugins.elastic_quota.trees import forests, overuse, usage
+
+Json = dict[str, Any]
+
+
+def listed(rules: evictions.Rules, snapshot: snapshots.Snapshot, _: Mapping[str, str]) -> views.Listed:
+    """All quotas in use or invalid, and the built-in ones beside them."""
+    grown = usage.forest(snapshot)
+    names = {*grown.quotas, *grown.unused}
+    if grown.quotas:
+        names |= quota_model.BUILT_IN
+    return views.Listed(names, lambda name: _summary(rules, snapshot, grown, name))
+
+
+def one(rules: evictions.Rules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> Json | None:
+    """One quota and how its runtime was derived; None if it does not exist."""
+    name, grown = parameters["name"], usage.forest(snapshot)
+    if name not in grown.quotas and not (name in quota_model.BUILT_IN and grown.quotas):
+        return None
+    going = overuse.excess_pods(overuse.over(snapshot, name, rules), overuse.members(snapshot, name))
+    return {
+        **_summary(rules, snapshot, grown, name),
+        "children": [child.name for child in grown.children(name)],
+        "overuse": [pods.member(snapshot, one.pod, one.amounts) for one in going],
+        "preemption": evictions.shown(snapshot, name, rules),
+        "derivation": dict(_derivation(rules, snapshot, grown, name)),
+    }
+
+
+def _summary(rules: evictions.Rules, snapshot: snapshots.Snapshot, grown: forests.Forest, name: str) -> Json:
+    if name == quota_model.ROOT:
+        return _root(rules, snapshot, grown)
+    quota = grown.quotas.get(name)
+    if name in grown.unused:
+        held = snapshot.get(kinds.QUOTAS, name)
+        return {} if held is None else _specified(snapshot, held, (grown.unused[name],), held.warnings)
+    if quota is None:
+        quota = Quota(uid="", namespace="", name=name)
+    errors = grown.errors.get(name, ())
+    shown = _specified(snapshot, quota, errors, (*quota.warnings, *grown.warnings.get(name, ())))
+    amounts = _Amounts(snapshot, grown, quota)
+    shown.update(
+        {
+            "used": amounts.written(""),
+            "nonPreemptibleUsed": amounts.written(counting.FIRM),
+            "nonPreemptibleRequest": amounts.all_requested(counting.FIRM),
+            "selfUsed": amounts.own(""),
+            "selfNonPreemptibleUsed": amounts.own(counting.FIRM),
+            "selfRequest": amounts.requested(""),
+            "selfNonPreemptibleRequest": amounts.requested(counting.FIRM),
+        }
+    )
+    if not errors and name not in quota_model.BUILT_IN:
+        shown.update(_derived(rules, snapshot, grown, quota))
+    return shown
+
+
+def _specified(
+    snapshot: snapshots.Snapshot, quota: Quota, errors: tuple[str, ...], warnings: tuple[str, ...]
+) -> Json:
+    return {
+        "name": quota.name,
+        "namespace": quota.namespace,
+        "valid": not errors,
+        "errors": list(errors),
+        "warnings": list(warnings),
+        "parentName": "" if quota.name in quota_model.BUILT_IN else quota.above,
+        "tree": quota.tree,
+        "isParent": quota.is_parent,
+        "allowLentResource": quota.lends,
+        "runtimeVersion": snapshot.version(kinds.QUOTAS.subject(quota.key)),
+        "max": quantities.all_written(quota.max),
+        "min": quantities.all_written(quota.min),
+        "sharedWeight": quantities.all_written(quota.weights),
+    }
+
+
+def _derived(
+    rules: evictions.Rules, snapshot: snapshots.Snapshot, grown: forests.Forest, quota: Quota
+) -> Json:
+    found = usage.of_tree(snapshot, quota.tree, admission.sharing(rules))
+    at, lines = found.tree.index[quota.name], found.runtimes.lines
+    limit = admission.limit(snapshot, grown, quota.name, rules)
+    used = {
+        resource: counting.amount(resource, counting.count(snapshot, grown, quota.name, resource))
+        for resource in limit
+    }
+    scaled = {}
+    for resource in quota.max:
+        division, place = found.runtimes.division(quota.name, resource) or (None, 0)
+        if division is not None:
+            scaled[resource] = division.shares.scaled[place]
+    return {
+        "autoScaleMin": quantities.all_written(scaled),
+        "request": quantities.all_written({one: lines[one].requests[at] for one in quota.max}),
+        "childRequest": quantities.all_written({one: lines[one].child_requests[at] for one in quota.max}),
+        "allocated": quantities.all_written({one: lines[one].allocated[at] for one in quota.max}),
+        "guaranteed": quantities.all_written({one: lines[one].guaranteed[at] for one in quota.max}),
+        "runtime": quantities.all_written(found.runtimes.runtime(quota.name)),
+        "limit": quantities.all_written(limit),
+        "headroom": quantities.all_written({one: max(0, limit[one] - used[one]) for one in limit}),
+        "over": counting.written(overuse.over(snapshot, quota.name, rules)),
+    }
+
+
+def _root(rules: evictions.Rules, snapshot: snapshots.Snapshot, grown: forests.Forest) -> Json:
+    """The root of the default tree: what it divides."""
+    shown = _specified(snapshot, Quota(uid="", namespace="", name=quota_model.ROOT, is_parent=True), (), ())
+    if "" not in grown.trees:
+        return shown
+    found = usage.of_tree(snapshot, "", admission.sharing(rules))
+    top = found.tree.top
+    used = {
+        one: counting.amount(
+            one, sum(counting.count(snapshot, grown, found.tree.names[at], one) for at in top)
+        )
+        for one in found.tree.resources
+    }
+    requests = {one: sum(line.limited[at] for at in top) for one, line in found.runtimes.lines.items()}
+    total = {one: found.total.get(one, 0) for one in found.tree.resources}
+    return {
+        **shown,
+        "used": quantities.all_written(used),
+        "request": quantities.all_written(requests),
+        "runtime": quantities.all_written(total),
+        "headroom": quantities.all_written({one: max(0, total[one] - used[one]) for one in total}),
+    }
+
+
+def _derivation(
+    rules: evictions.Rules, snapshot: snapshots.Snapshot, grown: forests.Forest, name: str
+) -> Iterator[tuple[str, Json]]:
+    """Resource -> how the runtime came about, round by round."""
+    quota = grown.quotas.get(name)
+    if quota is None or name in grown.errors or name in quota_model.BUILT_IN:
+        return
+    found = usage.of_tree(snapshot, quota.tree, admission.sharing(rules))
+    for resource in quota.max:
+        division, at = found.runtimes.division(name, resource) or (None, 0)
+        if division is None:
+            continue
+        write, shares, members = (
+            partial(quantities.written, resource),
+            division.shares,
+            division.group.members,
+        )
+        yield (
+            resource,
+            {
+                "divided": write(division.total),
+                "among": list(members.names),
+                "request": write(division.requests[at]),
+                "scaledMin": write(shares.scaled[at]),
+                "base": write(shares.bases[at]),
+                "weight": members.weights[at],
+                "rounds": [
+                    {"left": write(one.left), "share": write(one.shares.get(at, 0)), "open": at in one.shares}
+                    for one in shares.rounds
+                ],
+                "runtime": write(shares.runtimes[at]),
+            },
+        )
+
+
+class _Amounts:
+    """The counts of one quota, as quantities."""
+
+    def __init__(self, snapshot: snapshots.Snapshot, grown: forests.Forest, quota: Quota) -> None:
+        self._snapshot, self._grown, self._quota = snapshot, grown, quota
+        listed = quota.max or usage.allocatable(snapshot.nodes, grown)
+        self._resources = sorted(one for one in listed if one != "pods")
+        self._below = [name for name, chain in grown.chains.items() if chain[1:2] == (quota.name,)]
+
+    def written(self, part: str) -> dict[str, str]:
+        """What the quota and those below it use."""
+        return counting.written({one: self._count(self._quota.name, one, part) for one in self._resources})
+
+    def own(self, part: str) -> dict[str, str]:
+        """What the pods of the quota itself use."""
+        return counting.written({one: self._own(one, part) for one in self._resources})
+
+    def requested(self, part: str) -> dict[str, str]:
+        """What the pods of the quota itself request, on a node or pending."""
+        pending = f"{counting.PENDING}{part}"
+        name = self._quota.name
+        return counting.written(
+            {one: self._own(one, part) + self._count(name, one, pending) for one in self._resources}
+        )
+
+    def all_requested(self, part: str) -> dict[str, str]:
+        """What the pods of the quota and of those below it request, on a node or pending."""
+        pending, name = f"{counting.PENDING}{part}", self._quota.name
+        within = [one for one, chain in self._grown.chains.items() if name in chain] or [name]
+        return counting.written(
+            {
+                one: self._count(name, one, part) + sum(self._count(each, one, pending) for each in within)
+                for one in self._resources
+            }
+        )
+
+    def _own(self, resource: str, part: str) -> int:
+        below = sum(self._count(name, resource, part) for name in self._below)
+        return self._count(self._quota.name, resource, part) - below
+
+    def _count(self, name: str, resource: str, part: str) -> int:
+        return counting.count(self._snapshot, self._grown, name, resource, part)

@@ -1,0 +1,100 @@
+"""The workloads of plugins: a gang that waits, and an elastic quota that is full."""
+
+import pathlib
+import secrets
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from app.domain import events
+from app.plugins.coscheduling import kinds as gangs
+from app.plugins.elastic_quota import kinds as quotas
+from app.store.server import embedded
+from tests.support.browser import axe, browsers, shown, viewers
+from tests.support.decisions import small_gangs, small_quotas
+from tests.support.extender import api_worlds
+
+pytestmark = pytest.mark.browser
+ENABLED = '["*", "Coscheduling", "ElasticQuota"]'
+ADDRESSES = ("workloads", "workloads?of=gang:ml/train", "workloads?of=elasticquota:team", "pending")
+
+
+@pytest.fixture(scope="module")
+def seen(
+    chromium: None, store_server: embedded.Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[shown.Shown]:
+    """Three of four members of a gang, and a quota of two cores that four pods use; two more wait for it."""
+    cluster, folder = f"work{secrets.token_hex(4)}", tmp_path_factory.mktemp("work")
+    with (
+        api_worlds.processes(store_server, cluster) as start,
+        viewers.running(store_server.url, cluster, folder, TOPOLOG_PLUGINS_ENABLED=ENABLED) as viewer,
+    ):
+        world = api_worlds.filled(start())
+        labels = {"quota.scheduling.koordinator.sh/name": "team"}
+        pods = [api_worlds.pod(f"team-{at}", "host-1" if at < 4 else "") for at in range(6)]
+        world.append(
+            gangs.SIGS.observed(small_gangs.sigs("train", 4, namespace="ml")),
+            *(
+                events.PodSeen(
+                    pod=small_gangs.pod(
+                        f"train-{at}", namespace="ml", labels={"scheduling.x-k8s.io/pod-group": "train"}
+                    )
+                )
+                for at in range(3)
+            ),
+            quotas.QUOTAS.observed(small_quotas.quota("team", 1, 2)),
+            *(events.PodSeen(pod=msgspec.structs.replace(one, labels=labels)) for one in pods),
+        )
+        yield shown.Shown(world, viewer)
+
+
+@pytest.fixture
+def page(seen: shown.Shown, tmp_path: pathlib.Path) -> Iterator[browsers.Browser]:
+    with browsers.browser(seen.viewer.url, tmp_path / "profile") as found:
+        yield found
+
+
+def rows(page: browsers.Browser, panel: str) -> dict[str, list[str]]:
+    """First cell of a row -> the others."""
+    script = (
+        "return [...document.querySelectorAll(`${arguments[0]} tbody tr`)]"
+        ".map((row) => [...row.cells].map((one) => one.innerText.trim()))"
+    )
+    return {first: others for first, *others in page.run(script, panel)}
+
+
+def test_a_gang_that_waits_is_shown_with_what_it_needs(page: browsers.Browser) -> None:
+    page.open("/dashboard/workloads?of=gang:ml/train")
+    page.until(lambda: rows(page, "#over-time"), "the lines")
+    assert rows(page, "#all-gang")["sigs/ml/train"][:3] == ["4", "3", "0"]
+    values = {name: moment for name, (_, moment) in rows(page, "#over-time").items()}
+    assert values == {"minimum": "4", "members": "3", "with a seat": "0", "waiting": "3"}
+    assert "3 of 4 members exist" in page.text("#object")
+
+
+def test_an_elastic_quota_that_is_full_is_shown_with_what_waits_for_it(page: browsers.Browser) -> None:
+    page.open("/dashboard/workloads")
+    listed = rows(page, "#all-elasticquota")["team"]
+    assert "cpu 2" in listed
+    page.click("#all-elasticquota a[href*='team']")
+    page.until(lambda: rows(page, "#over-time"), "the lines")
+    page.settled()
+    values = {name: moment for name, (_, moment) in rows(page, "#over-time").items()}
+    assert values == {"cpu used, % of max": "100", "cpu waiting, % of max": "50", "cpu min, % of max": "50"}
+    assert page.text("#object h2") == "elasticquota team"
+    page.open("/dashboard/pending")
+    assert "elastic quota" in page.text("#groups")
+
+
+@pytest.mark.scenario("UI-6")
+@pytest.mark.parametrize("dark", [False, True])
+def test_they_can_be_used_by_everyone(page: browsers.Browser, dark: bool) -> None:
+    browsers.emulate(page.driver, dark=dark, still=True)
+    for width in (1280, 360):
+        browsers.resize(page.driver, width)
+        for address in ADDRESSES:
+            page.open(f"/dashboard/{address}")
+            assert page.text(".panel .failed") == "", address
+            assert page.run("return document.documentElement.scrollWidth") <= width, address
+            assert axe.violations(page) == [], address
