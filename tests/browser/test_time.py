@@ -1,10 +1,13 @@
 """The map and the time bar against the API, at many moments."""
 
 import json
+import pathlib
 import random
+import secrets
 import time
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pytest
@@ -12,7 +15,9 @@ from selenium import webdriver
 from selenium.webdriver.common import by, keys
 
 from app.domain import events
-from tests.support.browser import browsers, large_worlds, scripts, shown
+from app.store.server import embedded
+from tests.support.browser import browsers, large_worlds, scripts, shown, viewers
+from tests.support.extender import api_worlds
 
 pytestmark = pytest.mark.browser
 Json: TypeAlias = Any
@@ -22,6 +27,8 @@ POLICIES = 3
 """Of the large world."""
 FRAMES = 60
 """Of one window."""
+EVENTS, LONG_NODES = 50_000, 300
+"""Of the world with a long history."""
 REST = 0.25
 """Seconds until a released slider is at rest."""
 LABELS = {
@@ -172,39 +179,79 @@ def test_dragging_shows_the_maps_of_the_frames_without_a_request(
     on_large: browsers.Browser, large: shown.Shown
 ) -> None:
     on_large.open("/dashboard/")
-    layout = on_large.run("return [...document.querySelector('cluster-map').arranged.at]")
-    on_large.run("document.getElementById('slider').focus()")
-    # Backwards: the last one is the moment that was shown before.
-    frames = on_large.until(lambda: offered(on_large), "the frames of the window")[::-1]
-    assert len(frames) == FRAMES
-    on_large.settled()
-    on_large.requests()
-    drawn = []
-    painted: dict[int, dict[str, str]] = {}
-    on_large.run(scripts.read("hold"), True)
-    for offset in frames:
-        on_large.run(
-            scripts.read("drag"),
-            offset,
-        )
-        drawn.append(on_large.later(scripts.read("drawn")))
-        if offset in frames[:: FRAMES // 5]:
-            painted[offset] = coloured(on_large)
-    assert on_large.requests() == []
-    on_large.run(scripts.read("hold"), False)
-    on_large.settled(f"/{frames[-1]}")
-    asked = [path for path in on_large.requests() if path.startswith("/apis/v1/map")]
-    assert len(asked) == 1
-    for offset, (names, values, classes) in zip(frames, drawn, strict=True):
-        known = dict(classes)
-        found = {name: known[letter] for name, letter in zip(names, values, strict=True) if letter != "-"}
-        assert found == labels(large, offset), offset
+    painted = dragged(on_large, large)
     assert len(painted) == 5
     for offset, cells in painted.items():
         # A node that does not exist then is an outline, which is no colour of a class.
         there = {name: kind for name, kind in cells.items() if not kind.startswith("#")}
         assert there == labels(large, offset), offset
-    assert on_large.run("return [...document.querySelector('cluster-map').arranged.at]") == layout
+
+
+@pytest.mark.scenario("UI-4")
+def test_a_film_of_50000_events_and_the_slider_show_the_maps_of_their_offsets(
+    store_server: embedded.Server, tmp_path: pathlib.Path
+) -> None:
+    cluster = f"long{secrets.token_hex(4)}"
+    with api_worlds.processes(store_server, cluster) as start:
+        world = api_worlds.world(start())
+        start_of_changes = large_worlds.append(world, large_worlds.history(LONG_NODES, LONG_NODES))
+        large_worlds.append(world, large_worlds.changes(LONG_NODES, LONG_NODES, EVENTS))
+        with (
+            viewers.running(store_server.url, cluster, tmp_path) as viewer,
+            browsers.browser(viewer.url, tmp_path / "profile") as page,
+        ):
+            long = shown.Shown(world, viewer)
+            page.open(f"/dashboard/?at={start_of_changes}")
+            page.fill(".moment select", "100000")
+            page.run(scripts.read("film"))
+            page.run("document.getElementById('main').focus()")
+            page.keys(" ")
+            page.settled(f"/{long.head}")
+            played = {offset: found for offset, *found in page.run("return film")}
+            drawn_like(long, played)
+            frames = offered(page)
+            assert frames[-1] - frames[0] >= EVENTS
+            assert {start_of_changes, *frames} >= set(played)
+            assert len({str(values) for _, values, _ in played.values()}) > 3
+            dragged(page, long)
+
+
+def dragged(page: browsers.Browser, seen: shown.Shown) -> dict[int, dict[str, str]]:
+    """Drag through all frames: each is the map of its offset; nothing moves, or is asked for before the rest.
+
+    Returns what is painted at five of the offsets: node -> class by the colour of its cell.
+    """
+    layout = page.run("return [...document.querySelector('cluster-map').arranged.at]")
+    page.run("document.getElementById('slider').focus()")
+    # Backwards: the last one is the moment that was shown before.
+    frames = page.until(lambda: offered(page), "the frames of the window")[::-1]
+    assert len(frames) == FRAMES
+    page.settled()
+    page.requests()
+    drawn = {}
+    painted: dict[int, dict[str, str]] = {}
+    page.run(scripts.read("hold"), True)
+    for offset in frames:
+        page.run(scripts.read("drag"), offset)
+        drawn[offset] = page.later(scripts.read("drawn"))
+        if offset in frames[:: FRAMES // 5]:
+            painted[offset] = coloured(page)
+    assert page.requests() == []
+    page.run(scripts.read("hold"), False)
+    page.settled(f"/{frames[-1]}")
+    asked = [path for path in page.requests() if path.startswith("/apis/v1/map")]
+    assert len(asked) == 1
+    drawn_like(seen, drawn)
+    assert page.run("return [...document.querySelector('cluster-map').arranged.at]") == layout
+    return painted
+
+
+def drawn_like(seen: shown.Shown, drawn: Mapping[int, Sequence[Json]]) -> None:
+    """What was drawn at each offset, as names, letters and the labels of letters, is the map of the API."""
+    for offset, (names, values, classes) in drawn.items():
+        known = dict(classes)
+        found = {name: known[letter] for name, letter in zip(names, values, strict=True) if letter != "-"}
+        assert found == labels(seen, offset), offset
 
 
 def test_a_chart_is_asked_for_once_while_the_moment_moves_in_its_window(

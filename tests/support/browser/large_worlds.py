@@ -1,5 +1,6 @@
 """A large cluster in few events: zones, racks, pods of several sizes, and nodes in every state."""
 
+import collections
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -13,6 +14,7 @@ ZONE, RACK = "topology.kubernetes.io/zone", "topology.kubernetes.io/rack"
 OTHERS = {ZONE: {f"zone-{letter}": 500 for letter in "abc"}, "role": {"host": 1500}}
 """Label -> value -> the quota of the other pods."""
 _RACK = 18
+_PRESENT = 400
 
 
 def nodes(number: int) -> Iterator[events.AnyEvent]:
@@ -66,6 +68,21 @@ def some_pods(first: int, count: int, number: int) -> Iterator[model.Pod]:
             requests={"cpu": 1000 * (1 + at % 8), "memory": 1 << 30},
             phase="Running" if bound else "Pending",
         )
+
+
+def changes(first: int, number: int, count: int) -> list[events.AnyEvent]:
+    """Pods that come, of which the last 400 stay: ``count`` events."""
+    found: list[events.AnyEvent] = []
+    present: collections.deque[model.Pod] = collections.deque()
+    for pod in some_pods(first, count, number):
+        found.append(events.PodSeen(pod=pod))
+        present.append(pod)
+        if len(present) > _PRESENT:
+            gone = present.popleft()
+            found.append(events.PodGone(gone.uid, gone.namespace, gone.name))
+        if len(found) >= count:
+            break
+    return found[:count]
 
 
 def append(world: api_worlds.World, happened: list[events.AnyEvent]) -> int:
