@@ -89,3 +89,24 @@ def test_everything_that_can_be_used_has_a_name(on_small: browsers.Browser) -> N
         assert nameless == [], view
         identities = on_small.run("return [...document.querySelectorAll('[id]')].map((one) => one.id)")
         assert len(identities) == len(set(identities)), view
+
+
+@pytest.mark.scenario("UI-6")
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_placeholder_of_a_field_is_shown_whole(on_small: browsers.Browser, width: int) -> None:
+    browsers.resize(on_small.driver, width)
+    on_small.open("/dashboard/")
+    assert on_small.run(scripts.read("cut_placeholders")) == []
+
+
+def test_each_colour_of_the_time_strip_is_in_its_legend(on_small: browsers.Browser) -> None:
+    on_small.open("/dashboard/")
+    on_small.until(lambda: "not watched" in on_small.text(".track .legend"), "the stretch nobody watched")
+    keys = on_small.run("""
+      return [...document.querySelectorAll(".track .legend .key")].slice(0, 4)
+        .map((key) => [key.parentElement.innerText.trim(), getComputedStyle(key).backgroundColor]);
+    """)
+    assert [name for name, _ in keys] == ["pods", "placements", "nodes", "others"]
+    assert len({colour for _, colour in keys}) == 4
+    drawn = on_small.run(scripts.read("strip_colours"))
+    assert {colour for _, colour in keys} >= set(drawn) != set()

@@ -57,7 +57,7 @@ function page() {
       <nav aria-label="Views">${Object.entries(NAMES).map(([view, name]) => html`<a href=${router.address(view)} aria-current=${state.view === view ? "page" : "false"}>${name}</a>`)}</nav>
       <form class="search" role="search" @submit=${search}>
         <label class="reader" for="search">Node, or pod as NAMESPACE/NAME</label>
-        <input id="search" name="text" type="search" placeholder="node, or namespace/pod  ( / )" autocomplete="off">
+        <input id="search" name="text" type="search" placeholder="node or namespace/pod" title="search ( / )" autocomplete="off">
       </form>
       <button type="button" class="zone" aria-pressed=${state.utc} @click=${() => { state.utc = !state.utc; changed(); }}>UTC</button>
       ${status(sentence)}

@@ -11,6 +11,8 @@ import { BY, next, selected } from "./steps.js";
 const REST_MS = 250;
 const WINDOWS = [1000, 5000, 20000, 100000];
 const FRAMES = 60;
+/** The kinds of events on the strip, from the bottom up; the style sheet has a colour for each. */
+const KINDS = ["pods", "placements", "nodes", "others"];
 export const bar = { width: 5000, held: false, dragging: null, frames: null, drawn: "color=state", playing: 0, wrong: "", by: "event", pins: { A: null, B: null } };
 let rest = 0;
 let loading = "";
@@ -269,7 +271,7 @@ class TimeStrip extends HTMLElement {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     const style = getComputedStyle(this);
     const colour = (name) => style.getPropertyValue(name).trim();
-    const parts = [["pods", "--axis-pods"], ["placements", "--axis-placements"], ["nodes", "--axis-nodes"], ["others", "--axis-others"]].map(([name, token]) => [name, colour(token)]);
+    const parts = KINDS.map((name) => [name, colour(`--axis-${name}`)]);
     const x = (offset) => ((offset - first) / Math.max(1, last - first)) * width;
     const kinds = (types) => {
       const sum = { pods: 0, nodes: 0, placements: 0, others: 0 };
@@ -367,6 +369,8 @@ export function timebar(rested) {
         .value=${bound(String(shown))} aria-valuetext="offset ${number(shown)}${at}${waiting}"
         @pointerdown=${() => hold(true)} @pointerup=${() => hold(false)} @pointercancel=${() => hold(false)}
         @focus=${prefetch} @input=${(event) => dragged(Number(event.target.value))}>
+      <ul class="legend" aria-label="Events on the strip">${KINDS.map((name) => html`<li><span class="key axis-${name}" aria-hidden="true"></span>${name}</li>`)}
+        ${strip.body?.gaps.length ? html`<li><span class="key unwatched" aria-hidden="true"></span>not watched</li>` : nothing}</ul>
       <div class="ends"><span>${number(first)}</span><output for="slider">offset ${number(shown)}${at}${waiting}</output><span>${number(last)}</span></div>
     </div>
     <form class="moment" @submit=${typed}>
