@@ -4,11 +4,14 @@ A cluster may have another definition of the kind, so Topolog validates every fi
 """
 
 import copy
+import json
+import pathlib
 import re
 from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from app.plugins.workload_policy import decoding
 from tests.support.e2e import api_client, clusters, installations
@@ -16,6 +19,9 @@ from tests.support.e2e import api_client, clusters, installations
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 PATH = "/apis/kosmos.io/v1alpha1/namespaces/default/workloadpolicies"
+EXAMPLES = sorted((pathlib.Path(__file__).parent / "manifests").glob("workloadpolicy-example-*.yaml"))
+EXAMPLES_NAMESPACE = "workload-test"
+DEFAULTS = {"allocationType": "Preferred", "allocationMethod": "Balance"}
 SPEC: dict[str, Any] = {
     "topologyKey": "topology.kubernetes.io/zone",
     "labelSelector": {"matchLabels": {"app": "web"}},
@@ -168,9 +174,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.fixture(scope="module")
 def defined(cluster: clusters.Cluster) -> clusters.Cluster:
-    """A cluster with the custom resource definition of deploy/."""
+    """A cluster with the custom resource definition of deploy/, and the namespace of the examples."""
     cluster.kubectl("apply", "-k", installations.DEPLOY / "crds")
     cluster.kubectl("wait", "--for=condition=established", "crd/workloadpolicies.kosmos.io")
+    cluster.add_namespace(EXAMPLES_NAMESPACE)
     return cluster
 
 
@@ -187,6 +194,18 @@ def policy(name: str, change: dict[str, Any]) -> api_client.Object:
 def errors(found: api_client.Object) -> tuple[str, ...]:
     """What Topolog has against it."""
     return decoding.policy(msgspec.json.encode(found)).errors
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_examples_of_kosmos_are_stored_unchanged(defined: clusters.Cluster, path: pathlib.Path) -> None:
+    example = yaml.safe_load(path.read_text())
+    # Strict validation refuses a field that the definition does not have.
+    defined.kubectl("apply", "--validate=strict", "-f", path)
+    name = f"workloadpolicies/{example['metadata']['name']}"
+    found = json.loads(defined.kubectl("-n", EXAMPLES_NAMESPACE, "get", name, "-o", "json"))
+    defined.kubectl("delete", "-f", path)
+    assert found["spec"] == DEFAULTS | example["spec"]
+    assert errors(found) == ()
 
 
 @pytest.mark.parametrize("name", ACCEPTED)

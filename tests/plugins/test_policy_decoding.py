@@ -5,6 +5,7 @@ import pathlib
 import time
 from typing import Any
 
+import jsonschema_rs
 import msgspec
 import pytest
 import yaml
@@ -17,6 +18,8 @@ from app.plugins.workload_policy import policy_model
 from tests.support import declared
 
 ROOT = pathlib.Path(__file__).parents[2]
+DEFINITION = ROOT / "deploy" / "crds" / "kosmos.io_workloadpolicies.yaml"
+EXAMPLES = ROOT / "tests" / "e2e" / "manifests"
 Json = dict[str, Any]
 
 GOOD: Json = {
@@ -43,6 +46,31 @@ def test_a_valid_policy() -> None:
         allocations=(policy_model.Allocation("host", 3), policy_model.Allocation("member", 0)),
         type="Required",
         method="Fill",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "method"),
+    [
+        ("workloadpolicy-example-1", "Preferred", "Balance"),
+        ("workloadpolicy-example-2", "Required", "Fill"),
+    ],
+)
+def test_the_examples_of_kosmos_are_valid_unchanged(name: str, kind: str, method: str) -> None:
+    """tests/e2e/test_policy_schema.py creates them on an API server."""
+    example = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text())
+    # JSON Schema ignores the extensions of Kubernetes.
+    assert [error.message for error in jsonschema_rs.validator_for(definition()).iter_errors(example)] == []
+    example["metadata"]["uid"] = "u"
+    assert policy_decoding.policy(json.dumps(example).encode()) == policy_model.WorkloadPolicy(
+        uid="u",
+        namespace="workload-test",
+        name="workload-policy-test",
+        topology_key="workload-test",
+        selector=model.Selector(labels={"app": "clusterlink-floater-mix"}),
+        allocations=(policy_model.Allocation("member", 1), policy_model.Allocation("host", 3)),
+        type=kind,
+        method=method,
     )
 
 
@@ -156,9 +184,15 @@ def test_a_policy_has_a_maximum_number_of_entries() -> None:
     assert (found.allocations, found.topology_key, found.type) == ((), "zone", "Required")
 
 
+def definition() -> Json:
+    """The schema of the custom resource definition of deploy/."""
+    crd = yaml.safe_load(DEFINITION.read_text())
+    found: Json = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return found
+
+
 def test_the_definition_of_the_resource_has_the_same_bound() -> None:
-    crd = yaml.safe_load((ROOT / "deploy" / "crds" / "kosmos.io_workloadpolicies.yaml").read_text())
-    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    schema = definition()["properties"]["spec"]["properties"]
     assert schema["allocationPolicy"]["maxItems"] == policy_decoding.ENTRIES
     expressions = schema["labelSelector"]["properties"]["matchExpressions"]
     assert expressions["maxItems"] == 64
