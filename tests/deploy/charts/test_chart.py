@@ -12,7 +12,17 @@ from _pytest.mark import ParameterSet
 
 from app import settings
 from tests.support import manifests
-from tests.support.charts import comparing, effects, generating, golden, parts, schema, values, wrong
+from tests.support.charts import (
+    comparing,
+    effects,
+    generating,
+    golden,
+    parts,
+    recorded,
+    schema,
+    values,
+    wrong,
+)
 
 Object = manifests.Object
 CASES = sorted(golden.cases())
@@ -162,24 +172,30 @@ def released() -> list[str]:
     return done.stdout.split()
 
 
+def test_the_recorded_values_are_those_of_the_chart() -> None:
+    message = "values were added, removed or renamed: run `python -m tests.support.charts.recorded`"
+    assert recorded.FILE.read_text().splitlines() == recorded.text().splitlines(), message
+
+
 def test_no_value_of_the_last_release_vanishes() -> None:
     for tag in released()[:1]:
-        path = f"{tag}:deploy/charts/topolog/values.yaml"
-        command = ["git", "-C", str(manifests.DEPLOY), "show", path]
+        path = f"{tag}:./{recorded.FILE.name}"
+        command = ["git", "-C", str(recorded.FILE.parent), "show", path]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        assert values.vanished(yaml.safe_load(text), default()) == []
+        assert recorded.vanished(text.splitlines(), recorded.text().splitlines()) == []
     changelog = (manifests.DEPLOY.parent / "CHANGELOG.md").read_text()
     assert [path for path in values.REMOVED if f"`{path}`" not in changelog] == []
 
 
-def test_a_value_that_vanishes_is_found() -> None:
-    former = default()
-    assert values.vanished(former, former) == []
-    later = {**former, "view": {"enabled": True}, "archive": {**former["archive"], "more": 1}}
-    del later["rbac"]
-    found = values.vanished(former, later)
-    assert {"rbac", "view.replicas", "view.resources"} <= set(found)
-    assert not [path for path in found if path.partition(".")[0] not in ("rbac", "view")]
+def test_a_value_that_vanishes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    former = recorded.text().splitlines()
+    assert recorded.vanished(former, [*former, "view.more"]) == []
+    renamed = [path.replace("config.audit.page", "config.audit.size") for path in former]
+    assert recorded.vanished(former, renamed) == ["config.audit.page"]
+    later = [path for path in former if not path.startswith("rbac.")]
+    assert recorded.vanished(former, later) == ["rbac.aggregate", "rbac.create"]
+    monkeypatch.setattr(values, "REMOVED", {"rbac": "0.2.0"})
+    assert recorded.vanished(former, later) == []
 
 
 def of_case(case: str) -> dict[tuple[str, str], Object]:

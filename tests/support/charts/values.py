@@ -224,20 +224,6 @@ def _changes(former: Mapping[str, Any], later: Mapping[str, Any]) -> Values:
     return found | {key: None for key in former.keys() - later.keys()}
 
 
-def vanished(former: Mapping[str, Any], later: Mapping[str, Any], where: str = "") -> list[str]:
-    """The paths of values that were removed, unless they are in ``REMOVED``."""
-    found: list[str] = []
-    for key, value in former.items():
-        path = f"{where}{key}"
-        if path in REMOVED:
-            continue
-        if key not in later:
-            found.append(path)
-        elif isinstance(value, dict) and isinstance(later[key], dict):
-            found += vanished(value, later[key], f"{path}.")
-    return found
-
-
 class _Dumper(yaml.SafeDumper):
     """Indents lists below their key."""
 
