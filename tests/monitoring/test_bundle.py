@@ -10,11 +10,11 @@ import yaml
 from tests.project import reference_pages
 from tests.support import kustomizations, manifests, polling
 from tests.support.extender import stages
-from tests.support.monitoring import alerts, dashboards, installations, promql
+from tests.support.monitoring import alerts, dashboards, installations, promql, promtool
 
 FOLDER = manifests.DEPLOY / "monitoring"
-OF_TARGETS = {"namespace", "pod", "le"}
-"""Labels that the scrape adds, and that of histograms."""
+OF_TARGETS = {"cluster", "namespace", "pod", "le"}
+"""Labels that Prometheus adds to those of the samples, and that of histograms."""
 
 # The objects
 
@@ -67,7 +67,8 @@ def test_a_dashboard_is_complete(path: pathlib.Path) -> None:
     dashboard = json.loads(text)
     assert text == json.dumps(dashboard, indent=2, sort_keys=True) + "\n"
     variables = {each["name"]: each for each in dashboard["templating"]["list"]}
-    assert variables.keys() == {"datasource", "namespace"}
+    assert variables.keys() == {"datasource", "cluster", "namespace"}
+    assert {variables[name]["allValue"] for name in ("cluster", "namespace")} == {dashboards.ALL}
     taken: set[tuple[int, int]] = set()
     for panel in dashboard["panels"]:
         assert panel["description"], panel["title"]
@@ -80,11 +81,25 @@ def test_a_dashboard_is_complete(path: pathlib.Path) -> None:
         taken |= cells
         for target in panel["targets"]:
             selected = re.findall(r"topolog_\w+(\{[^}]*\})?", target["expr"])
-            assert set(selected) == {'{namespace=~"$namespace"}'}, target["expr"]
+            assert set(selected) == {dashboards.SELECTED}, target["expr"]
     identifiers = [panel["id"] for panel in dashboard["panels"]]
     assert len(set(identifiers)) == len(identifiers)
     titles = [panel["title"] for panel in dashboard["panels"]]
     assert len(set(titles)) == len(titles)
+
+
+@pytest.mark.parametrize("cluster", [dashboards.CLUSTER, dashboards.ALL])
+@pytest.mark.skipif(promtool.PATH is None, reason=promtool.MISSING)
+def test_prometheus_parses_every_query(tmp_path: pathlib.Path, cluster: str) -> None:
+    rules = [
+        {"record": f"topolog:query_{number}", "expr": query.expression}
+        for number, query in enumerate(dashboards.queries(cluster=cluster))
+    ]
+    path = tmp_path / "rules.yaml"
+    path.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
+    code, output = promtool.run("check", "rules", str(path))
+    assert code == 0, output
+    assert f"SUCCESS: {len(rules)} rules found" in output
 
 
 def test_metrics_and_labels_of_panels_are_those_that_processes_expose() -> None:
@@ -106,14 +121,17 @@ def test_every_metric_is_on_a_dashboard() -> None:
     assert dashboards.documented().keys() - shown == set()
 
 
-def as_stored(scraped: promql.Scrape, at: float) -> promql.Scrape:
-    """The samples with the namespace of their target; Prometheus then renames a label of that name."""
+def as_stored(scraped: promql.Scrape, at: float, **external: str) -> promql.Scrape:
+    """The samples with external labels, and the namespace of their target.
+
+    Prometheus then renames a label of that name.
+    """
     stored = []
     for name, labels, value in scraped.samples:
         renamed = {
             "exported_namespace" if label == "namespace" else label: each for label, each in labels.items()
         }
-        stored.append((name, {**renamed, "namespace": dashboards.NAMESPACE}, value))
+        stored.append((name, {**renamed, **external, "namespace": dashboards.NAMESPACE}, value))
     return promql.Scrape(at, stored)
 
 
@@ -124,7 +142,7 @@ def test_panels_show_what_real_processes_expose(tmp_path: pathlib.Path) -> None:
         stage.policy("shop", "shown", stages.spec(host=1))
         pod = stage.pod("shop", "shown-1", {"app": "web", stages.POLICY_LABEL: "shown"})
         stage.seen()
-        first = as_stored(alerts.scrape(own), 0)
+        began = alerts.scrape(own)
         assert stage.caller().post("/filter", stages.request(pod, "n1")).status == 200
         asked = {name for query in dashboards.queries() for name in query.metrics()}
 
@@ -132,11 +150,21 @@ def test_panels_show_what_real_processes_expose(tmp_path: pathlib.Path) -> None:
             return asked - {name for name, _, _ in alerts.scrape(own).samples} - dashboards.SILENT
 
         polling.eventually(lambda: not missing(), "all samples are there", within=60, seen=missing)
-        last = as_stored(alerts.scrape(own), 60)
-    exposed = {name for name, _, _ in last.samples}
+        ended = alerts.scrape(own)
+    exposed = {name for name, _, _ in ended.samples}
+
+    def shown(query: dashboards.Query, **external: str) -> promql.Vector:
+        points = [as_stored(began, 0, **external), as_stored(ended, 60, **external)]
+        return promql.evaluate(query.expression, points, 60)
+
     for query in dashboards.queries():
-        found = promql.evaluate(query.expression, [first, last], 60)
+        found = shown(query, cluster=dashboards.CLUSTER)
         if query.metrics() <= exposed:
             assert found, f"{query.where} shows nothing"
         for labels in found:
             assert query.labels() <= {name for name, _ in labels}, query.where
+        assert not shown(query, cluster="staging"), f"{query.where} shows another cluster"
+    # A single Prometheus often has no label for the cluster.
+    for query in dashboards.queries(cluster=dashboards.ALL):
+        if query.metrics() <= exposed:
+            assert shown(query), f"{query.where} shows nothing without the label cluster"

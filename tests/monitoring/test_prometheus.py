@@ -41,20 +41,21 @@ def test_every_rule_is_evaluated_and_no_alert_is_active_for_healthy_processes(
 def test_every_panel_shows_what_the_processes_expose(
     healthy: installations.Installation, watched: prometheus.Prometheus
 ) -> None:
+    """The operator gives targets no label for the cluster, so All is chosen."""
     stage = healthy.stage
     stage.node("scraped", role="host")
     stage.policy("scraped", "shown", stages.spec(host=1))
     pod = stage.pod("scraped", "web", {"app": "web", stages.POLICY_LABEL: "shown"})
     stage.seen()
     assert stage.caller().post("/filter", stages.request(pod, "scraped")).status == 200
-    asked = {name for query in dashboards.queries() for name in query.metrics()}
+    asked = {name for query in dashboards.queries(cluster=dashboards.ALL) for name in query.metrics()}
 
     def missing() -> set[str]:
         return asked - watched.names() - dashboards.SILENT
 
     polling.eventually(lambda: not missing(), "all metrics are stored", within=WITHIN, seen=missing)
     stored = watched.names()
-    shown = [query for query in dashboards.queries() if query.metrics() <= stored]
+    shown = [query for query in dashboards.queries(cluster=dashboards.ALL) if query.metrics() <= stored]
     assert len(shown) > 40
 
     def empty() -> list[str]:
@@ -62,7 +63,7 @@ def test_every_panel_shows_what_the_processes_expose(
 
     # A rate needs two samples.
     polling.eventually(lambda: not empty(), "every panel shows something", within=WITHIN, seen=empty)
-    for query in dashboards.queries():
+    for query in dashboards.queries(cluster=dashboards.ALL):
         for labels in watched.query(query.expression):
             assert query.labels() <= labels.keys(), query.where
 

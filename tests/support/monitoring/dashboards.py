@@ -11,6 +11,10 @@ FOLDER = manifests.DEPLOY / "monitoring" / "dashboards"
 FILES = sorted(FOLDER.glob("*.json"))
 PAGE = manifests.DEPLOY.parent / "docs" / "reference" / "metrics.md"
 NAMESPACE = "topolog-system"
+CLUSTER = "production"
+ALL = ".*"
+"""What Grafana puts in place of a variable whose value is All."""
+SELECTED = '{cluster=~"$cluster",namespace=~"$namespace"}'
 SILENT = {
     "topolog_archived_offset",  # without an archive
     "topolog_checkpoint_offset",  # before the first one
@@ -54,12 +58,15 @@ def loaded() -> list[Json]:
     return [json.loads(path.read_text()) for path in FILES]
 
 
-def queries() -> Iterator[Query]:
-    """The queries of all panels."""
+def queries(*, cluster: str = CLUSTER, namespace: str = NAMESPACE) -> Iterator[Query]:
+    """The queries of all panels, for these values of the variables."""
+    variables = {"$__rate_interval": "5m", "$namespace": namespace, "$cluster": cluster}
     for dashboard in loaded():
         for panel in dashboard["panels"]:
             for target in panel["targets"]:
-                expression = target["expr"].replace("$__rate_interval", "5m").replace("$namespace", NAMESPACE)
+                expression = target["expr"]
+                for name, value in variables.items():
+                    expression = expression.replace(name, value)
                 where = f"{dashboard['title']}, {panel['title']}, {target['refId']}"
                 yield Query(where, expression, target["legendFormat"])
 
