@@ -101,7 +101,7 @@ def test_the_placeholder_of_a_field_is_shown_whole(on_small: browsers.Browser, w
 
 def test_each_colour_of_the_time_strip_is_in_its_legend(on_small: browsers.Browser) -> None:
     on_small.open("/dashboard/")
-    on_small.until(lambda: "not watched" in on_small.text(".track .legend"), "the stretch that was not watched")
+    on_small.until(lambda: "not watched" in on_small.text(".track .legend"), "what was not watched")
     keys = on_small.run("""
       return [...document.querySelectorAll(".track .legend .key")].slice(0, 4)
         .map((key) => [key.parentElement.innerText.trim(), getComputedStyle(key).backgroundColor]);
