@@ -124,7 +124,7 @@ class ClusterMap extends HTMLElement {
     const x = arranged.at[2 * index];
     const y = arranged.at[2 * index + 1];
     const found = drawn.classes.get(this.picture.values[index]);
-    if (found) return cell(context, x, y, arranged.size, found.colour, found.mark, drawn.ink);
+    if (found) return cell(context, x, y, arranged.size, found.colour, found.mark, drawn.ink, drawn.edge);
     context.strokeStyle = drawn.line;
     context.lineWidth = 1;
     return context.strokeRect(x + 0.5, y + 0.5, arranged.size - 1, arranged.size - 1);
@@ -157,6 +157,7 @@ class ClusterMap extends HTMLElement {
     this.drawn = {
       classes: new Map([...tokens(picture.classes)].map(([letter, { token: name, mark }]) => [letter, { colour: colour(name), mark }])),
       focused: document.activeElement === this && this.nodes.length > 0,
+      edge: quiet,
       ink: token("--mark"),
       kinds: JSON.stringify(picture.classes.map(({ letter, label }) => [letter, label])),
       line,
@@ -275,8 +276,9 @@ class ClassSwatch extends HTMLElement {
     const context = this.canvas.getContext("2d");
     context.setTransform(2, 0, 0, 2, 0, 0);
     context.clearRect(0, 0, 14, 14);
-    const ink = getComputedStyle(this).getPropertyValue("--mark").trim();
-    cell(context, 1, 1, 12, colours(this)(this.getAttribute("token")), this.getAttribute("mark"), ink);
+    const style = getComputedStyle(this);
+    const [ink, edge] = ["--mark", "--quiet"].map((name) => style.getPropertyValue(name).trim());
+    cell(context, 1, 1, 12, colours(this)(this.getAttribute("token")), this.getAttribute("mark"), ink, edge);
   }
 }
 

@@ -29,7 +29,10 @@ const TOKENS = {
   new: "chosen",
 };
 const REFUSED = ["refused1", "refused2", "refused3", "refused4"];
-const MARKS = { full: "stripe", cordoned: "hollow", bad: "cross", over: "dot", chosen: "ring", refused1: "stripe", refused2: "cross", refused3: "dot", refused4: "hollow" };
+/** Marks by class; those of the scale from low to full fill the cell from the bottom, by so many parts of five. */
+const MARKS = { low: "level1", mid: "level2", high: "level3", higher: "level4", full: "stripe", cordoned: "hollow", bad: "cross", over: "dot", chosen: "ring", refused1: "stripe", refused2: "cross", refused3: "dot", refused4: "hollow" };
+/** The pale class has an edge, in a colour of the style sheet, so that it is seen on its background. */
+const EDGES = { empty: "quiet" };
 
 /** @param {{letter: string, label: string}[]} classes @returns {Map<string, {token: string, mark: string}>} */
 export function tokens(classes) {
@@ -37,7 +40,7 @@ export function tokens(classes) {
   return new Map(
     classes.map(({ letter, label }) => {
       const token = TOKENS[label] ?? REFUSED[refused++ % REFUSED.length];
-      return [letter, { token, mark: MARKS[token] ?? "" }];
+      return [letter, { token, mark: MARKS[token] ?? (EDGES[token] ? "edge" : "") }];
     }),
   );
 }
@@ -56,17 +59,28 @@ export function onScheme(changes) {
 }
 
 /** Draw one cell with its mark; marks need space. */
-export function cell(context, x, y, size, colour, mark, ink) {
+export function cell(context, x, y, size, colour, mark, ink, edge) {
   context.fillStyle = colour;
   if (mark === "hollow") {
-    const edge = Math.max(1, Math.round(size / 5));
+    const width = Math.max(1, Math.round(size / 5));
     context.fillRect(x, y, size, size);
-    context.clearRect(x + edge, y + edge, size - 2 * edge, size - 2 * edge);
+    context.clearRect(x + width, y + width, size - 2 * width, size - 2 * width);
     return;
   }
   context.fillRect(x, y, size, size);
+  if (mark === "edge") {
+    context.strokeStyle = edge;
+    context.lineWidth = 1;
+    context.strokeRect(x + 0.5, y + 0.5, size - 1, size - 1);
+    return;
+  }
   if (size < 8 || !mark) return;
   context.strokeStyle = context.fillStyle = ink;
+  if (mark.startsWith("level")) {
+    const height = (Number(mark.slice(5)) * size * 0.6) / 4;
+    context.fillRect(x + size * 0.3, y + size * 0.8 - height, size * 0.4, height);
+    return;
+  }
   context.lineWidth = Math.max(1, size / 10);
   context.beginPath();
   if (mark === "stripe") {
