@@ -52,6 +52,8 @@ class Browser:
         self.base = base
         self.found: list[str] = []
         """What the pages did that they must not do."""
+        self.calls: set[tuple[str, str]] = set()
+        """Method and path, without the query, of every request to the server that was collected."""
         self._busy: collections.Counter[str] = collections.Counter()
         """The lines of the console that answers of a busy server have caused, and their number."""
 
@@ -147,6 +149,8 @@ class Browser:
                 foreign = url.startswith(("http:", "https:")) and not url.startswith(self.base)
                 parts = urllib.parse.urlsplit(url)
                 path = parts.path + (f"?{parts.query}" if parts.query else "")
+                if url.startswith(self.base):
+                    self.calls.add((parameters["request"]["method"], parts.path))
                 if not url.startswith(("data:", "blob:")):
                     found.append((path, f"another origin: {url}" if foreign else ""))
             elif message["method"] == "Network.responseReceived":
