@@ -66,6 +66,8 @@ class Followed:
 
     kind: str
     """In ``GET /apis/v1/series?of=KIND:NAMESPACE/NAME``, or KIND:NAME of objects in no namespace."""
+    title: str
+    """Several of them, for people: ``gangs``."""
     table: Table
     """The list of all objects; one is named by ``namespace`` or else ``name``, and its endpoint shows it."""
     numbers: Callable[[snapshots.Snapshot, str], Mapping[str, int]]

@@ -76,6 +76,7 @@ def test_a_gang_that_waits_is_shown_with_what_it_needs(page: browsers.Browser) -
 def test_an_elastic_quota_that_is_full_is_shown_with_what_waits_for_it(page: browsers.Browser) -> None:
     page.open("/dashboard/workloads")
     listed = rows(page, "#all-elasticquota")["team"]
+    assert page.text("#all-elasticquota h2") == "Elastic quotas"
     assert "cpu 2" in listed
     page.click("#all-elasticquota a[href*='team']")
     page.until(lambda: rows(page, "#over-time"), "the lines")

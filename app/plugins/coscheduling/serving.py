@@ -49,7 +49,7 @@ def shown(rules: admission.Rules) -> views.Shown:
             ),
         ),
         remarks=partial(_remarks, rules),
-        followed=(views.Followed("gang", TABLES[0], numbers),),
+        followed=(views.Followed("gang", "gangs", TABLES[0], numbers),),
     )
 
 

@@ -44,7 +44,7 @@ def shown(rules: evictions.Rules) -> views.Shown:
         endpoints=_endpoints(rules),
         remarks=partial(_remarks, rules),
         summary=partial(_lines, rules),
-        followed=(views.Followed("elasticquota", TABLES[0], shares.numbers),),
+        followed=(views.Followed("elasticquota", "elastic quotas", TABLES[0], shares.numbers),),
     )
 
 

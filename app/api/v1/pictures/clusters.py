@@ -72,6 +72,7 @@ class FollowedKind(Schema):
     """A kind of object of a plugin whose numbers are shown over time."""
 
     kind = schemas.text("In GET /apis/v1/series?of=KIND:NAMESPACE/NAME, or KIND:NAME.")
+    title = schemas.text("Several of them, for people.")
     about = schemas.text("What such objects are.")
     path = schemas.text("The list of them; followed by /NAMESPACE/NAME, or /NAME, one of them.")
     name = schemas.text("The field of an item with NAMESPACE/NAME, or NAME.")
@@ -148,6 +149,7 @@ def _workloads(plugins: registry.Registry) -> Iterator[pages.Body]:
         for one in shown.followed:
             yield {
                 "kind": one.kind,
+                "title": one.title,
                 "about": one.table.about,
                 "path": f"/apis/v1/plugins/{name}/{one.table.path}",
                 "name": one.table.namespace or "name",

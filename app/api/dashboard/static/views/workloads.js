@@ -48,13 +48,13 @@ function quotas(cluster, chosen) {
 }
 
 /** The objects of a plugin, with the columns of `topolog get`. */
-function objects({ kind, listed, name, columns }, chosen) {
-  return panel({ id: `all-${kind}`, title: `${kind[0].toUpperCase()}${kind.slice(1)}s`, answer: listed, rows: (body) => body.items }, (body) => {
+function objects({ kind, title, listed, name, columns }, chosen) {
+  return panel({ id: `all-${kind}`, title: `${title[0].toUpperCase()}${title.slice(1)}`, answer: listed, rows: (body) => body.items }, (body) => {
     const heads = columns.map(({ heading, field }) => [heading.toLowerCase(), body.items.every((one) => typeof one[field] === "number") ? "n" : ""]);
     return html`${table(heads, body.items.map((one) => columns.map(({ field }, index) => index
       ? cut(word(one[field]), 120)
-      : html`<a href=${address("workloads", [], { of: `${kind}:${one[name]}` })} aria-current=${one[name] === chosen}>${one[field]}</a>`)), `there is no ${kind} at this moment`)}
-      ${more(body.metadata.remaining, `${kind}s`)}`;
+      : html`<a href=${address("workloads", [], { of: `${kind}:${one[name]}` })} aria-current=${one[name] === chosen}>${one[field]}</a>`)), `there are no ${title} at this moment`)}
+      ${more(body.metadata.remaining, title)}`;
   });
 }
 
