@@ -160,11 +160,7 @@ class LogCursor:
         found = self._log.state().incarnation
         here = self.snapshot.position
         if not incarnations.later(found, here.incarnation):
-            known = incarnations.Watermark(here.incarnation, here.offset, self.appended_ms)
-            latest = max(known, self._log.seen, key=lambda one: one.offset)
-            if self._log.report_loss(latest._replace(kept=self.first_divergence())):
-                # The store holds it: what was read is a server that is not, or no longer, the store's.
-                self._reader.close()
+            self._report_loss(incarnations.Watermark(here.incarnation, here.offset, self.appended_ms))
             return False
         self._log.follow(found)
         self._reader.incarnation = found
@@ -176,6 +172,18 @@ class LogCursor:
         self.reached.clear()
         self._replaying = True
         return True
+
+    def _report_loss(self, read: incarnations.Watermark) -> None:
+        """Report what the log no longer holds: the latest entry that is known here, or the last one read.
+
+        The latest may have been noted after the loss. It is held then, and the one read before is not.
+        """
+        kept = self.first_divergence()
+        for one in sorted(dict.fromkeys((self._log.seen, read)), key=lambda one: one.offset, reverse=True):
+            if not self._log.report_loss(one._replace(kept=kept)):
+                return
+        # The store holds both: what was read is a server that is not, or no longer, the store's.
+        self._reader.close()
 
     @property
     def _growing(self) -> bool:

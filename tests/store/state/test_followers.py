@@ -418,6 +418,26 @@ def test_a_follower_notices_a_tail_that_was_cut_and_has_grown_again(
     other.close()
 
 
+def test_a_loss_is_reported_although_the_log_holds_a_later_entry_that_is_known(store: stores.Store) -> None:
+    appended = store.log.append(logs.Batch(events=[writers.seen("u1")]))
+    store.follower.catch_up()
+    cut(store, 0)
+    other = stores.open_store(
+        settings.Store(url=store_url(store)), schema=declared.SCHEMA, cluster=cluster_of(store)
+    )
+    while store.client.time()[0] * 1000 + store.client.time()[1] // 1000 <= appended.at_ms:
+        pass  # the same millisecond would be the same moment
+    other.log.append(logs.Batch(events=[writers.seen(f"other-{i}") for i in range(3)]))
+    # As a recorder does that becomes the leader.
+    store.log.note(store.log.state().end)
+    with pytest.raises(errors.Rewound):
+        store.follower.catch_up()
+    lost = store.log.state().lost
+    assert lost is not None
+    assert (lost.offset, lost.kept) == (1, 0)
+    other.close()
+
+
 def test_a_follower_notices_a_hole(store: stores.Store) -> None:
     store.log.append(logs.Batch(events=[writers.seen(f"u{i}") for i in range(5)]))
     store.client.xdel(store.keys.log, "3-0")
