@@ -10,6 +10,8 @@ from app.domain import events, model
 def touched(event: events.AnyEvent) -> tuple[str, ...]:
     """The subjects whose version the event moves on."""
     match event:
+        case events.PodSeen():  # Nine of ten events.
+            return (event.subject,)
         case events.ViewsRepaired():
             return event.subject, *event.moved, *event.ended
         case events.ObjectObserved() | events.ObjectGone():
@@ -26,6 +28,8 @@ def touched(event: events.AnyEvent) -> tuple[str, ...]:
 def ends(event: events.AnyEvent, subject: str) -> bool:
     """Whether the subject, which the event touches, no longer exists after the event."""
     match event:
+        case events.PodSeen():  # Nine of ten events.
+            return False
         case events.PodGone() | events.NodeGone() | events.ObjectGone() | events.ShadowGone():
             return subject == event.subject
         case events.ViewsRepaired():

@@ -114,7 +114,7 @@ class BatchBuilder:
     def _add(self, step: Step) -> None:
         match step:
             case model.Pod():
-                self._observe_pod(step)
+                self._observe(kinds.PODS, step)
             case model.Node() | model.DeclaredObject():
                 self._observe(kinds.of(self._schema, step), step)
             case reflectors.Seen():
@@ -147,13 +147,6 @@ class BatchBuilder:
         self.facts.extend(kind.observe(before, seen))
         self._shared |= kind.shared(self._schema, before, seen)
         changed[identity] = seen
-
-    def _observe_pod(self, seen: model.Pod) -> None:
-        """As ``_observe``, in fewer calls: nearly all objects of a list are pods."""
-        changed = self._changed[kinds.PODS.name]
-        before = changed[seen.uid] if seen.uid in changed else self.snapshot.pods.get(seen.uid)
-        self.facts.extend(kinds.PODS.observe(before, seen))
-        changed[seen.uid] = seen
 
     def _delete(self, gone: reflectors.Gone) -> None:
         identity = gone.kind.identify(gone.namespace, gone.name, gone.uid)

@@ -65,9 +65,6 @@ def arguments(batch: Batch, guard: Guard) -> list[str | bytes | int]:
         raise ValueError(f"marks must not be named like {', '.join(sorted(keys.RESERVED))}")
     touched: dict[str, int] = {}
     for place, event in enumerate(batch.events, 1):
-        if type(event) is events.PodSeen:
-            touched[event.subject] = place  # Nine of ten events: the shortest path.
-            continue
         for subject in event_subjects.touched(event):
             touched[subject] = 0 if event_subjects.ends(event, subject) else place
     increments = {key: by for key, by in batch.increments.items() if by}
