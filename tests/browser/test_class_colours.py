@@ -66,7 +66,7 @@ def test_neighbouring_classes_differ_by_colour_or_by_a_mark_that_is_seen(scheme:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_class_is_seen_on_its_background(scheme: str) -> None:
     """By its colour, or by the edge of its cell."""
-    colour, edges = tokens(scheme), table("EDGES")
+    colour, marks = tokens(scheme), table("MARKS")
     classes = {name.removeprefix("class-"): one for name, one in colour.items() if name.startswith("class-")}
-    drawn = {name: colour[edges[name]] if name in edges else one for name, one in classes.items()}
+    drawn = {name: colour["quiet"] if marks.get(name) == "edge" else one for name, one in classes.items()}
     assert {name: one for name, one in drawn.items() if contrast(one, colour["panel"]) < LEAST} == {}

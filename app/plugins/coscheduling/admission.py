@@ -197,9 +197,9 @@ def veto(snapshot: snapshots.Snapshot, victims: Sequence[model.Pod]) -> str | No
         gang = gangs.find(snapshot, key)
         if gang is None or gang.given.victims:
             continue
-        for seats in (gang.seats, [seat for seat in gang.seats if seat.bound]):
-            left = [seat for seat in seats if seat.pod.uid not in going]
-            if left and len(left) < gang.minimum <= len(seats):
-                bound = " bound" if seats is not gang.seats else ""
-                return f"gang {key}: {len(left)} of {gang.minimum} members would be left{bound}"
+        bound = [seat for seat in gang.seats if seat.bound]
+        for members, what in ((gang.seats, "left"), (bound, "left bound")):
+            left = [seat for seat in members if seat.pod.uid not in going]
+            if left and len(left) < gang.minimum <= len(members):
+                return f"gang {key}: {len(left)} of {gang.minimum} members would be {what}"
     return None

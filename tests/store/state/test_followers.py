@@ -14,7 +14,7 @@ from structlog import testing
 from app import settings
 from app.domain import events, projecting, snapshots
 from app.store import errors, keys, schemas, stores
-from app.store.log import codecs, logs, readers
+from app.store.log import batches, codecs, logs, readers
 from app.store.state import followers, histories, subscribers
 from tests.support import declared, polling
 from tests.support.decisions import recomputation
@@ -406,28 +406,15 @@ def test_a_follower_notices_a_tail_that_was_cut_and_has_grown_again(
         store.follower.apply_own_append(projecting.project(base, writers.seen("u1")), appended)
     else:
         store.follower.catch_up()
-    cut(store, 0)
-    other = stores.open_store(
-        settings.Store(url=store_url(store)), schema=declared.SCHEMA, cluster=cluster_of(store)
-    )
-    while store.client.time()[0] * 1000 + store.client.time()[1] // 1000 <= appended.at_ms:
-        pass  # the same millisecond would be the same moment
-    other.log.append(logs.Batch(events=[writers.seen(f"other-{i}") for i in range(grown)]))
+    grow_again(store, grown, after=appended)
     with pytest.raises(errors.Rewound):
         store.follower.catch_up()
-    other.close()
 
 
 def test_a_loss_is_reported_although_the_log_holds_a_later_entry_that_is_known(store: stores.Store) -> None:
     appended = store.log.append(logs.Batch(events=[writers.seen("u1")]))
     store.follower.catch_up()
-    cut(store, 0)
-    other = stores.open_store(
-        settings.Store(url=store_url(store)), schema=declared.SCHEMA, cluster=cluster_of(store)
-    )
-    while store.client.time()[0] * 1000 + store.client.time()[1] // 1000 <= appended.at_ms:
-        pass  # the same millisecond would be the same moment
-    other.log.append(logs.Batch(events=[writers.seen(f"other-{i}") for i in range(3)]))
+    grow_again(store, 3, after=appended)
     # As a recorder does that becomes the leader.
     store.log.note(store.log.state().end)
     with pytest.raises(errors.Rewound):
@@ -435,7 +422,6 @@ def test_a_loss_is_reported_although_the_log_holds_a_later_entry_that_is_known(s
     lost = store.log.state().lost
     assert lost is not None
     assert (lost.offset, lost.kept) == (1, 0)
-    other.close()
 
 
 def test_a_follower_notices_a_hole(store: stores.Store) -> None:
@@ -576,6 +562,18 @@ def cut(store: stores.Store, head: int) -> None:
         client.hdel(names.meta, "at")
     for session in list(client.scan_iter(names.session("*").replace("{", "[{]"), count=1000)):
         client.delete(session)
+
+
+def grow_again(store: stores.Store, count: int, *, after: batches.Appended) -> None:
+    """Lose all entries, and append others with another process, later than the former ones."""
+    cut(store, 0)
+    other = stores.open_store(
+        settings.Store(url=store_url(store)), schema=declared.SCHEMA, cluster=cluster_of(store)
+    )
+    while store.client.time()[0] * 1000 + store.client.time()[1] // 1000 <= after.at_ms:
+        pass  # the same millisecond would be the same moment
+    other.log.append(logs.Batch(events=[writers.seen(f"other-{i}") for i in range(count)]))
+    other.close()
 
 
 def store_url(store: stores.Store) -> str:

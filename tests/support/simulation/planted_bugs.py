@@ -386,7 +386,7 @@ BUGS = (
     Bug(
         "a pod that preempts breaks up a gang",
         "app.plugins.coscheduling.admission:veto",
-        "if left and len(left) < gang.minimum <= len(seats):",
+        "if left and len(left) < gang.minimum <= len(members):",
         "if False:",
     ),
     Bug(

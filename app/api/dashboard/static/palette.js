@@ -29,10 +29,8 @@ const TOKENS = {
   new: "chosen",
 };
 const REFUSED = ["refused1", "refused2", "refused3", "refused4"];
-/** Marks by class; those of the scale from low to full fill the cell from the bottom, by so many parts of five. */
-const MARKS = { low: "level1", mid: "level2", high: "level3", higher: "level4", full: "stripe", cordoned: "hollow", bad: "cross", over: "dot", chosen: "ring", refused1: "stripe", refused2: "cross", refused3: "dot", refused4: "hollow" };
-/** The pale class has an edge, in a colour of the style sheet, so that it is seen on its background. */
-const EDGES = { empty: "quiet" };
+/** Marks by class; those of the scale from low to full fill the cell from the bottom, by so many parts of five. The pale class has an edge, so that it is seen on its background. */
+const MARKS = { empty: "edge", low: "level1", mid: "level2", high: "level3", higher: "level4", full: "stripe", cordoned: "hollow", bad: "cross", over: "dot", chosen: "ring", refused1: "stripe", refused2: "cross", refused3: "dot", refused4: "hollow" };
 
 /** @param {{letter: string, label: string}[]} classes @returns {Map<string, {token: string, mark: string}>} */
 export function tokens(classes) {
@@ -40,7 +38,7 @@ export function tokens(classes) {
   return new Map(
     classes.map(({ letter, label }) => {
       const token = TOKENS[label] ?? REFUSED[refused++ % REFUSED.length];
-      return [letter, { token, mark: MARKS[token] ?? (EDGES[token] ? "edge" : "") }];
+      return [letter, { token, mark: MARKS[token] ?? "" }];
     }),
   );
 }

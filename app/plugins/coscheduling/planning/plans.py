@@ -216,30 +216,40 @@ class _Planning:
             found = self._packed(replace(problem, inside=domain), capacity, made, fixed)
         joint = self._others.limiting or len(problem.classes) > 1
         if found is None and joint and not self._demands.multiples:
-            found = self._tried(pods, capacity, existing, fixed)
+            found = self._tried(problem, capacity, made, fixed)
         return found
 
     def _tried(
         self,
-        pods: Sequence[model.Pod],
+        problem: packing.Problem,
         capacity: capacities.Capacities,
-        existing: Mapping[model.NodeName, int],
+        made: packing.Sums,
         fixed: Mapping[model.Uid, model.NodeName],
     ) -> Plan | None:
         """The plan for all pods, or else for those that are required, found by trial and error."""
-        beside = self._others.beside(fixed)
+        found = self._arranged(problem, capacity, made, fixed)
         required = self._required(fixed)
-        needed = [pod for pod in pods if pod.uid in required]
-        for some in (pods, needed) if len(needed) < len(pods) else (pods,):
-            problem = self._problem(some, existing, fixed)
-            search = searching.Search(packing.by_size(problem.classes), beside)
-            made = packing.sums(problem, packing.slots(problem, capacity))
-            for domain in packing.demanded(problem, made)[:_TARGETS]:
-                nodes = packing.nodes_of(problem, made, domain)
-                for seats in search.arrangements(nodes, capacity, self._tries):
-                    found = self._planned(packing.Packing({**fixed, **seats}, domain), fixed)
-                    if found is not None:
-                        return found
+        needed = [pod for pod in problem.pods if pod.uid in required]
+        if found is None and len(needed) < len(problem.pods):
+            fewer = self._problem(needed, problem.existing, fixed)
+            made = packing.sums(fewer, packing.slots(fewer, capacity))
+            found = self._arranged(fewer, capacity, made, fixed)
+        return found
+
+    def _arranged(
+        self,
+        problem: packing.Problem,
+        capacity: capacities.Capacities,
+        made: packing.Sums,
+        fixed: Mapping[model.Uid, model.NodeName],
+    ) -> Plan | None:
+        search = searching.Search(packing.by_size(problem.classes), self._others.beside(fixed))
+        for domain in packing.demanded(problem, made)[:_TARGETS]:
+            nodes = packing.nodes_of(problem, made, domain)
+            for seats in search.arrangements(nodes, capacity, self._tries):
+                found = self._planned(packing.Packing({**fixed, **seats}, domain), fixed)
+                if found is not None:
+                    return found
         return None
 
     def _packed(
