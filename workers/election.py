@@ -67,6 +67,16 @@ class NoElection:
         """See Leadership."""
 
 
+def reason_of_loss(elector: Leadership) -> str:
+    """Why a replica that led does not lead any more, for its log line."""
+    if elector.problem:
+        return elector.problem
+    if elector.holder == elector.identity:
+        # No attempt failed: the process was paused or starved, or its request has no answer yet.
+        return "its Lease was not renewed in time"
+    return f"{elector.holder} has the Lease" if elector.holder else "its Lease was released or deleted"
+
+
 def readiness(elector: Leadership) -> dict[str, str | None]:
     """The readiness checks of a replica that does not lead: it is ready as long as another one leads."""
     election = {"election": elector.problem or None}

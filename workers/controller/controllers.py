@@ -187,7 +187,7 @@ class Controller:
             telemetry.log.info("controller leads", epoch=tenure.epoch)
         else:
             telemetry.log.warning(
-                "controller no longer leads", problem=self._elector.problem or "another replica has the Lease"
+                "controller no longer leads", problem=election.reason_of_loss(self._elector)
             )
 
     def _reconcile(self) -> None:

@@ -88,9 +88,7 @@ class RecorderLeadership:
     def acquire(self) -> leader_terms.LeaderTerm | None:
         """Wait on standby until this process leads and the log is whole; None once stopped."""
         if self._tenure is not None and not self._stopped.is_set():
-            telemetry.log.warning(
-                "recorder no longer leads", problem=self._elector.problem or "another replica has the Lease"
-            )
+            telemetry.log.warning("recorder no longer leads", problem=election.reason_of_loss(self._elector))
         while not self._stopped.is_set():
             self._tenure = self._recorded = None
             tenure = self._elector.wait(_POLL)
