@@ -28,6 +28,8 @@ ARRIVING = 0.5
 """Probability that members of the group are created before, and other pods take the capacity that is left."""
 AHEAD = 0.1
 """Probability that kube-scheduler sees the API server's state, also where the log lags behind it."""
+ASSUMED = 0.5
+"""Probability that kube-scheduler has assumed the pods that are placed; else their Bindings failed for it."""
 AGAIN = 0.3
 """Probability that a budget or the labels of a victim change, and the group is tried again."""
 FUTILE = 0.4
@@ -40,6 +42,8 @@ NOMINATED, LIMITED = (
     "judged but for its harm: a quota limits it",
 )
 """How the oracle judges a group's cycle; each other key of ``cycles`` is a reason why it does not."""
+_AHEAD = "kube-scheduler is ahead of the log"
+_ELSEWHERE = "kube-scheduler holds another node for a pod that is placed"
 _GROUP = f"{cluster_objects.NAMESPACE}/{eviction_law.PREEMPTING}"
 
 
@@ -142,12 +146,12 @@ class Preemptions:
         None if too few have one, or the answers are not judged.
         """
         of = self._of
-        view, ahead = self._seen()
+        view, unlike = self._seen()
         members = [pod for pod in view.waiting() if gang_law.gang(pod) == _GROUP]
         if not members:
             return None
         group = eviction_law.Group(of.watchdog.fold, _GROUP, eviction_law.HIGH)
-        known = not ahead or self._matches_the_log(view, members, group)
+        known = not unlike or (unlike == _AHEAD and self._matches_the_log(view, members, group))
         # Members that are nominated leave one another's nodes alone, whatever is the least harm.
         how = NOMINATED if any(pod.nominated for pod in members) else JUDGED
         how = LIMITED if any(map(_limited, members)) else how
@@ -156,7 +160,7 @@ class Preemptions:
             why = "a member gets no answer" if answered is None else self._unsure(extender, group)
             if any(group.placed.get(uid, node) != node for uid, node in (answered or {}).items()):
                 why = "a member is placed on a node that is not offered"
-            why = why or ("" if known else ahead)
+            why = why or ("" if known else unlike)
             if answered is None or why:
                 self.cycles[why] += 1
                 return None
@@ -310,14 +314,29 @@ class Preemptions:
     def _seen(self) -> tuple[View, str]:
         """What kube-scheduler sees now, and why answers to that may not be judged; empty if they may."""
         if self._of.rng.random() < AHEAD:
-            return self._current(), "kube-scheduler is ahead of the log"
-        return self._recorded_view(), ""
+            return self._current(), _AHEAD
+        placed = [
+            (pod, node) for pod, node in self._of.watchdog.fold.standings().values() if node != pod.node
+        ]
+        if placed and self._of.rng.random() < ASSUMED:
+            return self._recorded_view(assumed=True), ""
+        elsewhere = any(pod.nominated not in ("", node) for pod, node in placed)
+        return self._recorded_view(), _ELSEWHERE if elsewhere else ""
 
-    def _recorded_view(self) -> View:
-        """What the log has now."""
+    def _recorded_view(self, *, assumed: bool = False) -> View:
+        """What the log has now.
+
+        ``assumed``: pods that are placed count on their nodes, and their nominations are deleted.
+        """
         fold = self._of.watchdog.fold
         capacities = {name: node.allocatable.get("pods", 0) for name, node in fold.nodes.items()}
-        return View(tuple(fold.pods.values()), capacities)
+        pods = list(fold.pods.values())
+        if assumed:
+            pods = [
+                pod if node == pod.node else msgspec.structs.replace(pod, node=node, nominated="")
+                for pod, node in fold.standings().values()
+            ]
+        return View(tuple(pods), capacities)
 
     def _current(self) -> View:
         """What the API server has now."""
