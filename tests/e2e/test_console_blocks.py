@@ -1,12 +1,14 @@
 """Every block of commands in READMEs, tutorial and how-tos that needs a cluster, run as it is written.
 
-There are three kinds of pages: those that install (an empty cluster, whose pods run as processes), the
-README and the tutorial (a clone and an empty cluster, beside which `topolog up` runs), and all others (an
-installation that is there). The README is of the first kind, too, for its block that installs. A
-kubelet for processes has no server: `kubectl logs` shows its files, and a forwarded port is that of the
-process. tests/cli/questions/test_console_blocks.py runs the pages that need no cluster.
+There are four kinds of pages: those that install (an empty cluster, whose pods run as processes), the one
+that replaces the store of such an installation, the README and the tutorial (a clone and an empty cluster,
+beside which `topolog up` runs), and all others (an installation that is there). The README is of the first
+kind, too, for its block that installs. A kubelet for processes has no server: `kubectl logs` shows its
+files, and a forwarded port is that of the process. tests/cli/questions/test_console_blocks.py runs the pages
+that need no cluster.
 """
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -19,6 +21,7 @@ from app.provisioning import decisions
 from tests.e2e import go_programs
 from tests.support import child_processes, console_sessions, how_to_pages, polling
 from tests.support.e2e import (
+    api_client,
     clusters,
     elastic_quotas,
     installations,
@@ -27,7 +30,7 @@ from tests.support.e2e import (
     readiness,
     workloads,
 )
-from tests.support.e2e.nodes import process_kubelets
+from tests.support.e2e.nodes import networks, outside_server, process_kubelets
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
@@ -37,11 +40,14 @@ ROOT = how_to_pages.ROOT
 DEPLOY = ROOT / "deploy"
 PAGES = how_to_pages.sessions(cluster=True)
 TUTORIAL = "tutorial.md"
+REPLACING = "replace-the-store.md"
 INSTALLING = sorted(
-    page for page, blocks in PAGES.items() if any("-k deploy/overlays" in each.text for each in blocks)
+    page
+    for page, blocks in PAGES.items()
+    if page != REPLACING and any("-k deploy/overlays" in each.text for each in blocks)
 )
 README = "README.md"
-OTHERS = sorted(PAGES.keys() - {*INSTALLING, README, TUTORIAL})
+OTHERS = sorted(PAGES.keys() - {*INSTALLING, REPLACING, README, TUTORIAL})
 
 
 def session(
@@ -173,6 +179,56 @@ exec {helm_program} "$@"''',
                 )
             empty.start_process_kubelet(HOME)
             made.run(blocks, {})
+
+
+# The page that replaces the store
+
+
+@pytest.mark.skipif(bool(LACKING), reason=LACKING)
+def test_the_commands_that_replace_the_store_run(binary: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """A policy holds over both stores, and the events that follow are in the new one."""
+    with readiness.empty_cluster(binary, "a", "b") as cluster, contextlib.ExitStack() as ending:
+        kubelet = cluster.start_process_kubelet(HOME)
+        cluster.kubectl("apply", "-k", DEPLOY / "overlays" / "dev")
+        readiness.await_ready(cluster)
+        cluster.apply(workloads.policy("default", "two", "zone", "web", a=1, b=1))
+        cluster.apply(workloads.deployment("default", "web", 1, policy="two"))
+        polling.eventually(lambda: len(placed(cluster)) == 1, "one pod runs", within=60)
+        made = session(tmp_path, cluster, binary)
+        users, *rest = PAGES[REPLACING]
+        names = {"store.example": str(networks.GATEWAY)}
+        made.run([users], names)
+        server = outside_server.OutsideServer(kubelet, tmp_path / "server", made.work / "users.acl")
+        ending.callback(server.stop)
+        server.start()
+        made.run(rest, names)
+        urls = dict(line.split("=", 1) for line in (made.work / "topolog-store.env").read_text().split())
+        log = (urls["doctor-url"], "topolog:{production}:log")
+        assert "PodSeen" in (listed := server.types(*log))
+        assert "PlacementsCommitted" not in listed
+        assert [workloads.name(one) for one in stateful(cluster)] == []
+        cluster.kubectl("scale", "deployment/web", "--replicas=4")
+        polling.eventually(lambda: len(refused(cluster)) == 2, "two pods are refused", within=90)
+        assert sorted(pod["spec"]["nodeName"] for pod in placed(cluster)) == ["n-a", "n-b"]
+        assert server.types(*log).count("PlacementsCommitted") == 1
+
+
+def placed(cluster: clusters.Cluster) -> list[api_client.Object]:
+    return workloads.running(cluster, "default", "of=web")
+
+
+def refused(cluster: clusters.Cluster) -> list[api_client.Object]:
+    waiting = workloads.pending(cluster, "default", "of=web")
+    return [pod for pod in waiting if workloads.scheduled(pod).get("reason") == "Unschedulable"]
+
+
+def stateful(cluster: clusters.Cluster) -> list[api_client.Object]:
+    """What remains of a store in the cluster."""
+    api = cluster.api()
+    return [
+        *api.list(f"/apis/apps/v1/namespaces/{HOME}/statefulsets"),
+        *api.list(f"/api/v1/namespaces/{HOME}/persistentvolumeclaims"),
+    ]
 
 
 # The README, and the tutorial that continues it
