@@ -58,6 +58,8 @@ class Table:
     """One item can be requested by name: an endpoint of this path, followed by the name, exists."""
     namespace: str = ""
     """Path of the namespace, or of NAMESPACE/NAME, in an item; empty if items are in none."""
+    identity: str = ""
+    """Field with the name of an item on the command line, where its namespace and name are not unique."""
 
 
 @dataclass(frozen=True, slots=True)

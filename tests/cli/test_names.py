@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.cli.getting import resources
-from app.plugins.coscheduling import membership
+from app.plugins.coscheduling import membership, options
 from tests.support import commands, polling
 from tests.support.extender import stages
 from tests.support.monitoring import installations
@@ -34,6 +34,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[installations.
             objects.create(kind, {"metadata": {"namespace": namespace, "name": name}, "spec": QUOTA})
         pod = stage.pod("shop", "web-0", {"app": "web", stages.POLICY_LABEL: "spread"})
         stage.pod("shop", "web-1", {"rl-job-group": "job", membership.SIGS_LABEL: "gang"})
+        stage.pod("shop", "web-2", {options.LABEL: "gang"})
 
         def nominate(found: stages.Json) -> stages.Json:
             found["status"]["nominatedNodeName"] = "n0"
@@ -76,6 +77,19 @@ def test_the_names_of_a_list_can_be_asked_again(running: installations.Installat
     assert names
     assert len(names) == len(set(names))
     assert named(running, *names) == names
+
+
+def test_gangs_of_two_families_have_names_of_their_own(running: installations.Installation) -> None:
+    assert named(running, "gangs") == ["gangs/koordinator/shop/gang", "gangs/sigs/shop/gang"]
+    for name in ("sigs/shop/gang", "koordinator/shop/gang"):
+        done = topolog(running, "viewer", "get", "gangs", name, "-n", "shop", "-o", "jsonpath=$.key")
+        assert done.stdout.strip() == name, done.stderr
+    done = topolog(running, "viewer", "get", "gangs", "gang", "-n", "shop", "-o", "jsonpath=$.key")
+    assert done.stdout.strip() == "koordinator/shop/gang"
+    done = topolog(running, "viewer", "get", "gangs", "sigs/shop/gang", "-n", "ml")
+    assert (done.returncode, "not in the namespace ml" in done.stderr) == (2, True)
+    done = topolog(running, "viewer", "get", "gangs/native/shop/gang")
+    assert done.returncode == 1, "of no family that has it"
 
 
 @pytest.mark.parametrize("kind", REPORTS)

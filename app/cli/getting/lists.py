@@ -1,5 +1,6 @@
 """Lists of ``topolog get``: read page by page where the API cannot select or sort by itself."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -15,7 +16,8 @@ from app.domain import model, selectors
 
 _PAGE = 500
 _MOST = 20_000
-"""Items that are looked at for one list."""
+"""Items that are looked at for one list. For a name all are, because one that exists has to be found."""
+_OFFSET: Final = re.compile(r"[1-9][0-9]{0,17}")
 
 
 _ALL: Final = model.Selector()
@@ -48,6 +50,10 @@ def read(
     if selection.namespace and resource.select:
         query = _selecting(query, resource.select.format(selection.namespace))
         selection = replace(selection, namespace="")
+    if selection.name and resource.select_name:
+        if not _OFFSET.fullmatch(selection.name):
+            return {"items": []}
+        query = {**query, **dict.fromkeys(resource.select_name, selection.name)}
     if not (whole or selection.namespace or selection.labels.expressions or selection.name):
         reply = _page(client, path, {**query, "limit": selection.limit})
         return {**reply, "items": _sorted(reply["items"], selection.sort)}
@@ -59,10 +65,11 @@ def read(
         seen += len(reply["items"])
         items += (one for one in reply["items"] if _is_selected(resource, one, selection))
         following = (reply.get("metadata") or {}).get("continue")
-        if not following or seen >= _MOST or (len(items) >= selection.limit and not whole):
+        found = len(items) >= selection.limit and not whole
+        if not following or found or (seen >= _MOST and not selection.name):
             break
         asked["continue"] = following
-    if following and seen >= _MOST:
+    if following and not found:
         click.echo(f"only the first {seen} {kind} were looked at", err=True)
     shown = _sorted(items, selection.sort)[: selection.limit]
     left = len(items) - len(shown)

@@ -26,8 +26,12 @@ class Resource:
     """The API has one item by name; else it is the one of the list."""
     namespace: str = ""
     """Path of the namespace, or of NAMESPACE/NAME, in an item (tables.pick); empty if items have none."""
+    identity: str = ""
+    """Field with the name of an item, where its namespace and name are not unique."""
     select: str = ""
     """The query by which the API itself selects a namespace, such as ``namespace={}``."""
+    select_name: tuple[str, ...] = ()
+    """The parameters by which the API itself selects the item of a name, which is a number: each has it."""
     labelled: bool = False
     """Items have labels."""
     endless: bool = False
@@ -104,6 +108,8 @@ _CORE: Mapping[str, Resource] = {
         "entries of the log",
         {"OFFSET": "offset", "AT": "at", "TYPE": "type", "NAME": "name"},
         namespace="name",
+        identity="offset",
+        select_name=("from", "to"),
         endless=True,
     ),
     "flags": Resource(
@@ -137,7 +143,14 @@ def _of_plugins() -> Iterator[tuple[str, Resource]]:
         path = f"plugins/{plugin}/{table.path}"
         yield (
             table.name,
-            Resource(path, table.about, table.columns, named=table.named, namespace=table.namespace),
+            Resource(
+                path,
+                table.about,
+                table.columns,
+                named=table.named,
+                namespace=table.namespace,
+                identity=table.identity,
+            ),
         )
 
 
@@ -146,7 +159,7 @@ RESOURCES: Mapping[str, Resource] = {
     **{name: found for name, found in sorted(_of_plugins(), key=operator.itemgetter(0)) if name not in _CORE},
 }
 
-_IDENTIFYING = ("id", "offset", "name", "pod", "budget")
+_IDENTIFYING = ("id", "name", "pod", "budget")
 """Fields that identify an item without a namespace, the first that it has."""
 SHORT = {"no": "nodes", "po": "pods", "ev": "events"}
 """Short name, as kubectl's -> kind."""
@@ -211,14 +224,16 @@ def _within(kind: str, name: str | None, namespace: str) -> str | None:
         raise click.UsageError(f"{kind} are in no namespace; leave out -n")
     if name is None or RESOURCES[kind].endless:
         return name
-    given, slash, _ = name.partition("/")
-    if slash and given != namespace:
+    before, slash, _ = name.rpartition("/")
+    if slash and before.rpartition("/")[2] != namespace:  # what comes before the namespace is a family
         raise click.UsageError(f"{kind}/{name} is not in the namespace {namespace} of -n")
     return name if slash else f"{namespace}/{name}"
 
 
 def named(kind: Resource, item: Mapping[str, Any]) -> str:
     """The name by which an item is requested: NAMESPACE/NAME, or what identifies it alone."""
+    if kind.identity:
+        return str(item[kind.identity])
     # Some are known by their name alone, although their objects have a namespace.
     if kind.namespace and item.get("namespace") and item.get("name"):
         return f"{item['namespace']}/{item['name']}"

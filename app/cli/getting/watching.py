@@ -41,22 +41,24 @@ def refuse(kind: str, *, at: str | None) -> None:
 def follow(client: api_client.ExtenderClient, rows: showing.Rows, read: Callable[[], Read]) -> None:
     """Print the items, and then those that are new or changed, until the user interrupts. Raises Failed."""
     resource = resources.RESOURCES[rows.kind]
-    seen: dict[tuple[str, str], str] | None = None
+    seen: dict[str, str] | None = None
     last = ""
     for position in streams.positions(client):
         if position == last and resource.recorded:
             continue
         last = position
         found = read()
-        now = {_identity(resource, item): _lasting(item) for item in found.items}
+        now = {resources.named(resource, item): _lasting(item) for item in found.items}
         if seen is None:
             rows.show(found.items)
         else:
-            changed = [item for item in found.items if seen.get(_identity(resource, item)) != _lasting(item)]
+            changed = [
+                item for item in found.items if seen.get(resources.named(resource, item)) != _lasting(item)
+            ]
             # A list of what happened begins with the newest, and the newest line is the last.
             rows.show(changed[::-1] if resource.endless else changed)
             if found.whole:
-                for name, _ in seen.keys() - now.keys():
+                for name in seen.keys() - now.keys():
                     click.echo(f"{rows.kind}/{rows.name or name} is gone", err=True)
         seen = now
 
@@ -69,11 +71,6 @@ def one(read: Callable[[], Item]) -> Read:
         if failed.code != exit_codes.NEGATIVE:
             raise
         return Read([], whole=True)
-
-
-def _identity(kind: resources.Resource, item: Item) -> tuple[str, str]:
-    """The name, with what else sets it apart: gangs of several families may share one."""
-    return resources.named(kind, item), item.get("key", "")
 
 
 def _lasting(item: Item) -> str:

@@ -1,7 +1,7 @@
 """What hypothetical questions ask of gangs: their members, new ones, another minimum, and what would help."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Annotated
 
@@ -20,10 +20,14 @@ PROPOSED = 8
 _CHANGE = re.compile(r"[+-]?[0-9]{1,4}", re.ASCII)
 
 
-def named(snapshot: snapshots.Snapshot, name: model.NamespacedName) -> Gang | None:
+def named(
+    snapshot: snapshots.Snapshot,
+    name: model.NamespacedName,
+    families: Iterable[str] = gang_model.FAMILIES,
+) -> Gang | None:
     """The gang NAMESPACE/NAME; of several the first family that has one."""
     namespace, _, own = name.partition("/")
-    for family in gang_model.FAMILIES:
+    for family in families:
         found = gangs.find(snapshot, GangKey(family, namespace, own))
         if found is not None and (found.minimum or found.errors or found.present or found.others):
             return found

@@ -6,7 +6,7 @@ from typing import Any
 
 from app.domain import model, snapshots
 from app.framework import cycles, views
-from app.plugins.coscheduling import admission, gangs, kinds, membership, questions, samples
+from app.plugins.coscheduling import admission, gang_model, gangs, kinds, membership, questions, samples
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.membership import GangKey
 from app.plugins.coscheduling.planning import plans, shortages
@@ -31,6 +31,7 @@ TABLES = (
         },
         namespace="name",
         named=True,
+        identity="key",
     ),
 )
 
@@ -44,6 +45,7 @@ def shown(rules: admission.Rules) -> views.Shown:
             views.Endpoint(
                 "gangs/<namespace>/<name>", "One gang: its plan, domains and seats", one, samples.GANG
             ),
+            views.Endpoint("gangs/<family>/<namespace>/<name>", "The same of one family", one, samples.GANG),
             views.Endpoint(
                 "gang/<namespace>/<name>", "As gangs/NAMESPACE/NAME, at Koordinator's path", one, samples.GANG
             ),
@@ -67,7 +69,9 @@ def _listed(rules: admission.Rules, snapshot: snapshots.Snapshot, _: Mapping[str
 
 
 def _one(rules: admission.Rules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> Json | None:
-    gang = questions.named(snapshot, f"{parameters['namespace']}/{parameters['name']}")
+    wanted = parameters.get("family")
+    families = [each for each in gang_model.FAMILIES if wanted in (None, each)]
+    gang = questions.named(snapshot, f"{parameters['namespace']}/{parameters['name']}", families)
     if gang is None:
         return None
     question, plan = planned(rules, snapshot, gang)

@@ -45,7 +45,7 @@ TABLES = (
         "nominations",
         "nominations",
         "pods that are nominated for a node",
-        {"NODE": "node", "POD": "pod", "PRIORITY": "priority", "NODE KNOWN": "known"},
+        {"POD": "pod", "NODE": "node", "PRIORITY": "priority", "NODE KNOWN": "known"},
         namespace="pod",
     ),
     views.Table(

@@ -9,14 +9,16 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from typing import IO
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
 
 import msgspec
 import pytest
 from click import testing
 
 from app import cli
+from app.cli.client import api_client
+from app.cli.getting import lists
 from app.domain import events
 from tests.support import commands
 from tests.support.browser.seen_worlds import Seen
@@ -95,6 +97,36 @@ def test_the_namespace_is_that_of_a_name(seen: Seen) -> None:
     ]
     missing = get(seen, "pods", "web-1", "-n", "ml")
     assert (missing.exit_code, "ml/web-1" in missing.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("name", ["events/9", "pending/shop/web-3"])
+def test_a_name_is_found_behind_what_a_list_looks_at(
+    seen: Seen, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lists, "_PAGE", 1)
+    monkeypatch.setattr(lists, "_MOST", 1)
+    assert lines(seen, name, "-o", "name") == [name]
+    assert lines(seen, name, "-o", "jsonpath=$.name") == ["shop/web-2" if "9" in name else "web-3"]
+
+
+def test_an_event_is_asked_by_its_offset_alone(seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    page = lists._page
+
+    def counted(client: api_client.ExtenderClient, path: str, query: Mapping[str, object]) -> dict[str, Any]:
+        asked.append((path, query["from"], query["to"]))
+        return page(client, path, query)
+
+    monkeypatch.setattr(lists, "_page", counted)
+    assert lines(seen, "events/9", "-o", "jsonpath=$.type") == ["PlacementsCommitted"]
+    assert asked == [("/apis/v1/events", "9", "9")]
+
+
+@pytest.mark.parametrize("name", ["0", "09", "999999", "2026-07-01T10:00:00Z", "-1", "x", "9" * 30])
+def test_an_offset_that_the_log_has_not_is_not_found(seen: Seen, name: str) -> None:
+    done = get(seen, f"events/{name}")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert f"no events is named {name}" in done.stderr
 
 
 # -- order and columns ---------------------------------------------------------------------------
