@@ -71,25 +71,66 @@ def test_the_chart_lists_the_changes_of_its_version(copy: pathlib.Path) -> None:
         assert yaml.safe_load(chart["annotations"]["artifacthub.io/changes"]) == expected
 
 
-def test_a_released_chart_lists_the_section_of_the_changelog() -> None:
-    changelog = (ROOT / "CHANGELOG.md").read_text()
-    chart = yaml.safe_load((ROOT / "deploy/charts/topolog/Chart.yaml").read_text())
+def test_the_chart_is_that_of_the_newest_section_of_the_changelog(copy: pathlib.Path) -> None:
+    assert flaws_of_the_chart(ROOT) == []
+    version.write("7.8.9", DAY, copy)
+    assert flaws_of_the_chart(copy) == []
+
+
+def test_a_chart_that_changed_has_a_later_version(copy: pathlib.Path) -> None:
+    values, changelog = copy / "deploy/charts/topolog/values.yaml", copy / "CHANGELOG.md"
+    version.write("7.8.9", DAY, copy)
+    git(copy, "init", "--quiet")
+    git(copy, "add", ".")
+    git(
+        copy, "-c", "user.name=t", "-c", "user.email=t@t.example", "commit", "--quiet", "--message", "Release"
+    )
+    git(copy, "tag", "v7.8.9")
+    (copy / "README.md").write_text("Not of the chart.\n")
+    assert flaws_of_the_chart(copy) == []
+    values.write_text(f"{values.read_text()}# changed\n")
+    assert flaws_of_the_chart(copy) == ["changed since v7.8.9: deploy/charts/topolog/values.yaml"]
+    released = changelog.read_text()
+    for announced, flaws in (("7.8.10", []), ("7.8.8", ["v7.8.9 was released already"])):
+        changelog.write_text(released.replace("## [7.8.9]", f"## [{announced}] - unreleased\n\n## [7.8.9]"))
+        assert [flaw.partition(":")[0] for flaw in flaws_of_the_chart(copy)] == flaws
+
+
+def test_a_chart_whose_list_of_changes_is_another_is_found(copy: pathlib.Path) -> None:
+    version.write("7.8.9", DAY, copy)
+    changelog = copy / "CHANGELOG.md"
+    changelog.write_text(changelog.read_text().replace("### Added\n", "### Added\n\n- Late.\n", 1))
+    assert flaws_of_the_chart(copy) == ["its list of changes is not that of 7.8.9"]
+
+
+def flaws_of_the_chart(root: pathlib.Path) -> list[str]:
+    """What is wrong with version and list of changes. They are written by a release, and announced before."""
+    changelog = (root / "CHANGELOG.md").read_text()
     newest = re.search(r"(?m)^## \[(.+?)\] - (.+)$", changelog)
     assert newest is not None
+    number, tags = newest[1], git(root, "tag", "--list", "v*").split()
     if newest[2] == "unreleased":
-        # The list is written by the release. A chart that changed since the last one gets a higher version.
-        version.check_newer(newest[1], tags())
-    else:
-        assert chart["version"] == newest[1]
-        listed = yaml.safe_load(chart["annotations"]["artifacthub.io/changes"])
-        assert [one["kind"] for one in listed] == [kind for kind, _ in version.section(changelog)]
+        try:
+            version.check_newer(number, tags)
+        except version.Refused as refused:
+            return [str(refused)]
+        return []
+    text = (root / "deploy/charts/topolog/Chart.yaml").read_text()
+    flaws = []
+    if yaml.safe_load(text)["version"] != number:
+        flaws.append(f"its version is not {number}")
+    if version.with_changes(text, version.section(changelog)) != text:
+        flaws.append(f"its list of changes is not that of {number}")
+    if (tag := f"v{number}") in tags:
+        changed = git(root, "diff", "--name-only", tag, "--", "deploy/charts").split()
+        flaws += [f"changed since {tag}: {path}" for path in changed]
+    return flaws
 
 
-def tags() -> list[str]:
-    done = subprocess.run(
-        ["git", "-C", ROOT, "tag", "--list", "v*"], capture_output=True, text=True, check=False
-    )
-    return done.stdout.split()
+def git(root: pathlib.Path, *words: str) -> str:
+    """What git prints; nothing outside of a repository."""
+    done = subprocess.run(["git", "-C", root, *words], capture_output=True, text=True, check=False)
+    return done.stdout
 
 
 def test_who_takes_part_finds_the_rules_and_the_people() -> None:
