@@ -1,15 +1,19 @@
 """A shadow equals a replay of the same range, and a table that is computed without either."""
 
+import dataclasses
 import random
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from app.domain import events, model, verdicts
-from app.framework import cycles, transforming
+from app import plugins
+from app.domain import events, model, snapshots, verdicts
+from app.framework import cycles, registry, transforming
 from app.plugins.workload_policy import kinds
 from app.plugins.workload_policy.plugin import WorkloadPolicy
+from app.store.decisions import records
+from app.store.state import followers
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import Json, body, items
 from tests.support.extender.questions import ask, f6
@@ -193,6 +197,43 @@ def test_a_plugin_that_fails_in_one_shadow_stops_no_other(
     assert (compared["skipped"]["error"], compared["problem"]) == (0, None)
     assert failed["skipped"]["error"] > 0
     assert "it fails" in failed["problem"]
+
+
+class Paused:
+    """A follower whose thread gets no time: it has read what the last catch_up asked for."""
+
+    def __init__(self, follower: followers.Follower) -> None:
+        self._follower = follower
+        self.snapshot = follower.catch_up()
+
+    def catch_up(self, *, timeout: float) -> snapshots.Snapshot:
+        self.snapshot = self._follower.catch_up(timeout=timeout)
+        return self.snapshot
+
+
+def test_decisions_of_a_configuration_that_comes_with_them_are_compared(
+    six: api_worlds.World, process: api_worlds.Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was recorded before them, but after the look at the log that came before the look at them."""
+    since = put(six, "a", overrides=scale(1))
+    store = process()
+    follower = cast(followers.Follower, Paused(store.follower))
+    other = registry.Registry([plugin() for plugin in plugins.USUAL])
+    compared = api_worlds.shadows_of(dataclasses.replace(store, follower=follower), other)
+    read = store.decisions.since
+
+    def come(identity: str, *, limit: int) -> list[records.Decision]:
+        monkeypatch.setattr(store.decisions, "since", read)
+        six.append(events.ConfigurationApplied(six.registry.configuration()))
+        api_worlds.decide(six, api_worlds.pod("web-3"))
+        return read(identity, limit=limit)
+
+    monkeypatch.setattr(store.decisions, "since", come)
+    compared.step()
+    report = compared.report("a", model.Position(store.log.incarnation, since))
+    assert report is not None
+    assert report.looked > 0
+    assert report.skipped["configuration"] == 0
 
 
 def test_without_shadows_the_store_is_not_read(

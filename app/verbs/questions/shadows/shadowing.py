@@ -187,6 +187,9 @@ class Shadowing:
         # The record before these is gone, and perhaps others that were not read.
         if page and self._decisions.oldest() == page[0].id and (held.last or self._decisions.has_removed()):
             held.gap = True
+        if page:
+            # A configuration is recorded before its decisions, perhaps after the last look at the log.
+            self._follower.catch_up(timeout=_CATCH_UP)
         held.left = len(page) == _PAGE
         for decision in page:
             self._look(held, decision)
