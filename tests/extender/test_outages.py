@@ -221,13 +221,21 @@ def test_an_extender_whose_appends_are_refused_is_not_ready_and_gives_the_reason
     try:
         # On a busy machine an attempt may time out before one is refused: another reason, for a moment.
         reason = "[-] appends: appends are refused: the store refuses work for now: "
-        polling.eventually(lambda: reason in one.readiness()[1], "it gives the reason")
-        status, body = one.readiness()
+        found: list[tuple[int, str]] = []
+
+        def reasoned() -> bool:
+            found.append(one.readiness())
+            return reason in found[-1][1]
+
+        def bound() -> str:
+            return str(stage.caller().post("/bind", stages.bind(pods["hard"], node)).json["Error"])
+
+        polling.eventually(reasoned, "it gives the reason")
+        status, body = found[-1]
         assert status == 503
         assert "used memory > 'maxmemory'" in body
         # Nothing is bound unrecorded, and what only reads goes on.
-        refused = stage.caller().post("/bind", stages.bind(pods["hard"], node)).json["Error"]
-        assert "maxmemory" in refused
+        polling.eventually(lambda: "maxmemory" in bound(), "a bind is refused with the reason")
         assert stage.bound(pods["hard"]) == ""
         passes(stage.caller(), pods["hard"], [node])
     finally:

@@ -132,12 +132,16 @@ def test_too_many_requests_are_refused_with_retry_after(server: server_processes
 def test_a_client_that_retries_early_is_not_read_before_the_pause_has_passed(
     server: server_processes.Server,
 ) -> None:
-    with slow_requests(server, CAPACITY + 5) as connections:
-        impatient = next(each for each in reversed(connections) if one(each)[0] == b"429")
-        started = time.monotonic()
-        impatient.sendall(REQUEST % b"nodes")
-        one(impatient)
-        assert time.monotonic() - started > 0.5
+    def waited() -> float:
+        with slow_requests(server, CAPACITY + 5) as connections:
+            impatient = next(each for each in reversed(connections) if one(each)[0] == b"429")
+            started = time.monotonic()
+            impatient.sendall(REQUEST % b"nodes")
+            one(impatient)
+            return time.monotonic() - started
+
+    # The pause began when the refusal was sent, which a busy machine may read late.
+    assert any(waited() > 0.5 for _ in range(5))
 
 
 def one(connection: ssl.SSLSocket) -> tuple[bytes, dict[str, str], bytes]:

@@ -24,7 +24,7 @@ def eventually(
     condition: Callable[[], T],
     what: str,
     *,
-    within: float = 10.0,
+    within: float = 30.0,
     every: float = 0.05,
     seen: Callable[[], object] | None = None,  # what to show on failure instead of the last value
 ) -> T:

@@ -36,7 +36,7 @@ def cluster() -> Iterator[tuple[apiservers.ApiServer, clients.Client]]:
 def leading(server: apiservers.ApiServer) -> Iterator[electors.Elector]:
     """A candidate that runs in its thread and leads."""
     client = clients.Client(credentials.plain(server.url))
-    terms = electors.Durations(lease=1.0, renew=0.6, retry=0.01)
+    terms = electors.Durations(lease=2.5, renew=2.0, retry=0.01)
     elector = electors.Elector(client, *LEASE, durations=terms)
     elector.start()
     try:

@@ -198,7 +198,7 @@ class Releasing(fake_plugins.Idle):
     statuses: ClassVar[tuple[str, ...]] = ()
 
     def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterable[effects.Effect]:
-        if any(isinstance(event, events.FlagSet) for event in changes.events):
+        if snapshot.flags:  # not its event, which a controller that begins to lead may miss
             yield effects.ReleasePlacements(tuple(snapshot.placements), "a flag was set")
 
 
@@ -241,15 +241,15 @@ def _version(cluster: clusters.Cluster, pod: model.Pod) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Posting(fake_plugins.Idle):
-    """Posts an Event about each pod that is observed."""
+    """Posts an Event about each pod that is observed, or present when the controller begins to lead."""
 
     name: str = "Posting"
     statuses: ClassVar[tuple[str, ...]] = ()
 
     def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterable[effects.Effect]:
-        for event in changes.events:
-            if isinstance(event, events.PodSeen):
-                yield effects.PostEvent(event.pod, "Observed", "a message", warning=False)
+        seen = [event.pod for event in changes.events if isinstance(event, events.PodSeen)]
+        for pod in snapshot.pods.values() if changes.before is None else seen:
+            yield effects.PostEvent(pod, "Observed", "a message", warning=False)
 
 
 def test_an_event_of_a_plugin_is_posted(

@@ -142,20 +142,20 @@ def test_a_leader_that_cannot_renew_its_lease_names_the_reason(
             faults.FaultKind.FAIL, lambda asked: "/leases" in asked.path, times=10**6, status=503
         )
         recordings.eventually(lambda: not one.recorder.ready, "the recorder does not lead")
+        # A loaded machine may end the tenure by time, before an attempt has failed.
+        recordings.eventually(
+            lambda: "answered 503" in (one.recorder.checks().get("election") or ""), "the reason is given"
+        )
         recordings.eventually(lambda: "leader" not in one.recorder.checks(), "the reason stands alone")
-        problem = one.recorder.checks()["election"]
-        assert problem is not None
-        assert "answered 503" in problem
         cluster_side.server.faults.clear()
         one.ready()
     own = [line for line in lines if line["event"].startswith("recorder ")]
-    assert [line["event"] for line in own] == [
-        "recorder leads",
-        "recorder no longer leads",
-        "recorder leads",
-    ]
+    lost = own[1::2]
+    assert [line["event"] for line in own[::2]] == ["recorder leads"] * (len(lost) + 1)
+    assert {line["event"] for line in lost} == {"recorder no longer leads"}
     # A request that has no answer when the tenure ends is not a failed one.
-    assert "answered 503" in own[1]["problem"] or own[1]["problem"] == "its Lease was not renewed in time"
+    for line in lost:
+        assert "answered 503" in line["problem"] or line["problem"] == "its Lease was not renewed in time"
 
 
 def test_a_leader_that_was_overtaken_during_a_pause_writes_nothing(
