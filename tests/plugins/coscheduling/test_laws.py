@@ -182,3 +182,28 @@ def test_a_supposed_placement_is_not_a_seat() -> None:
     small.take(events.placed(two[0], "n1"))
     assert small.planned(two[1]) == "n1"
     assert supposed.node_of(two[0].uid) == ""
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_preemption_leaves_no_gang_below_its_minimum_whether_or_not_its_other_members_are_bound(
+    seed: int,
+) -> None:
+    dice = random.Random(seed)
+    small = Cluster(small_gangs.node("n", 100))
+    victims, broken = list[model.Pod](), set[str]()
+    for name in "gh":
+        minimum, bound, placed = dice.randint(1, 4), dice.randint(0, 4), dice.randint(0, 3)
+        running = [small_gangs.pod(f"{name}-bound{at}", node="n", gang=name) for at in range(bound)]
+        other = [small_gangs.pod(f"{name}-placed{at}", gang=name) for at in range(placed)]
+        small.see(small_gangs.koordinator(name, minimum), *running, *other)
+        small.take(events.PlacementsCommitted(placements=tuple(model.Placement(one, "n") for one in other)))
+        going = dice.sample(running, dice.randint(0, bound))
+        victims += going
+        # Every placed member may still be bound, or none.
+        for before in (bound + placed, bound):
+            after = before - len(going)
+            if going and before >= minimum > after > 0:
+                broken.add(name)
+    found = small.veto(small_gangs.pod("asking", priority=10), "n", *victims)
+    assert (found is not None) == bool(broken), (found, broken)
+    assert found is None or found.startswith(tuple(f"gang koordinator/x/{name}:" for name in broken))
