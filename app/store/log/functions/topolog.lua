@@ -297,7 +297,9 @@ local function read(keys, argv)
   if n == 0 then
     return { 'GAP', after + 1 }
   end
-  if entries[skip + 1][1] ~= text(after + 1) .. '-0' then
+  -- Without its entry nothing shows that the reader has read this log: the tail may have been lost, have
+  -- grown again, and have been trimmed since. A trim keeps the entry of the checkpoint.
+  if skip < overlap or entries[skip + 1][1] ~= text(after + 1) .. '-0' then
     local oldest = redis.call('XRANGE', log, '-', '+', 'COUNT', 1)[1][1]
     if oldest == entries[skip + 1][1] then
       return { 'TRIMMED', tonumber(string.match(oldest, '^%d+')) }

@@ -126,10 +126,13 @@ class FaultSchedule:
     def _noticed(
         self, call: lossy_calls.Call, packed: connections.Packed, reply: connections.Reply
     ) -> connections.Reply:
-        """A caller that continues from a lost entry gets REWOUND at the first call."""
+        """A caller that continues from a lost entry gets REWOUND at the first call.
+
+        TRIMMED, where the log that has grown again was trimmed behind it: it starts from a checkpoint.
+        """
         known = lossy_calls.known(call, packed)
         if known is not None and self.gone(known):
-            reported = isinstance(reply, list) and reply[0] == b"REWOUND"
+            reported = isinstance(reply, list) and reply[0] in (b"REWOUND", b"TRIMMED")
             guarantees.demand(
                 reported, "P4", f"{call.name} goes on from {known}, which is lost: {reply!r:.200}"
             )
