@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from app import plugins
+from app.framework import configuring, registry
 from app.kube import backoffs
 from app.plugins.elastic_quota.trees import membership
 from app.simulation import populations
@@ -14,6 +16,17 @@ class FastClock(backoffs.RealClock):
 
     def monotonic(self) -> float:
         return super().monotonic() * 20
+
+
+def configured(**arguments: str | bool) -> registry.Registry:
+    """The plugins of quotas and gangs; the arguments are those of ElasticQuota."""
+    return configuring.build(
+        plugins.IN_TREE,
+        enabled=("ElasticQuota", "Coscheduling"),
+        weights={},
+        score_max=10,
+        args={"ElasticQuota": arguments},
+    )
 
 
 def quota(cluster: clusters.Cluster, name: str, least: str, most: str) -> None:

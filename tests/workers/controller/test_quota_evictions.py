@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from app import plugins
-from app.framework import configuring
 from app.plugins.coscheduling import options
 from app.store import stores
 from tests.support.workers import clusters, quotas, recordings
@@ -26,13 +24,7 @@ def control(again: Callable[..., stores.Store], cluster_side: clusters.Cluster) 
     with contextlib.ExitStack() as ending:
 
         def start(**arguments: str | bool) -> controllers.Controller:
-            built = configuring.build(
-                plugins.IN_TREE,
-                enabled=("ElasticQuota", "Coscheduling"),
-                weights={},
-                score_max=10,
-                args={"ElasticQuota": arguments},
-            )
+            built = quotas.configured(**arguments)
             store = again(indexed=built.indexed())
             made = controllers.Controller(store, cluster_side.client, built, clock=quotas.FastClock())
             thread = threading.Thread(target=made.run, daemon=True)

@@ -8,9 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from app import plugins
 from app.domain import events, model, projecting
-from app.framework import configuring
 from app.kube import backoffs
 from app.kube.client import clients, credentials
 from app.kube.election import electors
@@ -67,13 +65,7 @@ def control(again: Callable[..., stores.Store], cluster_side: clusters.Cluster) 
         def start(
             token: str, clock: backoffs.RealClock | None = None, **arguments: str | bool
         ) -> Controlling:
-            built = configuring.build(
-                plugins.IN_TREE,
-                enabled=("ElasticQuota", "Coscheduling"),
-                weights={},
-                score_max=10,
-                args={"ElasticQuota": arguments},
-            )
+            built = quotas.configured(**arguments)
             client = clients.Client(credentials.plain(cluster_side.server.url, token=token))
             ending.callback(client.close)
             elector = electors.Elector(client, "ns", "topolog-controller", durations=recordings.TERMS)
