@@ -1,5 +1,6 @@
 """The follower: nothing that was appended before catch_up is missing, and no loss goes unnoticed."""
 
+import contextlib
 import gc
 import threading
 import time
@@ -411,6 +412,23 @@ def test_a_follower_notices_a_tail_that_was_cut_and_has_grown_again(
         store.follower.catch_up()
 
 
+def test_a_follower_of_a_lost_entry_starts_from_a_checkpoint_once_the_log_is_trimmed(
+    store: stores.Store,
+) -> None:
+    """Nothing is left that its entry could be compared with: it would fold onto a pod that was lost."""
+    appended = store.log.append(logs.Batch(events=[writers.seen("u1")]))
+    store.follower.catch_up()
+    grow_again(store, 3, after=appended)
+    with contextlib.closing(another(store)) as other:
+        other.follower.catch_up()
+        at_ms = other.histories.appended_ms(2)
+        assert at_ms is not None
+        other.checkpoints.write(other.histories.at(2), at_ms)
+        store.client.xtrim(store.keys.log, minid="2-0", approximate=False)
+    found = store.follower.catch_up()
+    assert sorted(found.pods) == ["other-0", "other-1", "other-2"]
+
+
 def test_a_loss_is_reported_although_the_log_holds_a_later_entry_that_is_known(store: stores.Store) -> None:
     appended = store.log.append(logs.Batch(events=[writers.seen("u1")]))
     store.follower.catch_up()
@@ -567,13 +585,18 @@ def cut(store: stores.Store, head: int) -> None:
 def grow_again(store: stores.Store, count: int, *, after: batches.Appended) -> None:
     """Lose all entries, and append others with another process, later than the former ones."""
     cut(store, 0)
-    other = stores.open_store(
-        settings.Store(url=store_url(store)), schema=declared.SCHEMA, cluster=cluster_of(store)
-    )
+    other = another(store)
     while store.client.time()[0] * 1000 + store.client.time()[1] // 1000 <= after.at_ms:
         pass  # the same millisecond would be the same moment
     other.log.append(logs.Batch(events=[writers.seen(f"other-{i}") for i in range(count)]))
     other.close()
+
+
+def another(store: stores.Store) -> stores.Store:
+    """The store as another process opens it."""
+    return stores.open_store(
+        settings.Store(url=store_url(store)), schema=declared.SCHEMA, cluster=cluster_of(store)
+    )
 
 
 def store_url(store: stores.Store) -> str:

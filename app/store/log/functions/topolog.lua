@@ -285,37 +285,37 @@ local function read(keys, argv)
     return { 'OK', head, number(state[3]) }
   end
   local overlap = known ~= '' and 1 or 0
-  local entries = redis.call('XRANGE', log, text(after + 1 - overlap), '+', 'COUNT', argv[4] + overlap)
-  local skip = 0
-  if overlap == 1 and entries[1] and entries[1][1] == argv[2] .. '-0' then
-    if entries[1][2][2] ~= known then
-      return { 'REWOUND', state[1], head }
-    end
-    skip = 1
+  local first = after + 1 - overlap
+  local entries = redis.call('XRANGE', log, text(first), '+', 'COUNT', argv[4] + overlap)
+  if not entries[1] then
+    return { 'GAP', first }
   end
-  local n = #entries - skip
-  if n == 0 then
-    return { 'GAP', after + 1 }
-  end
-  -- Without its entry nothing shows that the reader has read this log: the tail may have been lost, have
-  -- grown again, and have been trimmed since. A trim keeps the entry of the checkpoint.
-  if skip < overlap or entries[skip + 1][1] ~= text(after + 1) .. '-0' then
+  if entries[1][1] ~= text(first) .. '-0' then
+    -- Without the entry that the reader names nothing shows that it has read this log: the tail may have been
+    -- lost, have grown again, and have been trimmed since. A trim keeps the entry of the checkpoint.
     local oldest = redis.call('XRANGE', log, '-', '+', 'COUNT', 1)[1][1]
-    if oldest == entries[skip + 1][1] then
+    if oldest == entries[1][1] then
       return { 'TRIMMED', tonumber(string.match(oldest, '^%d+')) }
     end
+    return { 'GAP', first }
+  end
+  if overlap == 1 and entries[1][2][2] ~= known then
+    return { 'REWOUND', state[1], head }
+  end
+  local n = #entries - overlap
+  if n == 0 then
     return { 'GAP', after + 1 }
   end
   if entries[#entries][1] ~= text(after + n) .. '-0' then
     -- Ids rise by at least one: the first unexpected id follows the hole.
     for i = 1, n do
-      if entries[skip + i][1] ~= text(after + i) .. '-0' then
+      if entries[overlap + i][1] ~= text(after + i) .. '-0' then
         return { 'GAP', after + i }
       end
     end
   end
   local reply = { 'OK', head, number(state[3]) }
-  for i = skip + 1, #entries do
+  for i = overlap + 1, #entries do
     local fields = entries[i][2]
     reply[#reply + 1] = number(fields[2])
     reply[#reply + 1] = fields[4]
