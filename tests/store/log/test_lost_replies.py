@@ -152,6 +152,12 @@ def test_a_missing_entry_is_reported(store: stores.Store) -> None:
     assert called(store, "read", found, 2, "1", 10) == [b"REWOUND", found.encode(), 4]
 
 
+def test_the_missing_entry_of_a_reader_is_reported(store: stores.Store) -> None:
+    _, second, *_ = fill(store, 4)
+    store.client.xdel(store.keys.log, "2-0")
+    assert called(store, "read", store.log.incarnation, 2, second, 10) == [b"GAP", 2]
+
+
 def test_all_times_are_those_of_the_server(store: stores.Store) -> None:
     def now() -> int:
         seconds, microseconds = store.client.time()
