@@ -208,7 +208,11 @@ def test_the_commands_that_replace_the_store_run(binary: pathlib.Path, tmp_path:
         assert "PlacementsCommitted" not in listed
         assert [workloads.name(one) for one in stateful(cluster)] == []
         cluster.kubectl("scale", "deployment/web", "--replicas=4")
-        polling.eventually(lambda: len(refused(cluster)) == 2, "two pods are refused", within=90)
+        polling.eventually(
+            lambda: (len(placed(cluster)), len(refused(cluster))) == (2, 2),
+            "two pods run and two are refused",
+            within=90,
+        )
         assert sorted(pod["spec"]["nodeName"] for pod in placed(cluster)) == ["n-a", "n-b"]
         assert server.types(*log).count("PlacementsCommitted") == 1
 
