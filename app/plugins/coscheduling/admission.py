@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from app.domain import model, snapshots, verdicts
 from app.domain.fitting import node_fit
 from app.framework import capabilities, cycles
@@ -77,17 +79,20 @@ def decide(cycle: cycles.Cycle, rules: Rules) -> Decision | None:
     key = membership.of(cycle.pod)
     if key is None:
         return None
-    gang = gangs.find(cycle.snapshot, key, (cycle.pod,))
+    # Without its nomination, like the other members: so they have one plan.
+    asked = (msgspec.structs.replace(cycle.pod, nominated=""),)
+    gang = gangs.find(cycle.snapshot, key, asked)
     if gang is None:
         return None
     snapshot = nominations.as_waiting(cycle.snapshot, gang.together)
     if snapshot is not cycle.snapshot:
-        gang = gangs.find(snapshot, key, (cycle.pod,)) or gang
-    together, objection = gangs.group(snapshot, gang, (cycle.pod,))
+        gang = gangs.find(snapshot, key, asked) or gang
+    together, objection = gangs.group(snapshot, gang, asked)
     if objection:
         return Decision(gang, together, plans.Plan(reason=objection), reason=objection)
     first = (gang, *(one for one in together if one.key != gang.key))
-    question = plans.Question(snapshot, first, rules.layers, cycle.peers)
+    nominated = nominations.of_members(cycle.snapshot, gang.together)
+    question = plans.Question(snapshot, first, rules.layers, cycle.peers, nominated=nominated)
     plan = plans.plan(question)
     supposed = not plan.seats and _preempting(cycle, snapshot)
     if supposed:

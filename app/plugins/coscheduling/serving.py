@@ -9,7 +9,7 @@ from app.framework import cycles, views
 from app.plugins.coscheduling import admission, gang_model, gangs, kinds, membership, questions, samples
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.membership import GangKey
-from app.plugins.coscheduling.planning import plans, shortages
+from app.plugins.coscheduling.planning import nominations, plans, shortages
 
 Json = dict[str, Any]
 DOMAINS = 20
@@ -108,7 +108,8 @@ def planned(
     """The plan of the gang, by default by capacity alone: without the other plugins."""
     together, objection = gangs.group(snapshot, gang)
     first = (gang, *(one for one in together if one.key != gang.key))
-    question = plans.Question(snapshot, first, rules.layers, peers)
+    nominated = nominations.of_members(snapshot, gang.together)
+    question = plans.Question(snapshot, first, rules.layers, peers, nominated=nominated)
     if objection:
         return question, plans.Plan(reason=objection)
     return question, plans.plan(question) if question.pods else plans.Plan()

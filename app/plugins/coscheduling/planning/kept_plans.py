@@ -1,7 +1,7 @@
 """When a plan still holds in a later state: what it follows from is compared, not computed again."""
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
@@ -21,6 +21,8 @@ class Basis(NamedTuple):
     gangs: tuple[Gang, ...]
     holding: tuple[model.Pod, ...]
     """Nominated pods of others."""
+    nominated: Mapping[model.Uid, model.NodeName]
+    """Those of the gangs."""
     limits: tuple[budgets.DisruptionBudget, ...]
     """Where pods may have to go."""
 
@@ -30,11 +32,15 @@ class Basis(NamedTuple):
 
 
 def basis(
-    snapshot: snapshots.Snapshot, gangs: tuple[Gang, ...], holding: tuple[model.Pod, ...], supposing: bool
+    snapshot: snapshots.Snapshot,
+    gangs: tuple[Gang, ...],
+    holding: tuple[model.Pod, ...],
+    nominated: Mapping[model.Uid, model.NodeName],
+    supposing: bool,
 ) -> Basis:
     """The basis in a state; ``supposing``: pods may have to go."""
     limits = budgets.recorded(snapshot) if supposing else ()
-    return Basis(snapshot.residents, snapshot.nodes, gangs, holding, limits)
+    return Basis(snapshot.residents, snapshot.nodes, gangs, holding, nominated, limits)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,12 @@
 
 Those of others hold the capacity that kube-scheduler holds for them, for every member alike, also for one
 whose place another member's bind commits. Members are planned wherever they are nominated, so their
-nominations are no seats.
+nominations are no seats. Of equal members, though, those nominated for a node are the first to get a seat
+there: to every other member kube-scheduler offers the node only beside them.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -51,6 +53,37 @@ def of_others(snapshot: snapshots.Snapshot, together: Iterable[gangs.Gang]) -> t
         return ()
     least = min(waiting, key=lambda pod: pod.priority)
     return tuple(one for one in snapshot.nominated_before(least) if membership.of(one) not in keys)
+
+
+def of_members(snapshot: snapshots.Snapshot, keys: Collection[GangKey]) -> dict[model.Uid, model.NodeName]:
+    """Nominated member -> node."""
+    pods = filter(None, map(snapshot.pod, snapshot.nominated))
+    return {pod.uid: pod.nominated for pod in pods if membership.of(pod) in keys}
+
+
+def preferred(
+    seats: Mapping[model.Uid, model.NodeName],
+    equal: Iterable[Sequence[model.Uid]],
+    nominated: Mapping[model.Uid, model.NodeName],
+) -> dict[model.Uid, model.NodeName]:
+    """The same number of seats on each node, those of equal members first for the ones nominated there.
+
+    ``equal``: members that may change seats, or leave theirs to one without, in order.
+    """
+    found = dict(seats)
+    for members in equal:
+        seated = [uid for uid in members if uid in seats]
+        left = Counter(found.pop(uid) for uid in seated)
+        # A member that is nominated for the node of its seat keeps it.
+        first = sorted(members, key=lambda uid: seats.get(uid) != nominated.get(uid))
+        for uids, wanted in ((first, nominated), (seated, seats)):
+            for uid in uids:
+                node = wanted.get(uid, "")
+                if uid not in found and left[node]:
+                    found[uid] = node
+                    left[node] -= 1
+        found.update(zip((uid for uid in seated if uid not in found), left.elements(), strict=False))
+    return found
 
 
 def counted(snapshot: snapshots.Snapshot, pods: Iterable[model.Pod]) -> snapshots.Snapshot:

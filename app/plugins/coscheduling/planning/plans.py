@@ -64,6 +64,8 @@ class Question:
     peers: cycles.Peers = field(compare=False)
     above: int | None = None
     """Pods of a lower priority count as gone where they may be evicted (evictions); None: no pod does."""
+    nominated: Mapping[model.Uid, model.NodeName] = field(default_factory=dict)
+    """Member -> the node that it is nominated for: its own if any of its equals has a seat there."""
 
     @property
     def holding(self) -> tuple[model.Pod, ...]:
@@ -87,7 +89,7 @@ def plan(question: Question) -> Plan:
     names = tuple(gang.key for gang in question.gangs)
     key = __name__, type(question.peers), names, question.usual, question.above
     latest = snapshot.derived(key, kept_plans.Latest[Plan])
-    basis = kept_plans.basis(snapshot, question.gangs, question.holding, supposing)
+    basis = kept_plans.basis(snapshot, question.gangs, question.holding, question.nominated, supposing)
     return latest.plan(snapshot, basis, lambda: _computed(question))
 
 
@@ -168,7 +170,13 @@ class _Planning:
         ]
         if not inside:
             return self._none("its plan is in another domain, or on nodes that are not offered")
-        rest = tuple(one for one in self._pods if one.uid != pod.uid)
+        # kube-scheduler offers no other member the place of one that is nominated there.
+        kept = {
+            uid: name
+            for uid, name in self._question.nominated.items()
+            if uid != pod.uid and base.seats.get(uid) == name
+        }
+        rest = tuple(one for one in self._pods if one.uid != pod.uid and one.uid not in kept)
         tried: set[Path] = set()
         # First where the former plan is, then where most of the path is the same.
         for name in sorted(
@@ -176,14 +184,18 @@ class _Planning:
         ):
             if paths[name] in tried or name not in self._snapshot.nodes:
                 continue
-            capacity = self._capacity()
+            fixed = {pod.uid: name, **kept}
+            capacity, existing = self._capacity(), self._existing()
+            for one in self._pods:
+                if one.uid in kept:
+                    capacity.put(one, kept[one.uid])
             if not capacity.fits(pod, name) or self._others.refuse_there(pod, name):
                 continue
             tried.add(paths[name])
             capacity.put(pod, name)
-            existing = self._existing()
-            existing[name] = existing.get(name, 0) + 1
-            found = self._solved(rest, capacity, existing, {pod.uid: name})
+            for at in fixed.values():
+                existing[at] = existing.get(at, 0) + 1
+            found = self._solved(rest, capacity, existing, fixed)
             if found is not None:
                 return found
             if len(tried) == _TARGETS:
@@ -286,6 +298,8 @@ class _Planning:
         """The plan with these seats, as far as other plugins admit them; None if these are too few."""
         required = self._required(fixed).union(fixed)
         seats = self._others.admitted(found.seats, found.domain, required)
+        if self._question.nominated:
+            seats = nominations.preferred(seats, self._equal(fixed), self._question.nominated)
         if not seats or not self._enough(seats):
             self._most = max(self._most, len(seats))
             return None
@@ -296,6 +310,17 @@ class _Planning:
             layers=self._demands.tree.layers,
             must=self._demands.must,
         )
+
+    def _equal(self, fixed: Mapping[model.Uid, model.NodeName]) -> Iterable[list[model.Uid]]:
+        """The members that may change seats."""
+        found: dict[object, list[model.Uid]] = {}
+        gang = {pod.uid: gang.key for gang in self._question.gangs for pod in gang.waiting}
+        for one in capacities.classes(self._pods, self._others.refused(self._pods)):
+            for pod in one.pods:
+                if pod.uid not in fixed:
+                    key = one.sample.uid, self._others.kind(pod), gang[pod.uid]
+                    found.setdefault(key, []).append(pod.uid)
+        return found.values()
 
     def _holding(self, domain: Path, nodes: Iterable[model.NodeName]) -> Path:
         """The smallest domain that holds this one and the nodes."""
