@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from app.domain import declared_objects, events, model, projecting, snapshots
+from app.domain import declared_objects, events, model, projections, snapshots
 from app.domain import schema as schemas
 from app.kube import errors as kube_errors
 from app.kube.objects import decoding
@@ -58,7 +58,7 @@ def read(content: bytes, *, schema: schemas.Schema, indexed: Iterable[str] = ())
         raise Unreadable("pod is missing: it is the pod to be placed")
     pod = _pod(_full(document["pod"], "pod"))
     try:
-        snapshot = projecting.project_all(
+        snapshot = projections.project_all(
             snapshots.empty(schema=schema, indexed=indexed), [*_events(document, schema, skip=pod.uid)]
         )
     except kube_errors.Undecodable as error:

@@ -14,8 +14,8 @@ import immutables
 from app.domain import declared_objects, memos, model
 from app.domain import schema as schemas
 from app.domain import topology as topologies
-from app.domain.fitting import node_sums
-from app.domain.folding import pod_index, recounts
+from app.domain.fit import node_sums
+from app.domain.fold import pod_index, recounts
 
 T = TypeVar("T")
 D = TypeVar("D", bound=model.DeclaredObject)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from app.domain import declared_objects, events, model, node_sets, schema, snapshots, verdicts
-from app.domain.fitting import budgets
+from app.domain.fit import budgets
 from app.framework import advising, cycles, diagnosing, effects, supposing, views
 
 

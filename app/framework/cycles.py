@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from app.domain import events, model, node_sets, projecting, snapshots, verdicts
+from app.domain import events, model, node_sets, projections, snapshots, verdicts
 
 
 class Peers(Protocol):
@@ -102,4 +102,4 @@ def _gone(pod: model.Pod) -> events.PodGone:
 
 def _supposing(snapshot: snapshots.Snapshot, supposed: Iterable[events.AnyEvent]) -> snapshots.Snapshot:
     """The snapshot as it would be after the events; its position stays that of the original."""
-    return replace(projecting.project_all(snapshot, supposed), position=snapshot.position)
+    return replace(projections.project_all(snapshot, supposed), position=snapshot.position)

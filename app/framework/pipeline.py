@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from app.domain import model, node_sets, snapshots, verdicts
-from app.domain.fitting import budgets
+from app.domain.fit import budgets
 from app.framework import cycles, registry, transforming
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from app.domain import events, model, node_sets, projecting, schema, snapshots, verdicts
+from app.domain import events, model, node_sets, projections, schema, snapshots, verdicts
 from app.framework import capabilities, cycles, pipeline, registry, transforming
 
 MAX_PLACEMENTS = 1000
@@ -175,7 +175,7 @@ class _Merge:
         if len(self._merged) == 1:
             self._reserve(self._cycle, draft)
             return
-        apart = projecting.project(self._ahead, events.not_placed(draft.pod, draft.node))
+        apart = projections.project(self._ahead, events.not_placed(draft.pod, draft.node))
         one = cycles.cycle(draft.pod, frozenset((draft.node,)), apart, score_max=self._cycle.score_max)
         trace = pipeline.run_filter(self._plugins, one, without=draft.planners)
         if trace.refusals:
@@ -186,7 +186,7 @@ class _Merge:
 
     def _place(self, *drafts: _Draft) -> None:
         placements = tuple([draft.placement(planned=False) for draft in drafts])
-        self._ahead = projecting.project(self._ahead, events.PlacementsCommitted(placements=placements))
+        self._ahead = projections.project(self._ahead, events.PlacementsCommitted(placements=placements))
 
     def _is_there(self, draft: _Draft) -> bool:
         """Whether the pod is already on its node or placed there. Raises _Refused if it cannot be placed."""

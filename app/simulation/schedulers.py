@@ -17,7 +17,7 @@ from typing import Any
 
 import urllib3
 
-from app.domain.fitting import quantities
+from app.domain.fit import quantities
 
 Json = dict[str, Any]
 

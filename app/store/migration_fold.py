@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import redis
 
-from app.domain import projecting, snapshots
+from app.domain import projections, snapshots
 from app.domain import schema as schemas
 from app.store import errors, keys
 from app.store.checkpoints import checkpoints
@@ -33,7 +33,7 @@ class Fold:
 
     def apply(self, payloads: Sequence[bytes]) -> Mapping[str, int]:
         """Apply the events that follow; returns the new value of each changed count. Raises Unreadable."""
-        projection = projecting.Projection(self.snapshot)
+        projection = projections.Projection(self.snapshot)
         with codecs.folding():
             projection.apply_all(list(map(codecs.decode, payloads)))
         self.snapshot = projection.finish()

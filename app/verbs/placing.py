@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from app import telemetry
-from app.domain import events, model, projecting, schema, snapshots, verdicts
+from app.domain import events, model, projections, schema, snapshots, verdicts
 from app.framework import cycles, pipeline, plans, transforming
 from app.kube import errors as kube_errors
 from app.kube.writes import binding
@@ -198,7 +198,7 @@ class Placing:
             by=context.identity,
             claims=made.claims,
         )
-        projection = projecting.Projection(snapshot)
+        projection = projections.Projection(snapshot)
         projection.apply(event)
         appended = context.log.append(
             logs.Batch(events=(event,), increments=projection.increments),
@@ -361,7 +361,7 @@ def _guard(
     snapshot: snapshots.Snapshot,
     subjects: Sequence[str],
     ceilings: Mapping[schema.CountKey, int],
-    projection: projecting.Projection,
+    projection: projections.Projection,
 ) -> logs.Guard:
     """What must still be true when the placements are appended."""
     return logs.Guard(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from app.domain import model, snapshots
-from app.domain.fitting import budgets, victims
+from app.domain.fit import budgets, victims
 from app.framework import cycles, pipeline, registry
 from app.store import errors as store_errors
 from app.verbs import contexts, filtering

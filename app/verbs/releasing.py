@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from app import telemetry
-from app.domain import events, model, projecting, snapshots
-from app.domain.fitting import node_fit
+from app.domain import events, model, projections, snapshots
+from app.domain.fit import node_fit
 from app.store import errors as store_errors
 from app.store.log import logs, readers
 from app.verbs import contexts
@@ -131,7 +131,7 @@ def _append(
         )
         for one in placements
     ]
-    projection = projecting.Projection(snapshot)
+    projection = projections.Projection(snapshot)
     projection.apply_all(happened)
     subjects = {subject for one in placements for subject in snapshot.schema.footprint(one.pod, one.node)}
     log.append(

@@ -29,7 +29,7 @@ import pytest
 import redis
 from hypothesis import settings as hypothesis_settings
 
-from app.domain import event_subjects, projecting, schema
+from app.domain import event_subjects, projections, schema
 from app.plugins.workload_policy import counting
 from app.store import errors, schemas
 from app.store.server import connections, embedded
@@ -71,7 +71,7 @@ def _plant_function(text: str) -> None:
 
 def _in_fold() -> list[tuple[mutants.Mutant, Callable[[str], None]]]:
     found: list[tuple[mutants.Mutant, Callable[[str], None]]] = []
-    for module in (projecting, event_subjects, schema, counting):
+    for module in (projections, event_subjects, schema, counting):
         assert module.__file__ is not None
         text = pathlib.Path(module.__file__).read_text()
         name = module.__name__.rpartition(".")[2]

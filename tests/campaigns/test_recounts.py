@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from app.domain import events, model, projecting
+from app.domain import events, model, projections
 from app.plugins.workload_policy import policy_model
 from app.simulation import traces
 from app.store import stores
@@ -129,7 +129,7 @@ def compared(store: stores.Store, archive: archives.Archive, folder: Path, most:
     recount, snapshot, waiting = Recount(), store.follower.catch_up(), list(history(folder, most))
     exported = compared = 0
     for start in range(0, len(waiting), _BATCH):
-        projection = projecting.Projection(snapshot)
+        projection = projections.Projection(snapshot)
         projection.apply_all(waiting[start : start + _BATCH])
         batch = logs.Batch(events=waiting[start : start + _BATCH], increments=projection.increments)
         store.log.append(batch)

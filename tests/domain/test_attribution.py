@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.domain.audit import attribution, findings
 from app.plugins.workload_policy import policy_model
 from tests.support import declared
@@ -124,7 +124,7 @@ def test_each_kind_has_its_own_objects_and_subjects() -> None:
         events.NodeSeen(node=model.Node(name="n", uid="un")),
         declared.observed(policy),
     ]
-    after = projecting.project_all(snapshots.empty(schema=declared.SCHEMA), found)
+    after = projections.project_all(snapshots.empty(schema=declared.SCHEMA), found)
     subjects = {
         declared.SCHEMA.subject(kind, identity)
         for kind in declared.SCHEMA.names
@@ -139,9 +139,9 @@ def test_an_object_of_an_unknown_kind_is_compared_as_it_was_recorded() -> None:
     start = snapshots.empty(schema=declared.SCHEMA)
     data = msgspec.Raw(b'{"uid":"u","namespace":"ns","name":"g","size":3}')
     seen = events.ObjectObserved(kind="podgroups", identity="ns/g", uid="u", data=data)
-    one = projecting.project(start, seen)
+    one = projections.project(start, seen)
     assert list(attribution.held(one, "podgroups")) == ["ns/g"]
-    other = projecting.project(
+    other = projections.project(
         start, msgspec.structs.replace(seen, data=msgspec.Raw(bytes(data)[:-2] + b"4}"))
     )
     assert attribution.subjects_apart(one, other) == ["podgroups:ns/g"]

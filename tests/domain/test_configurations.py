@@ -1,6 +1,6 @@
 """The configurations of a snapshot: each digest once, the latest 32."""
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from tests.support import declared
 
 
@@ -8,7 +8,7 @@ def after(*applied: str) -> snapshots.Snapshot:
     happened = [
         events.ConfigurationApplied(model.Configuration(digest, ("WorkloadPolicy",))) for digest in applied
     ]
-    return projecting.project_all(snapshots.empty(schema=declared.SCHEMA), happened)
+    return projections.project_all(snapshots.empty(schema=declared.SCHEMA), happened)
 
 
 def digests(*applied: str) -> list[str]:

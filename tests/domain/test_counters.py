@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from app.domain import events, model, projecting, selectors, snapshots
+from app.domain import events, model, projections, selectors, snapshots
 from app.plugins.workload_policy import counting, policy_model
 from tests.support import declared
 
@@ -31,7 +31,7 @@ def pod(uid: str, node: str = "", **changes: object) -> model.Pod:
 
 def after(*history: events.AnyEvent) -> snapshots.Snapshot:
     start: tuple[events.AnyEvent, ...] = tuple(events.NodeSeen(node=node) for node in (HOST, OTHER, MEMBER))
-    return projecting.project_all(snapshots.empty(schema=declared.SCHEMA), (*start, *history))
+    return projections.project_all(snapshots.empty(schema=declared.SCHEMA), (*start, *history))
 
 
 def seen(uid: str, node: str = "", **changes: object) -> events.PodSeen:
@@ -100,28 +100,28 @@ def test_a_relabelled_node_takes_its_pods_to_the_other_domain() -> None:
     )
     assert dict(start.counts) == {"test/p|zone=host": 3, "test/p|zone=member": 1}
     moved = model.Node(name="h1", uid="h1", labels={"zone": "member"})
-    relabelled = projecting.project(start, events.NodeSeen(node=moved))
+    relabelled = projections.project(start, events.NodeSeen(node=moved))
     assert dict(relabelled.counts) == {"test/p|zone=host": 2, "test/p|zone=member": 2}
-    unlabelled = projecting.project(start, events.NodeSeen(node=model.Node(name="h1", uid="h1")))
+    unlabelled = projections.project(start, events.NodeSeen(node=model.Node(name="h1", uid="h1")))
     assert dict(unlabelled.counts) == {"test/p|zone=host": 2, "test/p|zone=member": 1}
 
 
 @pytest.mark.scenario("WP-12")
 def test_the_pods_of_a_deleted_node_leave_the_count_and_return_with_it() -> None:
     start = after(declared.observed(policy()), seen("u1", "h1"), seen("u2", "h2"))
-    gone = projecting.project(start, events.NodeGone(name="h2", uid="h2"))
+    gone = projections.project(start, events.NodeGone(name="h2", uid="h2"))
     assert dict(gone.counts) == {"test/p|zone=host": 1}
-    again = projecting.project(gone, events.NodeSeen(node=OTHER))
+    again = projections.project(gone, events.NodeSeen(node=OTHER))
     assert dict(again.counts) == {"test/p|zone=host": 2}
 
 
 def test_a_pod_observed_before_its_node_counts_once_the_node_is_observed() -> None:
-    early = projecting.project_all(
+    early = projections.project_all(
         snapshots.empty(schema=declared.SCHEMA),
         [declared.observed(policy()), seen("u1", "h1"), seen("u2", "h1")],
     )
     assert dict(early.counts) == {}
-    assert dict(projecting.project(early, events.NodeSeen(node=HOST)).counts) == {"test/p|zone=host": 2}
+    assert dict(projections.project(early, events.NodeSeen(node=HOST)).counts) == {"test/p|zone=host": 2}
 
 
 @pytest.mark.scenario("WP-20")
@@ -154,25 +154,25 @@ def test_a_policy_counts_the_pods_that_ran_before_it() -> None:
 def test_a_pod_stops_counting(change: dict[str, object]) -> None:
     start = after(declared.observed(policy()), seen("u1", "h1"))
     assert dict(start.counts) == {"test/p|zone=host": 1}
-    assert dict(projecting.project(start, seen("u1", "h1", **change)).counts) == {}
+    assert dict(projections.project(start, seen("u1", "h1", **change)).counts) == {}
 
 
 def test_an_invalid_policy_counts_nothing_until_it_is_corrected() -> None:
     broken = after(declared.observed(policy(errors=("no allocation",))), seen("u1", "h1"))
     assert dict(broken.counts) == {}
-    mended = projecting.project(broken, declared.observed(policy()))
+    mended = projections.project(broken, declared.observed(policy()))
     assert dict(mended.counts) == {"test/p|zone=host": 1}
 
 
 @pytest.mark.scenario("WP-13")
 def test_an_edited_policy_counts_by_its_new_key_and_selector() -> None:
     start = after(declared.observed(policy()), seen("u1", "h1"), seen("u2", "m1"))
-    other_key = projecting.project(start, declared.observed(policy(topology_key="rack")))
+    other_key = projections.project(start, declared.observed(policy(topology_key="rack")))
     assert dict(other_key.counts) == {}
     unmatched = model.Selector(labels={"app": "unmatched"})
-    assert dict(projecting.project(start, declared.observed(policy(selector=unmatched))).counts) == {}
+    assert dict(projections.project(start, declared.observed(policy(selector=unmatched))).counts) == {}
     gone = declared.POLICIES.gone(namespace="test", name="p", uid="test-p")
-    assert dict(projecting.project(start, gone).counts) == {}
+    assert dict(projections.project(start, gone).counts) == {}
 
 
 # -- selectors -----------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.domain import event_subjects, events, model, projecting, snapshots
+from app.domain import event_subjects, events, model, projections, snapshots
 from app.kube.watch import kinds
 from app.plugins.workload_policy import policy_model
 from tests.support import declared
@@ -11,7 +11,7 @@ POD = model.Pod(uid="u1", namespace="blue", name="one", labels={"app": "a"})
 
 
 def after(*batch: events.AnyEvent) -> snapshots.Snapshot:
-    return projecting.project_all(
+    return projections.project_all(
         snapshots.empty(schema=declared.SCHEMA, indexed=("app",), incarnation="i"), batch
     )
 
@@ -36,7 +36,7 @@ def test_after_a_loss_every_kind_is_unlisted_until_it_is_listed(doubt: events.An
     before = after(listed("pods", "5"), doubt)
     assert dict(before.listed) == {}
     assert before.unlisted == declared.SCHEMA.names
-    snapshot = projecting.project(before, listed("pods", "7"))
+    snapshot = projections.project(before, listed("pods", "7"))
     assert dict(snapshot.listed) == {"pods": "7"}
     assert snapshot.unlisted == declared.SCHEMA.names - {"pods"}
 
@@ -90,13 +90,13 @@ def test_a_name_belongs_to_the_latest_pod() -> None:
     snapshot = after(*(events.PodSeen(pod=pod) for pod in (former, latter, ending)))
     assert dict(snapshot.names) == {POD.key: "u2"}
     end = events.PodGone(uid="u1", namespace="blue", name="one")
-    assert dict(projecting.project(snapshot, end).names) == {POD.key: "u2"}
+    assert dict(projections.project(snapshot, end).names) == {POD.key: "u2"}
 
 
 def test_a_repair_of_views_moves_or_ends_the_subjects_it_names() -> None:
     before = after(events.NodeSeen(node=model.Node(name="n", uid="1")))
     repaired = events.ViewsRepaired(by="auditor", counts={}, moved=("node:n",), ended=("pod:missing",))
-    snapshot = projecting.project(before, repaired)
+    snapshot = projections.project(before, repaired)
     assert snapshot.versions.get("node:n") == 2
     assert "pod:missing" not in snapshot.versions
     assert event_subjects.ends(repaired, "pod:missing")

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain import events, model, projecting, snapshots
-from app.domain.fitting import fitting_nodes, node_fit
+from app.domain import events, model, projections, snapshots
+from app.domain.fit import fitting_nodes, node_fit
 from tests.support import declared
 
 NAMES = ("n1", "n2", "n3")
@@ -57,7 +57,7 @@ def world(given_nodes: list[model.Node], given_pods: list[model.Pod]) -> snapsho
                 pod=msgspec.structs.replace(pod, uid=uid, name=uid, phase=phase, nominated=nominated)
             )
         )
-    return projecting.project_all(snapshots.empty(schema=declared.SCHEMA), seen)
+    return projections.project_all(snapshots.empty(schema=declared.SCHEMA), seen)
 
 
 def expected(snapshot: snapshots.Snapshot, pod: model.Pod) -> set[str]:
@@ -93,4 +93,4 @@ def test_placements_one_by_one_lead_to_the_nodes_of_the_rules(
                 continue
             placed = msgspec.structs.replace(pod, node=node, phase="Running", nominated="")
             fitting.place(pod, node)
-            snapshot = projecting.project_all(snapshot, [events.PodSeen(pod=placed)])
+            snapshot = projections.project_all(snapshot, [events.PodSeen(pod=placed)])

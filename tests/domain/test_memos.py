@@ -7,7 +7,7 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain import events, memos, model, projecting, snapshots
+from app.domain import events, memos, model, projections, snapshots
 from app.plugins.workload_policy import logic, policy_model
 from tests.support import declared
 
@@ -67,12 +67,12 @@ def pod(uid: str, namespace: str = "ns") -> model.Pod:
 
 def world() -> snapshots.Snapshot:
     first: list[events.AnyEvent] = [events.NodeSeen(node=NODE), declared.observed(POLICY)]
-    return projecting.project_all(snapshots.empty(schema=declared.SCHEMA), first)
+    return projections.project_all(snapshots.empty(schema=declared.SCHEMA), first)
 
 
 def test_snapshots_used_alternately_both_keep_their_values() -> None:
     one = world()
-    other = projecting.project(one, events.placed(pod("x"), "n1"))
+    other = projections.project(one, events.placed(pod("x"), "n1"))
     held = logic.quotas(one, POLICY), logic.quotas(other, POLICY)
     assert [quota.count for listed in held for quota in listed] == [0, 1]
     for _ in range(3):
@@ -82,7 +82,7 @@ def test_snapshots_used_alternately_both_keep_their_values() -> None:
 
 def test_values_are_shared_with_the_next_snapshot_if_no_policy_and_no_count_changed() -> None:
     one = world()
-    other = projecting.project(one, events.PodSeen(pod=pod("y", "elsewhere")))
+    other = projections.project(one, events.PodSeen(pod=pod("y", "elsewhere")))
     assert logic.quotas(other, POLICY) is logic.quotas(one, POLICY)
 
 
@@ -92,7 +92,7 @@ def test_a_policy_that_changed_has_its_own_values() -> None:
         uid="u", namespace="ns", name="p", topology_key="zone", allocations=(policy_model.Allocation("a", 5),)
     )
     assert [quota.desired for quota in logic.quotas(one, POLICY)] == [2]
-    other = projecting.project(one, declared.observed(wider))
+    other = projections.project(one, declared.observed(wider))
     assert [quota.desired for quota in logic.quotas(other, wider)] == [5]
     # A policy that is not the snapshot's own is computed from its own content.
     assert [quota.desired for quota in logic.quotas(one, wider)] == [5]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.domain.fitting import quantities
+from app.domain.fit import quantities
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.folding import recounts
+from app.domain.fold import recounts
 
 changes = st.dictionaries(st.sampled_from("abcdef"), st.integers(-3, 3), max_size=3)
 runs = st.lists(changes, max_size=5)

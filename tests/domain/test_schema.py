@@ -16,8 +16,8 @@ from app.domain import (
     event_subjects,
     events,
     model,
-    observing,
-    projecting,
+    observations,
+    projections,
     schema,
     snapshots,
 )
@@ -103,7 +103,7 @@ def test_counts_of_any_amount_are_those_of_the_facts(
 ) -> None:
     snapshot = start = snapshots.empty(schema=known)
     for event in happened:
-        projection = projecting.Projection(snapshot)
+        projection = projections.Projection(snapshot)
         projection.apply(event)
         before, snapshot = snapshot, projection.finish()
         assert dict(snapshot.counts) == counted(snapshot)
@@ -112,7 +112,7 @@ def test_counts_of_any_amount_are_those_of_the_facts(
         assert changed == {
             key: by for key in keys if (by := snapshot.counts.get(key, 0) - before.counts.get(key, 0))
         }
-    assert dict(projecting.project_all(start, happened).counts) == counted(snapshot)
+    assert dict(projections.project_all(start, happened).counts) == counted(snapshot)
 
 
 @given(HAPPENED, PODS, st.sampled_from(("n-a", "n-b")), GADGETS)
@@ -120,9 +120,9 @@ def test_counts_of_any_amount_are_those_of_the_facts(
 def test_what_alters_the_counts_of_a_pod_moves_its_footprint(
     happened: list[events.AnyEvent], pod: model.Pod, node: str, gadget: gadgets.Gadget
 ) -> None:
-    before = projecting.project_all(START, happened)
+    before = projections.project_all(START, happened)
     event = gadgets.GADGETS.observed(gadget)
-    after = projecting.project(before, event)
+    after = projections.project(before, event)
     if before.contributions(pod, node) != after.contributions(pod, node):
         assert {*event_subjects.touched(event)} & {*gadgets.SCHEMA.footprint(pod, node)}
         assert gadgets.SCHEMA.selects(pod, after.objects) or gadgets.SCHEMA.selects(pod, before.objects)
@@ -131,10 +131,10 @@ def test_what_alters_the_counts_of_a_pod_moves_its_footprint(
 @given(HAPPENED, GADGETS)
 @settings(max_examples=100, deadline=None)
 def test_observing_inverts_projecting(happened: list[events.AnyEvent], gadget: gadgets.Gadget) -> None:
-    before = projecting.project_all(START, happened)
+    before = projections.project_all(START, happened)
     known = before.get(gadgets.GADGETS, gadget.key)
-    batch = observing.declared(gadgets.GADGETS, known, gadget)
-    after = projecting.project_all(before, batch)
+    batch = observations.declared(gadgets.GADGETS, known, gadget)
+    after = projections.project_all(before, batch)
     assert dict(after.all(gadgets.GADGETS)) == {**before.all(gadgets.GADGETS), gadget.key: gadget}
     assert after.within(gadgets.GADGETS, gadget.namespace)[gadget.key] == gadget
     assert len(batch) == (0 if known == gadget else 1 if known is None or known.uid == gadget.uid else 2)
@@ -145,8 +145,8 @@ def test_observing_inverts_projecting(happened: list[events.AnyEvent], gadget: g
 def test_a_version_that_does_not_know_a_kind_keeps_objects_and_versions(
     happened: list[events.AnyEvent],
 ) -> None:
-    newer = projecting.project_all(START, happened)
-    older = projecting.project_all(snapshots.empty(schema=declared.SCHEMA), happened)
+    newer = projections.project_all(START, happened)
+    older = projections.project_all(snapshots.empty(schema=declared.SCHEMA), happened)
     assert dict(older.versions) == dict(newer.versions)
     assert dict(older.counts) == {}
     held = older.objects.named("gadgets")
@@ -190,7 +190,7 @@ def test_an_object_is_kept_with_the_fields_of_its_type_only() -> None:
         uid="1",
         data=msgspec.Raw(b'{"uid":"1","namespace":"blue","name":"a","size":2,"later":[1]}'),
     )
-    snapshot = projecting.project(START, seen)
+    snapshot = projections.project(START, seen)
     assert snapshot.get(gadgets.GADGETS, "blue/a") == gadgets.Gadget("1", "blue", "a", size=2)
     assert snapshot.get(gadgets.GADGETS, "blue/b") is None
     assert snapshot.version("gadgets:blue/a") == 1
@@ -199,7 +199,7 @@ def test_an_object_is_kept_with_the_fields_of_its_type_only() -> None:
 def test_data_that_the_kind_cannot_read_is_an_error_that_names_it() -> None:
     seen = events.ObjectObserved("gadgets", "blue/a", "1", msgspec.Raw(b'{"uid":"1"}'))
     with pytest.raises(schema.UnreadableObject, match="gadgets object cannot be read"):
-        projecting.project(START, seen)
+        projections.project(START, seen)
 
 
 def test_a_kind_without_subjects_of_its_own_has_no_field_for_them() -> None:
@@ -215,9 +215,9 @@ def test_every_kind_must_be_listed() -> None:
     listed: list[events.AnyEvent] = [
         events.Relisted(kind, since="", until="1", reason="first list") for kind in sorted(START.unlisted)
     ]
-    whole = projecting.project_all(START, listed)
+    whole = projections.project_all(START, listed)
     assert not whole.unlisted
-    assert projecting.project(whole, events.StoreRestarted("x", "1", "2")).unlisted == START.unlisted
+    assert projections.project(whole, events.StoreRestarted("x", "1", "2")).unlisted == START.unlisted
 
 
 def test_the_form_of_the_counts_names_every_family() -> None:
@@ -312,7 +312,7 @@ def test_an_object_that_reaches_the_cluster_counts_the_pods_of_every_namespace()
             pod=model.Pod(uid="p", namespace="green", name="p", node="n", requests={"memory": 1024})
         ),
     ]
-    assert dict(projecting.project_all(snapshots.empty(schema=known), happened).counts) == {"shares|a": 2}
+    assert dict(projections.project_all(snapshots.empty(schema=known), happened).counts) == {"shares|a": 2}
 
 
 def test_what_follows_from_the_objects_of_a_kind_is_held_until_one_of_them_changes() -> None:

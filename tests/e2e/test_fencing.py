@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from app import plugins, settings
-from app.domain import events, model, projecting
+from app.domain import events, model, projections
 from app.framework import registry
 from app.kube.writes import pod_conditions
 from app.store import stores
@@ -51,7 +51,7 @@ def orphan(cluster: clusters.Cluster, topolog: installations.Installation) -> It
     placed = events.PlacementsCommitted(
         placements=(model.Placement(recorded, "n1", resource_version=found["metadata"]["resourceVersion"]),)
     )
-    projection = projecting.Projection(store.follower.catch_up())
+    projection = projections.Projection(store.follower.catch_up())
     projection.apply(placed)
     store.log.append(logs.Batch(events=(placed,), increments=projection.increments))
     yield found

@@ -4,7 +4,7 @@ import dataclasses
 
 import msgspec
 
-from app.domain import event_subjects, events, model, projecting
+from app.domain import event_subjects, events, model, projections
 from app.framework import capabilities, pipeline, plans, registry
 from tests.support.decisions import fake_plugins, plan_cycles
 
@@ -20,7 +20,7 @@ def test_a_claim_is_expected_and_moved_on() -> None:
     event = events.PlacementsCommitted(placements=made.placements, claims=made.claims)
     assert event_subjects.touched(event) == (f"pod:{plan_cycles.POD.uid}", CLAIM)
     before = plan_cycles.cycle().snapshot
-    after = projecting.project(before, event)
+    after = projections.project(before, event)
     assert (before.version(CLAIM), after.version(CLAIM)) == (0, after.offset)
 
 

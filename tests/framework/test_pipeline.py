@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from app.domain import model, node_sets, projecting, snapshots, verdicts
+from app.domain import model, node_sets, projections, snapshots, verdicts
 from app.domain.events import NodeSeen, PodSeen, placed
 from app.framework import cycles, pipeline, registry
 from tests.support import declared
@@ -21,7 +21,7 @@ def names(text: str) -> node_sets.Names:
 
 def cycle(*pods: model.Pod, pod: model.Pod = POD, over: str = "abcd") -> cycles.Cycle:
     nodes = [NodeSeen(node=model.Node(name=name, uid=f"uid-{name}")) for name in NODES]
-    snapshot = projecting.project_all(
+    snapshot = projections.project_all(
         snapshots.empty(schema=declared.SCHEMA), [*nodes, *(PodSeen(pod=other) for other in pods)]
     )
     return cycles.cycle(pod, names(over), snapshot)
@@ -221,7 +221,7 @@ def test_an_eviction_without_effect_is_vetoed_with_the_remaining_reason() -> Non
 def test_the_own_placement_of_a_pod_is_not_counted() -> None:
     plugins = registry.Registry([fake_plugins.Filtering(crowded=True)])
     before = cycle()
-    after = projecting.project(before.snapshot, placed(POD, "a"))
+    after = projections.project(before.snapshot, placed(POD, "a"))
     trace = pipeline.run_filter(plugins, cycles.cycle(POD, names("abcd"), after))
     assert trace.kept == names("abcd")
     assert trace.position == after.position

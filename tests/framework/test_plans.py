@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.domain import events, model, node_sets, projecting, snapshots, verdicts
+from app.domain import events, model, node_sets, projections, snapshots, verdicts
 from app.framework import capabilities, cycles, pipeline, plans, registry
 from app.plugins.workload_policy import policy_model
 from app.plugins.workload_policy.plugin import WorkloadPolicy
@@ -20,7 +20,7 @@ Plan, Assignment = capabilities.Plan, capabilities.Assignment
 
 def snapshot(*happened: events.AnyEvent, nodes: str = "abcd") -> snapshots.Snapshot:
     seen = [events.NodeSeen(node=model.Node(n, f"uid-{n}", labels={"role": "host"})) for n in nodes]
-    return projecting.project_all(
+    return projections.project_all(
         snapshots.empty(schema=declared.SCHEMA, indexed=(pod_sets.POD_SET,)), [*seen, *happened]
     )
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import capabilities, configuring, effects, registry, views
 from tests.support import declared
 from tests.support.decisions import fake_plugins
@@ -137,7 +137,7 @@ def test_a_narrowing_plugin_is_consulted_with_the_state() -> None:
         [fake_plugins.Idle("A"), fake_plugins.Narrowing(), fake_plugins.Idle("C", label="other")]
     )
     pod = model.Pod(uid="u", namespace="ns", name="p")
-    known = projecting.project(snapshots.empty(schema=declared.SCHEMA), events.PodSeen(pod=pod))
+    known = projections.project(snapshots.empty(schema=declared.SCHEMA), events.PodSeen(pod=pod))
     assert plugins.concerned(pod, snapshots.empty(schema=declared.SCHEMA)) == ("A",)
     assert plugins.concerned(pod, known) == ("A", "Narrowing")
 

@@ -10,7 +10,7 @@ import msgspec
 import redis
 
 from app import settings
-from app.domain import events, projecting, snapshots
+from app.domain import events, projections, snapshots
 from app.store import keys, schemas, snapshot_format, stores
 from app.store.log import logs
 from app.store.server import embedded
@@ -75,7 +75,7 @@ def test_a_store_of_the_version_before_serves_on(store_server: embedded.Server, 
             declared.observed(msgspec.structs.replace(policy, topology_key="rack")),
             declared.POLICIES.gone("green", "wrong", "x-2"),
         ]
-        projection = projecting.Projection(snapshot)
+        projection = projections.Projection(snapshot)
         projection.apply_all(batch)
         versions = {"policy:blue/web": FOLDED["versions"]["policy:blue/web"], "policies:green": 28}
         store.log.append(

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from app import plugins
-from app.domain import events, model, projecting, snapshots
-from app.domain.fitting import budgets
+from app.domain import events, model, projections, snapshots
+from app.domain.fit import budgets
 from app.framework import pipeline, registry, views
 from app.plugins.preemption_rules import decoding, kinds, plugin
 from app.verbs.explain import preemptions
@@ -25,7 +25,7 @@ def world(*found: budgets.DisruptionBudget) -> snapshots.Snapshot:
     """The node of the scenarios, its pods, and a pod of priority 50 that requests three cores."""
     pods = [*crowded_nodes.four(), crowded_nodes.pod("p", 50, 3)]
     before = crowded_nodes.world(crowded_nodes.node(), *pods)
-    return projecting.project_all(before, map(kinds.BUDGETS.observed, found))
+    return projections.project_all(before, map(kinds.BUDGETS.observed, found))
 
 
 def run(snapshot: snapshots.Snapshot) -> preemptions.Preemption:
@@ -139,7 +139,7 @@ def test_budgets_are_unknown_until_they_have_been_listed() -> None:
     assert pipeline.budgets_of(known, before) is None
     assert run(before).unmodelled == (preemptions.BUDGETS,)
     listed = events.Relisted(kinds.BUDGETS.name, since="", until="1", reason="first list")
-    after = projecting.project(before, listed)
+    after = projections.project(before, listed)
     assert pipeline.budgets_of(known, after) == ()
     assert run(after).unmodelled == ()
     assert pipeline.budgets_of(registry.Registry([]), after) is None

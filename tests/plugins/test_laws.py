@@ -6,7 +6,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain import events, model, projecting, snapshots, verdicts
+from app.domain import events, model, projections, snapshots, verdicts
 from app.framework import cycles, pipeline, registry
 from app.plugins.job_affinity.plugin import JobAffinity
 from app.plugins.workload_policy import counting, policy_model
@@ -89,7 +89,7 @@ def test_an_event_without_effect_on_counts_changes_no_reason(
         events.PodSeen(pod=small_clusters.pod("pending", small_clusters.REPLICA)),
         events.Relisted(kind="pods", since="1", until="2", reason="test"),
     ]
-    assert filtered(projecting.project_all(world, noise), offered, chosen, asking) == before
+    assert filtered(projections.project_all(world, noise), offered, chosen, asking) == before
 
 
 @unhurried
@@ -211,7 +211,7 @@ def test_every_required_count_that_a_placement_raises_has_its_ceiling(
     world: snapshots.Snapshot, name: str, asking: model.Pod
 ) -> None:
     cycle = cycles.cycle(asking, frozenset((name,)), world)
-    projection = projecting.Projection(cycle.snapshot)
+    projection = projections.Projection(cycle.snapshot)
     projection.apply(events.placed(asking, name))
     raised = {key for key, by in projection.increments.items() if by > 0}
     hard = {

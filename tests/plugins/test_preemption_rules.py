@@ -3,7 +3,7 @@
 import pytest
 
 from app.domain import model, snapshots
-from app.domain.fitting import budgets
+from app.domain.fit import budgets
 from app.framework import cycles, registry, views
 from app.plugins.preemption_rules import plugin
 from app.verbs import preempting

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import effects
 from app.plugins.workload_policy import policy_model, status
 from app.plugins.workload_policy.plugin import WorkloadPolicy
@@ -193,10 +193,10 @@ def test_only_policies_that_an_event_concerns_are_computed_again(
 @given(strategies.histories, st.integers(0, 60))
 def test_no_status_changes_unnoticed(history: list[events.AnyEvent], at: int) -> None:
     """Whatever happens: the status of a policy that is not computed again is the one of before."""
-    before = projecting.project_all(
+    before = projections.project_all(
         snapshots.empty(schema=declared.SCHEMA, indexed=WorkloadPolicy().indexed()), history[:at]
     )
-    after = projecting.project_all(before, history[at:])
+    after = projections.project_all(before, history[at:])
     changes = effects.Changes(before, tuple(history[at:]))
     found = statuses(WorkloadPolicy().reconcile(after, changes))
     for key, policy in after.all(declared.POLICIES).items():

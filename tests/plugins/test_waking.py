@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from app.domain import events, model, observing
+from app.domain import events, model, observations
 from app.framework import effects
 from app.plugins.elastic_quota import families
 from app.plugins.elastic_quota.plugin import ElasticQuota
@@ -38,7 +38,9 @@ def announced(
 def edited(
     cluster: scheduling_driver.Cluster, policy: policy_model.WorkloadPolicy
 ) -> tuple[events.AnyEvent, ...]:
-    return observing.declared(declared.POLICIES, cluster.snapshot.get(declared.POLICIES, policy.key), policy)
+    return observations.declared(
+        declared.POLICIES, cluster.snapshot.get(declared.POLICIES, policy.key), policy
+    )
 
 
 def released(pod: model.Pod, node: str) -> events.PlacementReleased:

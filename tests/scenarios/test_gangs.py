@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import cycles
 from app.plugins.coscheduling import admission, gangs, membership, options
 from app.plugins.elastic_quota.plugin import ElasticQuota
@@ -344,14 +344,14 @@ def test_the_work_of_preempt_grows_with_the_victims_and_not_with_their_square(
     members = [msgspec.structs.replace(one, priority=10) for one in gang("train", 31, 8)]
     small = Cluster(*map(node, names), *running, *members)
     gone: list[events.AnyEvent] = []
-    fold = projecting.project_all
+    fold = projections.project_all
 
     def counting(snapshot: snapshots.Snapshot, happened: Iterable[events.AnyEvent]) -> snapshots.Snapshot:
         batch = tuple(happened)
         gone.extend(one for one in batch if isinstance(one, events.PodGone))
         return fold(snapshot, batch)
 
-    monkeypatch.setattr(projecting, "project_all", counting)
+    monkeypatch.setattr(projections, "project_all", counting)
     assert kept(small, members[0], *running) == set()
     assert len(gone) == 2 * len(running)
 
@@ -381,7 +381,7 @@ def test_a_gang_with_devices_is_one_commitment_and_its_replay_gives_the_same_sum
     small.take(committed)
     assert len(small.placed()) == 200
     assert {small.snapshot.used(name)["nvidia.com/gpu"] for name in small.snapshot.nodes} == {16}
-    replayed = projecting.project(before, codecs.decode(codecs.encode(committed)))
+    replayed = projections.project(before, codecs.decode(codecs.encode(committed)))
     assert replayed.placements == small.snapshot.placements
 
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from app.domain import model
-from app.domain.fitting import budgets
+from app.domain.fit import budgets
 from app.plugins.coscheduling import membership, options
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from tests.support.decisions import small_quotas

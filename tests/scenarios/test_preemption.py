@@ -8,7 +8,7 @@ from typing import ClassVar
 import msgspec
 import pytest
 
-from app.domain import events, model, projecting, snapshots, verdicts
+from app.domain import events, model, projections, snapshots, verdicts
 from app.framework import capabilities, cycles, registry
 from app.plugins.workload_policy import counting, plugin
 from tests.support.decisions import commitments, scheduling_driver, small_clusters
@@ -289,7 +289,7 @@ def test_the_claim_of_a_required_policy_is_a_ceiling() -> None:
     assert claimed.ceilings == {key: 3}
     assert f"policy:{POLICY.key}" in claimed.subjects
     assert {f"pod:{mine.uid}", f"node:{N1}", f"policies:{small_clusters.NAMESPACE}"} <= set(claimed.subjects)
-    after = projecting.Projection(cluster.snapshot)
+    after = projections.Projection(cluster.snapshot)
     after.apply(events.placed(mine, N1))
     assert after.increments == {key: 1}
     cluster.see(small_clusters.policy())

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain import model
-from app.domain.fitting import budgets, node_fit, victims
+from app.domain.fit import budgets, node_fit, victims
 from tests.support.decisions import crowded_nodes
 
 NODE = crowded_nodes.node()

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from app import settings
-from app.domain import events, model, projecting, schema
+from app.domain import events, model, projections, schema
 from app.plugins.elastic_quota import counting as quota_counting
 from app.plugins.elastic_quota import kinds as quota_kinds
 from app.plugins.elastic_quota.sigs import counting as sums
@@ -224,7 +224,7 @@ def test_an_empty_store_needs_no_counts(store_server: embedded.Server, cluster: 
     opened = stores.open_store(settings.Store(url=store_server.url), schema=gadgets.SCHEMA, cluster=cluster)
     try:
         batch = [*HISTORY]
-        projection = projecting.Projection(opened.follower.catch_up())
+        projection = projections.Projection(opened.follower.catch_up())
         projection.apply_all(batch)
         opened.log.append(logs.Batch(events=batch, increments=projection.increments))
         assert opened.log.counts() == dict(projection.finish().counts)

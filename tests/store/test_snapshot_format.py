@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain import events, model, projecting, snapshot_contents, snapshots
+from app.domain import events, model, projections, snapshot_contents, snapshots
 from app.plugins.workload_policy import policy_model
 from app.store import errors, snapshot_format
 from tests.support import declared
@@ -38,15 +38,15 @@ def again(image: snapshot_format.SerializedSnapshot, snapshot: snapshots.Snapsho
 def test_a_snapshot_comes_back_whole_and_goes_on_as_if_never_gone(
     history: list[events.AnyEvent], cut: int
 ) -> None:
-    before = projecting.project_all(START, history[:cut])
+    before = projections.project_all(START, history[:cut])
     image = image_of(before)
     back = again(image, before)
     for field in dataclasses.fields(snapshots.Snapshot):
         if field.name != "topology" and field.compare:
             assert getattr(back, field.name) == getattr(before, field.name), field.name
     assert recomputation.kept(back) == recomputation.kept(before)
-    after = projecting.project_all(back, history[cut:])
-    straight = projecting.project_all(START, history)
+    after = projections.project_all(back, history[cut:])
+    straight = projections.project_all(START, history)
     assert recomputation.kept(after) == recomputation.kept(straight)
     assert snapshot_format.digest(after) == snapshot_format.digest(straight)
 
@@ -60,7 +60,7 @@ def shuffled(items: Sequence[T], shuffler: random.Random) -> list[T]:
 def test_the_digest_does_not_depend_on_the_way(
     history: list[events.AnyEvent], shuffler: random.Random
 ) -> None:
-    snapshot = projecting.project_all(START, history)
+    snapshot = projections.project_all(START, history)
     held = snapshot_contents.extract(snapshot)
     mixed = snapshot_contents.Contents(
         nodes=shuffled(held.nodes, shuffler),
@@ -85,8 +85,8 @@ def test_the_digest_does_not_depend_on_the_way(
 @given(strategies.histories, strategies.any_event)
 @settings(max_examples=50, deadline=None)
 def test_another_state_has_another_digest(history: list[events.AnyEvent], event: events.AnyEvent) -> None:
-    snapshot = projecting.project_all(START, history)
-    after = projecting.project(snapshot, event)
+    snapshot = projections.project_all(START, history)
+    after = projections.project(snapshot, event)
     assert snapshot_format.digest(after) != snapshot_format.digest(snapshot)
 
 
@@ -99,7 +99,7 @@ def world(pods: int = 0) -> snapshots.Snapshot:
             for i in range(pods)
         ),
     ]
-    return projecting.project_all(START, seen)
+    return projections.project_all(START, seen)
 
 
 def test_a_large_one_is_cut_into_small_pieces() -> None:
@@ -151,7 +151,7 @@ def of_form(header: snapshot_format.Header, version: int) -> snapshot_format.Hea
 
 def test_pods_of_a_form_without_constraints_have_unknown_ones() -> None:
     placed = events.placed(model.Pod(uid="placed", namespace="n", name="placed"), "n1")
-    image = image_of(projecting.project(world(pods=2), placed))
+    image = image_of(projections.project(world(pods=2), placed))
     old = of_form(image.header, 5)
     found = snapshot_format.deserialize(old, image.members, schema=declared.SCHEMA, incarnation="here")
     assert {pod.constraints for pod in found.pods.values()} == {None}

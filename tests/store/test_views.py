@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.domain.audit import attribution, findings
 from app.plugins.workload_policy import policy_model
 from app.store import raw_access, stores
@@ -42,7 +42,7 @@ def write_history(store: stores.Store) -> snapshots.Snapshot:
     ]
     for event in history:
         writers.facts(store.log, snapshot, [event])
-        snapshot = projecting.project(snapshot, event)
+        snapshot = projections.project(snapshot, event)
     return snapshot
 
 
@@ -99,7 +99,7 @@ def test_a_replay_of_the_log_restores_nodes_pods_and_placements(store: stores.St
 def test_the_same_event_twice_counts_once(store: stores.Store) -> None:
     snapshot = write_history(store)
     again = writers.seen("u0", "n0")
-    projection = projecting.Projection(snapshot)
+    projection = projections.Projection(snapshot)
     projection.apply(again)
     assert not any(projection.increments.values())
     writers.facts(store.log, snapshot, [again, again])

@@ -1,6 +1,6 @@
 """A Binding carries the pod's version: the evidence that this gives, and its cost."""
 
-from app.domain import events, projecting
+from app.domain import events, projections
 from app.kube.writes import binding
 from app.simulation.apiserver import faults
 from app.store.log import logs
@@ -104,7 +104,7 @@ def test_an_old_placement_without_a_version_is_waited_for(shop: replicas.Cluster
     shop.see()
     snapshot = one.snapshot()
     event = events.placed(pod, "h1")
-    projection = projecting.Projection(snapshot)
+    projection = projections.Projection(snapshot)
     projection.apply(event)
     one.store.log.append(logs.Batch(events=(event,), increments=projection.increments))
     shop.touch(pod)

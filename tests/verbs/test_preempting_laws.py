@@ -6,7 +6,7 @@ Out of scope: its JSON (tests/api) and that kube-scheduler can live with it (tes
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import cycles, pipeline, registry
 from app.verbs import preempting
 from tests.support.decisions import cluster_strategies, small_clusters
@@ -51,7 +51,7 @@ def test_no_eviction_is_for_nothing(
     for node, reason in objections(world, offer, plugins).items():
         known = [pod for uid in offer[node] if (pod := world.pod(uid)) is not None]
         gone = [events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name) for pod in known]
-        after = projecting.project_all(world, gone)
+        after = projections.project_all(world, gone)
         cycle = cycles.cycle(cluster_strategies.ASKING, frozenset((node,)), after)
         refused = pipeline.run_filter(plugins, cycle).refused
         event(f"{'kept' if reason is None else 'dropped'}, {'refused' if refused else 'accepted'} afterwards")

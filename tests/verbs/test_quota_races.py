@@ -6,7 +6,7 @@ from concurrent import futures
 
 import pytest
 
-from app.domain import events, model, projecting
+from app.domain import events, model, projections
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.trees import membership
 from app.simulation.apiserver import faults
@@ -123,7 +123,7 @@ def test_no_request_makes_the_counts_of_the_store_inexact(
             for number, request in enumerate(wanted)
         ]
         for start in (*range(0, 8192, 256), 8192, 8193):
-            projection = projecting.Projection(one.snapshot())
+            projection = projections.Projection(one.snapshot())
             batch = [events.PodSeen(pod=each) for each in pods[start : start + (256 if start < 8192 else 1)]]
             projection.apply_all(batch)
             one.store.log.append(logs.Batch(events=batch, increments=projection.increments))

@@ -10,7 +10,7 @@ import functools
 from collections import deque
 from collections.abc import Sequence
 
-from app.domain import event_subjects, projecting, snapshots
+from app.domain import event_subjects, projections, snapshots
 from app.domain.audit import attribution, findings
 from app.store import errors, raw_access, snapshot_format
 from app.store.checkpoints import checkpoints
@@ -238,7 +238,7 @@ class CheckpointChecks:
         base = max((one for one in self._anchors if one.offset <= offset), key=_offset, default=None)
         if base is None:
             return None
-        projection = projecting.Projection(base)
+        projection = projections.Projection(base)
         while projection.offset < offset:
             _, lines = self._inspector.lines(projection.offset, offset - projection.offset)
             if [line.offset for line in lines] != list(range(projection.offset + 1, offset + 1))[

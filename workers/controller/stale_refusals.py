@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from app.domain import events, model, node_sets, projecting, snapshots
+from app.domain import events, model, node_sets, projections, snapshots
 from app.framework import cycles, effects, pipeline, registry
 from app.kube import backoffs
 from app.store.decisions import records
@@ -119,7 +119,7 @@ class StaleRefusals:
             if fitting:
                 self._claims[pod.uid] = self._claim(refused.decision)
                 # This pod takes the capacity: the next one needs more.
-                hypothetical = projecting.project(hypothetical, events.placed(pod, min(fitting)))
+                hypothetical = projections.project(hypothetical, events.placed(pod, min(fitting)))
                 nodes = "1 node" if len(fitting) == 1 else f"{len(fitting)} nodes"
                 message = f"{nodes} that refused the pod would take it now"
                 self._submit(effects.WakePods((pod,), message, refused=True), snapshot)
@@ -160,7 +160,7 @@ class StaleRefusals:
             fitting = self._fitting(decision, hypothetical)
             if fitting:
                 pod = snapshot.pod(decision.pod.uid) or decision.pod
-                hypothetical = projecting.project(hypothetical, events.placed(pod, min(fitting)))
+                hypothetical = projections.project(hypothetical, events.placed(pod, min(fitting)))
         return hypothetical
 
     def _due(self, snapshot: snapshots.Snapshot) -> Iterator[_Refused]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.kube.objects import decoding
 from app.kube.watch import kinds, reflectors
 from app.store.log import logs
@@ -93,7 +93,7 @@ class BatchBuilder:
             at += 1
         return at
 
-    def batch(self, projection: projecting.Projection, marks: Mapping[str, str]) -> logs.Batch:
+    def batch(self, projection: projections.Projection, marks: Mapping[str, str]) -> logs.Batch:
         """The batch to append; ``marks`` are earlier resume versions that are not written yet."""
         return logs.Batch(events=self.facts, increments=projection.increments, marks={**marks, **self.marks})
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from app import telemetry
-from app.domain import events, projecting
+from app.domain import events, projections
 from app.store import errors
 from app.store.log import logs
 from app.store.state import followers
@@ -143,7 +143,7 @@ class LogWriter:
         if not builder.facts and not self.versions.due(builder.marks):
             self.versions.waiting |= builder.marks
             return
-        projection = projecting.Projection(builder.snapshot)
+        projection = projections.Projection(builder.snapshot)
         projection.apply_all(builder.facts)
         batch = builder.batch(projection, self.versions.waiting)
         appended = self._log.append(batch, builder.guard(self._guard, optimistic=built.optimistic))

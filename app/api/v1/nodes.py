@@ -12,7 +12,7 @@ from app.api import errors
 from app.api.introspection import blueprints, moments, pages, queries, schemas
 from app.api.v1 import pods
 from app.domain import model, snapshots
-from app.domain.fitting import node_sums, quantities
+from app.domain.fit import node_sums, quantities
 
 routes = blueprints.create("nodes", "/apis/v1", "Nodes as the scheduler sees them.")
 

@@ -12,8 +12,8 @@ from marshmallow import Schema
 from app.api import errors
 from app.api.introspection import blueprints, moments, pages, queries, schemas, services
 from app.domain import model, snapshots
-from app.domain.fitting import quantities
-from app.domain.folding import pod_index
+from app.domain.fit import quantities
+from app.domain.fold import pod_index
 from app.framework import registry, views
 
 

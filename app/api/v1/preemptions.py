@@ -5,7 +5,7 @@ from marshmallow import Schema, fields
 from app.api import errors
 from app.api.introspection import blueprints, moments, pages, queries, schemas, services
 from app.domain import model
-from app.domain.fitting import victims
+from app.domain.fit import victims
 from app.verbs.explain import preemptions
 
 routes = blueprints.create("preemption", "/apis/v1", "Which pods would be evicted for a pod, and where.")

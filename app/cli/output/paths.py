@@ -145,7 +145,7 @@ def _key(values: Sequence[Any]) -> tuple[Any, ...]:
 def _number(value: object) -> float | int | None:
     if isinstance(value, int | float):
         return value
-    from app.domain.fitting import quantities
+    from app.domain.fit import quantities
 
     try:
         # Those of cpu are in thousandths, which keeps 500m below 1.

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from app.doctor import api_reader
-from app.domain import declared_objects, events, model, projecting, schema, snapshots
+from app.domain import declared_objects, events, model, projections, schema, snapshots
 from app.framework import diagnosing
 from app.kube import errors
 from app.kube.objects import decoding
@@ -21,7 +21,7 @@ def snapshot(
     reader: api_reader.ApiReader, declared: schema.Schema, indexed: Iterable[str]
 ) -> snapshots.Snapshot:
     """Nodes, pods and the objects of all kinds; what cannot be decoded is left out. Raises Unseen."""
-    return projecting.project_all(
+    return projections.project_all(
         snapshots.empty(schema=declared, indexed=indexed), [*_events(reader, declared)]
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.domain import event_subjects, events, model, projecting, schema, snapshots
+from app.domain import event_subjects, events, model, projections, schema, snapshots
 
 STEPS = 20_000
 """Events kept since the previous comparison; if there were more, no difference is attributed."""
@@ -73,7 +73,7 @@ class Ledger:
                 self.recorders[step.epoch or step.event.epoch] = step.event.by
             if lower(self.epoch, step.epoch):
                 self.epoch = step.epoch
-        self.snapshot = projecting.project_all(self.snapshot, (step.event for step in steps))
+        self.snapshot = projections.project_all(self.snapshot, (step.event for step in steps))
         if len(self.steps) + len(steps) > STEPS:
             self.steps, self.skipped = [], True
         elif not self.skipped:
@@ -163,7 +163,7 @@ class _Contribution(NamedTuple):
 
 def _contributions(ledger: Ledger, keys: frozenset[schema.CountKey]) -> list[_Contribution]:
     """The events since the previous comparison that changed the counts of the keys, and by how much."""
-    projection = projecting.Projection(ledger.before)
+    projection = projections.Projection(ledger.before)
     found = []
     known: dict[str, int] = {}
     for step in ledger.steps:

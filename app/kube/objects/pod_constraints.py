@@ -1,4 +1,4 @@
-"""The constraints in a pod's specification, for the rules of app.domain.fitting.
+"""The constraints in a pod's specification, for the rules of app.domain.fit.
 
 The pods of a template have them in common, spelled alike, so they are decoded once for each spelling. Most
 pods have none but the tolerations that every pod is given, and share model.STANDARD.

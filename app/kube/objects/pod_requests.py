@@ -9,7 +9,7 @@ overhead is added.
 import functools
 from collections.abc import Iterable
 
-from app.domain.fitting import quantities
+from app.domain.fit import quantities
 from app.kube.objects import bounds, interning, schema
 
 Amounts = dict[str, int]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from app.domain import declared_objects, events, model, observing, snapshots
+from app.domain import declared_objects, events, model, observations, snapshots
 from app.domain import schema as schemas
 from app.kube import errors
 from app.kube.objects import decoding, schema
@@ -141,7 +141,7 @@ PODS = Kind(
     subject_prefix="pod",
     decode=decoding.pod_seen,
     identify=lambda _namespace, _name, uid: uid,
-    observe=_only(model.Pod, observing.pod),
+    observe=_only(model.Pod, observations.pod),
     gone=lambda namespace, name, uid, assumed: events.PodGone(
         uid=uid, namespace=namespace, name=name, assumed=assumed
     ),
@@ -155,7 +155,7 @@ NODES = Kind(
     subject_prefix="node",
     decode=decoding.node_seen,
     identify=lambda _namespace, name, _uid: name,
-    observe=_only(model.Node, observing.node),
+    observe=_only(model.Node, observations.node),
     gone=lambda _namespace, name, uid, assumed: events.NodeGone(name=name, uid=uid, assumed=assumed),
     listed=lambda snapshot: snapshot.nodes,
     find=lambda snapshot, name: snapshot.nodes.get(name),
@@ -172,7 +172,7 @@ def declared(kind: declared_objects.Kind[Any]) -> Kind:
     def observe(before: decoding.Object | None, after: decoding.Object) -> Events:
         if not isinstance(after, kind.type) or not (before is None or isinstance(before, kind.type)):
             raise TypeError(f"not a {kind.type.__name__}: {type(before).__name__}, {type(after).__name__}")
-        return observing.declared(kind, before, after)
+        return observations.declared(kind, before, after)
 
     return Kind(
         name=kind.name,

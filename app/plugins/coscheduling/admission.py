@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from app.domain import model, snapshots, verdicts
-from app.domain.fitting import node_fit
+from app.domain.fit import node_fit
 from app.framework import capabilities, cycles
 from app.plugins.coscheduling import gangs, membership
 from app.plugins.coscheduling.gangs import Gang

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from app.domain.fitting import quantities
+from app.domain.fit import quantities
 from app.framework import manifests
 from app.plugins.coscheduling import gang_model, options
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from app.domain import events, model, observing, snapshots, verdicts
+from app.domain import events, model, observations, snapshots, verdicts
 from app.framework import advising, cycles, supposing
 from app.plugins.coscheduling import admission, gang_model, gangs, kinds, membership, options
 from app.plugins.coscheduling.gangs import Gang
@@ -95,7 +95,7 @@ class ScaleGang(supposing.Operation, frozen=True, tag="scaleGang"):
             held = snapshot.get(kind, f"{namespace}/{name}")
             if held is not None:
                 scaled = msgspec.structs.replace(held, minimum=self._scaled(held.minimum))
-                return observing.declared(kind, held, scaled)
+                return observations.declared(kind, held, scaled)
         raise supposing.Impossible("gang", f"there is no PodGroup {self.gang} at {snapshot.position}")
 
     def _scaled(self, minimum: int) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple, Protocol
 
 from app.domain import model, schema, snapshots
-from app.domain.fitting import quantities
+from app.domain.fit import quantities
 from app.plugins.elastic_quota import counting, kinds, quota_model
 from app.plugins.elastic_quota.quota_model import Amounts
 from app.plugins.elastic_quota.trees import forests, membership, runtimes, usage

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from app.domain import snapshots
-from app.domain.fitting import quantities
+from app.domain.fit import quantities
 from app.plugins.elastic_quota import admission, counting, decoding, quota_model
 from app.plugins.elastic_quota.quota_model import Amounts, Quota
 from app.plugins.elastic_quota.trees import forests, usage

@@ -9,7 +9,7 @@ quotas, whether or not the plugin is enabled.
 from collections.abc import Iterator
 
 from app.domain import declared_objects, model, schema, snapshots
-from app.domain.fitting import quantities
+from app.domain.fit import quantities
 from app.plugins.elastic_quota import kinds, quota_model
 from app.plugins.elastic_quota.quota_model import Amounts, Quota
 from app.plugins.elastic_quota.trees import forests, membership

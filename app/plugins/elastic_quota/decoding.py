@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from app.domain.fitting import quantities
+from app.domain.fit import quantities
 from app.framework import manifests
 from app.plugins.elastic_quota import quota_model
 from app.plugins.elastic_quota.quota_model import Amounts, Quota

@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from app.domain import events, model, projecting, snapshots
-from app.domain.fitting import victims
+from app.domain import events, model, projections, snapshots
+from app.domain.fit import victims
 from app.framework import cycles, effects
 from app.plugins.elastic_quota import admission, families, kinds
 from app.plugins.elastic_quota.trees import membership, overuse, quota_preemption, usage
@@ -73,7 +73,7 @@ def without_terminating(snapshot: snapshots.Snapshot) -> snapshots.Snapshot:
     """The state once the pods that terminate are gone."""
     going = [pod for pod in snapshot.pods.values() if pod.terminating] if snapshot.all(kinds.QUOTAS) else []
     gone = (events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name) for pod in going)
-    return projecting.project_all(snapshot, gone) if going else snapshot
+    return projections.project_all(snapshot, gone) if going else snapshot
 
 
 def preemptions(

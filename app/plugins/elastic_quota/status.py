@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from app.domain import events, model, snapshots
-from app.domain.fitting import quantities
+from app.domain.fit import quantities
 from app.framework import effects
 from app.plugins.elastic_quota import admission, annotations, counting, kinds
 from app.plugins.elastic_quota.quota_model import Quota

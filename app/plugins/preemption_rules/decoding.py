@@ -7,7 +7,7 @@ The API server has validated them. The disruption controller keeps their status,
 import msgspec
 
 from app.domain import model
-from app.domain.fitting import budgets
+from app.domain.fit import budgets
 from app.framework import manifests
 
 SELECTOR = 16 * 1024

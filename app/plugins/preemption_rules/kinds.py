@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from app.domain import declared_objects, snapshots
-from app.domain.fitting import budgets
+from app.domain.fit import budgets
 from app.plugins.preemption_rules import decoding
 
 BUDGETS = declared_objects.Kind(

@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from app.domain import events, model, observing, selectors, snapshots, verdicts
+from app.domain import events, model, observations, selectors, snapshots, verdicts
 from app.framework import advising, cycles, supposing
 from app.plugins.workload_policy import counting, kinds, logic, policy_model
 
@@ -148,7 +148,7 @@ class ScalePolicy(supposing.Operation, frozen=True, tag="scalePolicy"):
         for domain, change in self.allocations.items():
             quotas[domain] = _scaled(domain, quotas.get(domain, 0), change)
         allocations = tuple(policy_model.Allocation(domain, replicas) for domain, replicas in quotas.items())
-        return observing.declared(
+        return observations.declared(
             kinds.POLICIES, policy, msgspec.structs.replace(policy, allocations=allocations)
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from app.domain import model, node_sets, selectors, snapshots
-from app.domain.fitting import node_sums
+from app.domain.fit import node_sums
 from app.framework import cycles
 from app.plugins.workload_policy import logic, policy_model
 

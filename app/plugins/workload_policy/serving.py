@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from app.domain import model, schema, selectors, snapshots
-from app.domain.folding import pod_index
+from app.domain.fold import pod_index
 from app.framework import cycles, views
 from app.plugins.workload_policy import counting, kinds, limits, logic, policy_model, status, waking
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from app.domain import events, model, selectors, snapshots
-from app.domain.folding import pod_index
+from app.domain.fold import pod_index
 from app.framework import effects
 from app.plugins.workload_policy import counting, kinds, limits, logic, policy_model
 

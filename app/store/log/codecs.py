@@ -12,7 +12,7 @@ from typing import get_args
 
 import msgspec
 
-from app.domain import event_subjects, events, projecting, schema
+from app.domain import event_subjects, events, projections, schema
 from app.store import errors
 from migrations import upcasters
 
@@ -98,7 +98,7 @@ def _decoded_run(payloads: Sequence[bytes]) -> list[events.AnyEvent]:
             if event is None:
                 event = decode_one(payload)
                 # The end of a uid with an escape is not found by the prefix: such a uid is never skipped.
-                if type(event) is events.PodSeen and projecting.settles(event.pod) and b"\\" not in uid:
+                if type(event) is events.PodSeen and projections.settles(event.pod) and b"\\" not in uid:
                     later[uid] = event
         else:
             event = decode(payload)

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from app.domain import event_subjects, events, model, projecting, snapshots
+from app.domain import event_subjects, events, model, projections, snapshots
 from app.store import errors
 from app.store.checkpoints import archives, recovery_points
 from app.store.log import codecs, logs, readers
@@ -268,7 +268,7 @@ class Histories:
     def _folded(self, base: _Kept, offset: int) -> _Kept:
         if base.snapshot.offset == offset:
             return base
-        projection = projecting.Projection(base.snapshot)
+        projection = projections.Projection(base.snapshot)
         with codecs.folding():
             for entries in self._runs(projection.offset, offset):
                 projection.apply_all(entries)

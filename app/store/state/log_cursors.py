@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from app.domain import model, projecting, snapshots
+from app.domain import model, projections, snapshots
 from app.domain import schema as schemas
 from app.store import errors
 from app.store.checkpoints import recovery_points
@@ -227,7 +227,7 @@ class LogCursor:
         return self._apply_singly(verified) if notify else self._apply_runs(verified)
 
     def _apply_runs(self, reads: Iterator[readers.Read]) -> bool:
-        projection: projecting.Projection | None = None
+        projection: projections.Projection | None = None
         appended_ms = self.appended_ms
         try:
             for read in reads:
@@ -236,7 +236,7 @@ class LogCursor:
                     self.appended_ms = appended_ms = read.head_ms if read.head else None
                     continue
                 if projection is None:
-                    projection = projecting.Projection(self.snapshot)
+                    projection = projections.Projection(self.snapshot)
                 projection.apply_all(read.run)
                 self._times.add(read.after, read.times)
                 appended_ms = read.times[-1]
@@ -256,7 +256,7 @@ class LogCursor:
             self._times.add(read.after, read.times)
             for entry in read.entries:
                 before = self.snapshot
-                after = projecting.project(before, entry.event)
+                after = projections.project(before, entry.event)
                 self._publish(after, entry.at_ms)
                 self._audience.put(before, after, entry)
         return True

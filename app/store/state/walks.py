@@ -1,6 +1,6 @@
 """Walks forward through the log: the snapshots at ascending offsets, for the price of one fold."""
 
-from app.domain import projecting, snapshots
+from app.domain import projections, snapshots
 from app.store.log import codecs
 from app.store.state import histories
 
@@ -28,6 +28,6 @@ class Walk:
             if not entries:
                 return self._histories.at(offset)
             with codecs.folding():
-                snapshot = projecting.project_all(snapshot, [entry.event for entry in entries])
+                snapshot = projections.project_all(snapshot, [entry.event for entry in entries])
         self._snapshot = snapshot
         return snapshot

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from app.domain import projecting, verdicts
+from app.domain import projections, verdicts
 from app.framework import advising, cycles, pipeline, registry
 
 MAX_SHOWN = 5
@@ -90,7 +90,7 @@ def _both(one: advising.Hypothesis, other: advising.Hypothesis) -> advising.Hypo
 def _helps(plugins: registry.Registry, cycle: cycles.Cycle, hypothesis: advising.Hypothesis) -> bool:
     changed = replace(
         cycle,
-        snapshot=projecting.project_all(cycle.snapshot, [make() for make in hypothesis.changes]),
+        snapshot=projections.project_all(cycle.snapshot, [make() for make in hypothesis.changes]),
         pod=hypothesis.pod or cycle.pod,
     )
     return bool(pipeline.run_filter(plugins, changed).kept)

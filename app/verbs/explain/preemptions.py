@@ -1,7 +1,7 @@
 """What preemption would do for a pod: on which node which pods would be evicted, or why none is.
 
-The same steps as kube-scheduler's: its filters on every node (app.domain.fitting), its dry run on the nodes
-that evictions may help (app.domain.fitting.victims), the extender's answer to ``preempt``
+The same steps as kube-scheduler's: its filters on every node (app.domain.fit), its dry run on the nodes
+that evictions may help (app.domain.fit.victims), the extender's answer to ``preempt``
 (app.verbs.preempting), and its choice. Unlike kube-scheduler, which dry-runs 100 nodes or a tenth from a
 random offset, it looks at all nodes. Nothing is written or evicted.
 """
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.domain import model, snapshots
-from app.domain.fitting import budgets, node_fit, node_sums, victims
+from app.domain.fit import budgets, node_fit, node_sums, victims
 from app.framework import cycles, pipeline, registry
 from app.verbs import preempting
 

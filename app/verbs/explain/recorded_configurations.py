@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from app.domain import model, snapshots
-from app.domain.folding import settings_fold
+from app.domain.fold import settings_fold
 from app.framework import configuring, registry
 
 _KEPT = 2 * settings_fold.MOST_CONFIGURATIONS

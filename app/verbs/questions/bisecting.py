@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from app.domain import model, snapshots
-from app.domain.fitting import fitting_nodes
+from app.domain.fit import fitting_nodes
 from app.framework import cycles, pipeline, registry, supposing
 from app.verbs.questions import asking, errors, kinds, offering
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.domain import events, model, node_sets, projecting, snapshots
+from app.domain import events, model, node_sets, projections, snapshots
 from app.framework import cycles, pipeline, registry, supposing
 from app.store.decisions import records
 from app.store.log import readers
@@ -81,7 +81,7 @@ class _History:
     def fold(self, position: model.Position) -> snapshots.Snapshot:
         """The snapshot after all held events, at that position of the log."""
         if self._held:
-            projection = projecting.Projection(self.snapshot)
+            projection = projections.Projection(self.snapshot)
             projection.apply_all(self._held)
             self._held = []
             self.snapshot = projection.finish()

@@ -12,7 +12,7 @@ from itertools import combinations, islice
 from typing import Any
 
 from app.domain import events, model, node_sets, snapshots
-from app.domain.fitting import fitting_nodes
+from app.domain.fit import fitting_nodes
 from app.framework import advising, cycles, pipeline, registry
 from app.kube.objects import merge_patches
 from app.verbs.explain import advice, explanations

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from app.domain import declared_objects, events, model, node_sets, observing, snapshots
+from app.domain import declared_objects, events, model, node_sets, observations, snapshots
 from app.framework import supposing
 from app.verbs.questions import manifests
 
@@ -83,7 +83,7 @@ def replaced(
         held, known = fields(after), fields(before)
         held.update({field: known[field] for field in _KEPT if field in known})
         after = _of_fields(kind, held, "manifest")
-    return observing.declared(kind, before, after)
+    return observations.declared(kind, before, after)
 
 
 def deleted(

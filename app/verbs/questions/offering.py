@@ -7,7 +7,7 @@ candidates come from, and which of kube-scheduler's rules they do not follow.
 from collections.abc import Sequence
 
 from app.domain import model, node_sets, snapshots
-from app.domain.fitting import node_fit
+from app.domain.fit import node_fit
 from app.verbs.questions import errors
 
 RECORDED, ALL, ROOMY = "recorded", "all", "roomy"

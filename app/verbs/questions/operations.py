@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from app.domain import events, model, observing, snapshots
+from app.domain import events, model, observations, snapshots
 from app.framework import supposing
 from app.kube.objects import merge_patches
 from app.verbs.questions import kinds, manifests
@@ -191,7 +191,7 @@ class LabelPods(supposing.Operation, frozen=True, tag="labelPods"):
         return [
             event
             for pod in selected(snapshot, self.pods)
-            for event in observing.pod(
+            for event in observations.pod(
                 pod, msgspec.structs.replace(pod, labels=_relabelled(pod.labels, self.labels))
             )
         ]
@@ -325,7 +325,7 @@ def _names_in(snapshot: snapshots.Snapshot, namespace: str) -> Iterator[str]:
 
 
 def _changed(node: model.Node, **fields: object) -> Sequence[events.AnyEvent]:
-    return observing.node(node, msgspec.structs.replace(node, **fields))
+    return observations.node(node, msgspec.structs.replace(node, **fields))
 
 
 def _gone(pod: model.Pod) -> events.PodGone:

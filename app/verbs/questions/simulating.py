@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from app.domain import events, model, node_sets, snapshots, verdicts
-from app.domain.fitting import fitting_nodes
+from app.domain.fit import fitting_nodes
 from app.framework import cycles, pipeline, plans, registry, supposing
 from app.verbs.explain import explanations
 from app.verbs.questions import asking, errors, manifests, operations, situations

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from app.domain import events, model, node_sets, projecting, snapshots
+from app.domain import events, model, node_sets, projections, snapshots
 from app.framework import configuring, registry, supposing
 from app.verbs.questions import asking, errors, operations
 
@@ -160,7 +160,7 @@ def _lenient(operation: supposing.Operation, snapshot: snapshots.Snapshot) -> Se
 
 def fold(snapshot: snapshots.Snapshot, happened: Sequence[events.AnyEvent]) -> snapshots.Snapshot:
     """The snapshot as it would be after the events; its position stays that of the original."""
-    return dataclasses.replace(projecting.project_all(snapshot, happened), position=snapshot.position)
+    return dataclasses.replace(projections.project_all(snapshot, happened), position=snapshot.position)
 
 
 def bound(pod: model.Pod, node: model.NodeName) -> events.AnyEvent:

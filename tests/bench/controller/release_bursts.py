@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 
 from app import plugins
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import effects, registry
 from app.kube import backoffs
 from app.plugins.elastic_quota import kinds
@@ -54,7 +54,7 @@ def _burst(world: snapshots.Snapshot, releases: int, run: int) -> float:
     )
     steps = []
     for event in _released(releases):
-        after = projecting.project(world, event)
+        after = projections.project(world, event)
         steps.append((world, after, readers.Entry(after.offset, 0, event)))
         world = after
     began = time.process_time()
@@ -102,7 +102,7 @@ def _world() -> snapshots.Snapshot:
         for number in range(RELEASES)
     ]
     empty = snapshots.empty(schema=declared.SCHEMA)
-    return projecting.project_all(empty, [*quotas, *bench_cluster.facts(NODES, 0), *waiting, *placed])
+    return projections.project_all(empty, [*quotas, *bench_cluster.facts(NODES, 0), *waiting, *placed])
 
 
 if __name__ == "__main__":

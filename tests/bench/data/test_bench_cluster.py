@@ -2,7 +2,7 @@ import collections
 
 import msgspec
 
-from app.domain import events, projecting, snapshots
+from app.domain import events, projections, snapshots
 from app.plugins.workload_policy import counting
 from tests.bench.data import bench_cluster
 from tests.support import declared
@@ -11,7 +11,7 @@ NODES, PODS = 1_000, 3_000
 
 
 def snapshot() -> snapshots.Snapshot:
-    return projecting.project_all(snapshots.empty(schema=declared.SCHEMA), bench_cluster.facts(NODES, PODS))
+    return projections.project_all(snapshots.empty(schema=declared.SCHEMA), bench_cluster.facts(NODES, PODS))
 
 
 def test_the_cluster_has_what_was_asked_for() -> None:

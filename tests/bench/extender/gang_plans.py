@@ -5,7 +5,7 @@ import time
 
 import msgspec
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import cycles, pipeline, registry
 from app.plugins.coscheduling import gang_model
 from app.plugins.coscheduling.plugin import Coscheduling
@@ -49,13 +49,13 @@ def measure_plans() -> dict[str, float]:
 def _without_a_pod(world: snapshots.Snapshot) -> snapshots.Snapshot:
     resident = next(pod for pod in world.pods.values() if pod.node and pod.priority == 0)
     gone = events.PodGone(uid=resident.uid, namespace=resident.namespace, name=resident.name)
-    return projecting.project(world, gone)
+    return projections.project(world, gone)
 
 
 def _with_a_waiting_pod(world: snapshots.Snapshot, number: int) -> snapshots.Snapshot:
     name = f"another-{number}"
     seen = events.PodSeen(pod=model.Pod(uid=name, namespace="others", name=name))
-    return projecting.project(world, seen)
+    return projections.project(world, seen)
 
 
 def _once(registered: registry.Registry, world: snapshots.Snapshot, changed: snapshots.Snapshot) -> float:
@@ -75,7 +75,7 @@ def _world(registered: registry.Registry, gpus: int, *, occupied: bool = False) 
     ``occupied``: every GPU is allocated to a pod.
     """
     empty = snapshots.empty(schema=declared.SCHEMA, indexed=registered.indexed())
-    world = projecting.project_all(empty, bench_cluster.facts(NODES, PODS))
+    world = projections.project_all(empty, bench_cluster.facts(NODES, PODS))
     equipped = [
         events.NodeSeen(node=msgspec.structs.replace(node, allocatable={**node.allocatable, GPU: 1}))
         for node in world.nodes.values()
@@ -105,7 +105,7 @@ def _world(registered: registry.Registry, gpus: int, *, occupied: bool = False) 
     ]
     seen = [events.PodSeen(pod=pod) for pod in (*holders, *members)]
     kind = declared.SCHEMA.of(group)
-    return projecting.project_all(world, [*equipped, kind.observed(group), *seen])
+    return projections.project_all(world, [*equipped, kind.observed(group), *seen])
 
 
 if __name__ == "__main__":

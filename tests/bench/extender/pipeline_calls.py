@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from app import plugins
-from app.domain import model, projecting, snapshots, verdicts
+from app.domain import model, projections, snapshots, verdicts
 from app.framework import cycles, pipeline, registry
 from app.plugins.workload_policy import policy_model
 from app.verbs import candidates
@@ -24,8 +24,8 @@ ZONES = ("eu-central-1a", "eu-central-1b", "eu-central-1c")
 def world(registered: registry.Registry) -> snapshots.Snapshot:
     """The bench's cluster, with a policy of three large domains beside those of a hundred small ones."""
     empty = snapshots.empty(schema=declared.SCHEMA, indexed=registered.indexed())
-    snapshot = projecting.project_all(empty, bench_cluster.facts(NODES, PODS))
-    return projecting.project_all(snapshot, [declared.observed(_zones(full)) for full in (0, 1, 3)])
+    snapshot = projections.project_all(empty, bench_cluster.facts(NODES, PODS))
+    return projections.project_all(snapshot, [declared.observed(_zones(full)) for full in (0, 1, 3)])
 
 
 def measure(rounds: int = 200) -> dict[str, float]:

@@ -4,7 +4,7 @@ import statistics
 import time
 
 from app import plugins
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import cycles, registry
 from app.plugins.coscheduling import plugin as coscheduling
 from app.plugins.elastic_quota import plugin as elastic_quota
@@ -21,7 +21,7 @@ def measure_dry_run() -> float:
     """Milliseconds of CPU for a pod that fits on no node, and on each node without most of its pods."""
     registered = registry.Registry([kind() for kind in plugins.USUAL])
     world = snapshots.empty(schema=declared.SCHEMA, indexed=registered.indexed())
-    world = projecting.project_all(world, bench_cluster.facts(NODES, PODS))
+    world = projections.project_all(world, bench_cluster.facts(NODES, PODS))
     pod = model.Pod(
         uid="asked",
         namespace="asked",
@@ -31,7 +31,7 @@ def measure_dry_run() -> float:
         phase="Pending",
         constraints=model.STANDARD,
     )
-    world = projecting.project(world, events.PodSeen(pod=pod))
+    world = projections.project(world, events.PodSeen(pod=pod))
     began = time.process_time()
     found = preemptions.dry_run(pod, world, registered)
     took = time.process_time() - began
@@ -48,7 +48,7 @@ def measure_answer() -> float:
     kinds = (*plugins.USUAL, elastic_quota.ElasticQuota, coscheduling.Coscheduling)
     registered = registry.Registry([kind() for kind in kinds])
     world = snapshots.empty(schema=declared.SCHEMA, indexed=registered.indexed())
-    world = projecting.project_all(world, bench_cluster.facts(OFFERED, OFFERED * VICTIMS * 2))
+    world = projections.project_all(world, bench_cluster.facts(OFFERED, OFFERED * VICTIMS * 2))
     pod = model.Pod(
         uid="asked",
         namespace=bench_cluster.NAMESPACE,
@@ -66,7 +66,7 @@ def measure_answer() -> float:
 def _answered(
     registered: registry.Registry, world: snapshots.Snapshot, pod: model.Pod, offer: preempting.Offer
 ) -> float:
-    changed = projecting.project(world, events.PodSeen(pod=pod))
+    changed = projections.project(world, events.PodSeen(pod=pod))
     cycle = cycles.cycle(pod, frozenset(offer), changed, score_max=registered.score_max)
     began = time.process_time()
     answer = preempting.judge(registered, cycle, offer)

@@ -9,7 +9,7 @@ import msgspec
 
 from app import plugins
 from app.api.extender import calls, replies
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import cycles, pipeline, registry
 from app.plugins.elastic_quota import admission, kinds
 from app.plugins.elastic_quota.plugin import ElasticQuota
@@ -40,7 +40,7 @@ def measure_quotas() -> dict[str, float]:
     tree = partial(usage.of_tree, name="", rules=rules)
     quota, policy = _pod("asked-1", _names()[-1][0], ""), _pod("asked-2", "", bench_cluster.FREE)
     unobserved = _pod("asked-3", _names()[-1][0], "")
-    world = projecting.project_all(world, [events.PodSeen(pod=quota), events.PodSeen(pod=policy)])
+    world = projections.project_all(world, [events.PodSeen(pod=quota), events.PodSeen(pod=policy)])
     _whole(tree(world))
     spelled = msgspec.json.encode([bench_cluster.node_name(number) for number in range(NODES)])
     return {
@@ -72,7 +72,7 @@ def _median(
 ) -> float:
     took = []
     for number in range(ROUNDS):
-        world = projecting.project(world, event(number))
+        world = projections.project(world, event(number))
         took.append(_milliseconds(call, world))
     return statistics.median(took)
 
@@ -84,7 +84,7 @@ def _alternating(
     took: dict[str, list[float]] = {case: [] for case in cases}
     for number in range(PAIRS * len(cases)):
         case = list(cases)[number % len(cases)]
-        world = projecting.project(world, _placed(number))
+        world = projections.project(world, _placed(number))
         took[case].append(_milliseconds(cases[case], world))
     return {case: statistics.median(found) for case, found in took.items()}
 
@@ -162,13 +162,13 @@ def _world(registered: registry.Registry) -> snapshots.Snapshot:
         for level, names in enumerate(levels)
         for number, name in enumerate(names)
     ]
-    world = projecting.project_all(world, [*quotas, *bench_cluster.facts(NODES, PODS)])
+    world = projections.project_all(world, [*quotas, *bench_cluster.facts(NODES, PODS)])
     lowest = levels[-1]
     waiting = [
         events.PodSeen(pod=_pod(f"waits-{number}", lowest[number % len(lowest)], ""))
         for number in range(PENDING)
     ]
-    return projecting.project_all(world, waiting)
+    return projections.project_all(world, waiting)
 
 
 if __name__ == "__main__":

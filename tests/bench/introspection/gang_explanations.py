@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from app import plugins
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import registry
 from app.plugins.coscheduling.gang_model import SigsPodGroup
 from app.plugins.coscheduling.membership import SIGS_LABEL
@@ -41,7 +41,7 @@ def _measured(left: int) -> float:
         [*(kind() for kind in plugins.USUAL), ElasticQuota(), Coscheduling(layers=(bench_cluster.RACK,))]
     )
     empty = snapshots.empty(schema=declared.SCHEMA, indexed=registered.indexed())
-    world = projecting.project_all(empty, [*bench_cluster.facts(NODES, PODS), *_gangs(left)])
+    world = projections.project_all(empty, [*bench_cluster.facts(NODES, PODS), *_gangs(left)])
     pod = world.pod_named(NAMESPACE, f"g{GANGS - 1}-0")
     assert pod is not None
     resident = next(one for one in world.pods.values() if one.node)
@@ -49,7 +49,7 @@ def _measured(left: int) -> float:
     took = []
     for number in range(ROUNDS):
         bound = msgspec.structs.replace(resident, uid=f"new-{number}", name=f"new-{number}")
-        world = projecting.project(world, events.PodSeen(pod=bound))
+        world = projections.project(world, events.PodSeen(pod=bound))
         began = time.process_time()
         found = explanations.presently(pod, world, registered)
         tables.structure(found)

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from app import settings
-from app.domain import events, projecting, snapshots
+from app.domain import events, projections, snapshots
 from app.store import stores
 from app.store.log import logs
 from app.store.server import embedded
@@ -61,7 +61,7 @@ def keep(url: str, nodes: int, pods: int, tail: int) -> None:
 def append(log: logs.Log, snapshot: snapshots.Snapshot, facts: list[events.AnyEvent]) -> None:
     """Append facts behind a snapshot, with their increments."""
     for at in range(0, len(facts), logs.MAX_EVENTS):
-        projection = projecting.Projection(snapshot)
+        projection = projections.Projection(snapshot)
         part = facts[at : at + logs.MAX_EVENTS]
         projection.apply_all(part)
         log.append(logs.Batch(events=part, increments=projection.increments))

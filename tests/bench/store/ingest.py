@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from app import settings
-from app.domain import event_subjects, events, projecting, snapshots
+from app.domain import event_subjects, events, projections, snapshots
 from app.store import stores
 from app.store.log import logs
 from app.store.state import followers
@@ -73,7 +73,7 @@ def _batches(count: int) -> Iterator[tuple[logs.Guard, logs.Batch]]:
     for number, event in zip(range(count), pod_churn.history(), strict=False):
         pending.append(event)
         if len(pending) == logs.MAX_EVENTS or number == count - 1:
-            projection = projecting.Projection(before)
+            projection = projections.Projection(before)
             projection.apply_all(pending)
             subjects = {subject for one in pending for subject in event_subjects.touched(one)}
             guard = logs.Guard(

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from app import settings
-from app.domain import events, projecting, snapshots
+from app.domain import events, projections, snapshots
 from app.store import schemas, stores
 from app.store.log import logs
 from app.store.server import connections, embedded
@@ -72,7 +72,7 @@ def _write(url: str, archive: Path, count: int, nodes: int, pods: int) -> None:
     for number, event in zip(range(count), pod_churn.history(nodes, lambda one: one - pods), strict=False):
         batch.append(event)
         if len(batch) == logs.MAX_EVENTS or number == count - 1:
-            projection = projecting.Projection(snapshot)
+            projection = projections.Projection(snapshot)
             projection.apply_all(batch)
             appended = store.log.append(logs.Batch(events=batch, increments=projection.increments))
             snapshot = projection.finish()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.kube.objects import decoding
 from app.kube.watch import kinds
 from app.plugins.workload_policy import policy_model
@@ -15,7 +15,7 @@ OBJECTS = pytest.mark.parametrize("found", [POD, NODE, POLICY], ids=lambda found
 
 
 def project(*happened: events.AnyEvent) -> snapshots.Snapshot:
-    return projecting.project_all(snapshots.empty(schema=declared.SCHEMA), happened)
+    return projections.project_all(snapshots.empty(schema=declared.SCHEMA), happened)
 
 
 @OBJECTS

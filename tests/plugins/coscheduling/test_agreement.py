@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from app.domain import model
-from app.domain.fitting import node_fit
+from app.domain.fit import node_fit
 from app.framework import plans
 from app.plugins.coscheduling import membership
 from app.plugins.elastic_quota.plugin import ElasticQuota

@@ -5,7 +5,7 @@ from unittest import mock
 import msgspec
 
 from app.domain import model
-from app.domain.fitting import budgets, node_sums
+from app.domain.fit import budgets, node_sums
 from app.plugins.coscheduling import gangs
 from app.plugins.coscheduling.planning import capacities, domains, packing, plans
 from app.plugins.elastic_quota.plugin import ElasticQuota

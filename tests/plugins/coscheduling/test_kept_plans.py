@@ -3,7 +3,7 @@
 import msgspec
 
 from app.domain import model
-from app.domain.fitting import budgets
+from app.domain.fit import budgets
 from app.plugins.coscheduling import options
 from app.plugins.coscheduling.planning import evictions
 from tests.support.decisions import call_counts, group_evictions, scheduling_driver, small_gangs

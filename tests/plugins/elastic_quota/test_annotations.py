@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import effects
 from app.plugins.elastic_quota import annotations, kinds
 from app.plugins.elastic_quota.plugin import ElasticQuota
@@ -78,7 +78,7 @@ def test_they_hold_requests_and_runtimes_of_the_quota_and_of_those_below_it() ->
 
 @given(quota_histories.happened)
 def test_they_are_those_of_the_view(history: list[events.AnyEvent]) -> None:
-    latest = projecting.project_all(snapshots.empty(schema=declared.SCHEMA), history)
+    latest = projections.project_all(snapshots.empty(schema=declared.SCHEMA), history)
     view = {one.path: one for one in PLUGIN.shown().endpoints}["quotas/<name>"]
     for held in latest.all(kinds.QUOTAS).values():
         written = annotations.Writer(latest, PLUGIN).of(held)

@@ -2,7 +2,7 @@
 
 from hypothesis import given
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.plugins.elastic_quota import counting, kinds
 from app.plugins.elastic_quota.quota_model import Quota
 from app.plugins.elastic_quota.sigs import namespace_quota
@@ -15,7 +15,7 @@ from tests.support.decisions import quota_histories, quota_recount
 def test_counts_are_those_of_the_facts_at_every_offset(batch: list[events.AnyEvent]) -> None:
     snapshot = snapshots.empty(schema=declared.SCHEMA)
     for event in batch:
-        snapshot = projecting.project(snapshot, event)
+        snapshot = projections.project(snapshot, event)
         held = list(snapshot.all(kinds.QUOTAS).values())
         spaces = {one.namespace for one in snapshot.all(namespace_quota.KIND).values()}
         assert dict(snapshot.counts) == quota_recount.counts(snapshot, held, spaces)
@@ -24,20 +24,20 @@ def test_counts_are_those_of_the_facts_at_every_offset(batch: list[events.AnyEve
 @given(quota_histories.happened)
 def test_a_run_of_events_counts_as_they_do_one_by_one(batch: list[events.AnyEvent]) -> None:
     start = snapshots.empty(schema=declared.SCHEMA)
-    projection = projecting.Projection(start)
+    projection = projections.Projection(start)
     projection.apply_all(batch)
     increments = {key: by for key, by in projection.increments.items() if by}
     whole = dict(projection.finish().counts)
     assert increments == whole
     for event in batch:
-        start = projecting.project(start, event)
+        start = projections.project(start, event)
     assert dict(start.counts) == whole
 
 
 def test_an_object_with_the_name_of_the_root_is_not_a_quota() -> None:
     """Koordinator ignores it when it is added: the root exists without an object (OnQuotaAdd)."""
     root = Quota(uid="1", namespace="blue", name="koordinator-root-quota", namespaces=("blue",))
-    snapshot = projecting.project_all(
+    snapshot = projections.project_all(
         snapshots.empty(schema=declared.SCHEMA),
         (
             kinds.QUOTAS.observed(root),

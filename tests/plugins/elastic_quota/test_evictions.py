@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from app.domain import events, model
-from app.domain.fitting import budgets
+from app.domain.fit import budgets
 from app.framework import configuring, cycles, effects, pipeline, registry
 from app.plugins import IN_TREE
 from app.plugins.coscheduling.plugin import Coscheduling

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.plugins.elastic_quota import admission, counting, kinds
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.quota_model import Quota
@@ -120,7 +120,7 @@ def shown(found: runtimes.Runtimes) -> dict[str, tuple[object, ...]]:
 def test_runtimes_after_any_history_equal_those_of_its_state(
     data: st.DataObject, tree: list[Quota], rules: runtimes.Rules
 ) -> None:
-    world = projecting.project_all(
+    world = projections.project_all(
         snapshots.empty(schema=declared.SCHEMA),
         [
             *map(kinds.QUOTAS.observed, tree),
@@ -130,7 +130,7 @@ def test_runtimes_after_any_history_equal_those_of_its_state(
     for _ in range(data.draw(st.integers(1, 12), label="steps")):
         edit = data.draw(st.integers(0, 9), label="kind of change") == 0
         event = kinds.QUOTAS.observed(data.draw(edits)) if edit else data.draw(changes)
-        later = projecting.project(world, event)
+        later = projections.project(world, event)
         found = usage.of_tree(later, "", rules)
         # Some levels only, as a filter asks: the others must be right when a later state needs them.
         for name in data.draw(st.lists(st.sampled_from(found.tree.names), max_size=2), label="asked"):
@@ -147,7 +147,7 @@ def test_a_level_is_divided_again_only_if_its_total_or_a_request_changed() -> No
         small_quotas.quota("right", is_parent=True),
         *(small_quotas.quota(f"{side}-{one}", parent=side) for side in ("left", "right") for one in "ab"),
     ]
-    world = projecting.project_all(
+    world = projections.project_all(
         snapshots.empty(schema=declared.SCHEMA),
         [
             *map(kinds.QUOTAS.observed, quotas),
@@ -157,12 +157,12 @@ def test_a_level_is_divided_again_only_if_its_total_or_a_request_changed() -> No
     )
     before = usage.of_tree(world, "", runtimes.DEFAULTS).runtimes
     placed = events.placed(small_quotas.pod("p", 4, "left-a"), "n1")
-    after = usage.of_tree(projecting.project(world, placed), "", runtimes.DEFAULTS).runtimes
+    after = usage.of_tree(projections.project(world, placed), "", runtimes.DEFAULTS).runtimes
     assert after.lines["cpu"] is before.lines["cpu"], "a placement changes no request"
 
     held = {name: before.division(name, "cpu") for name in before.tree.names}
     another = events.PodSeen(pod=small_quotas.pod("q", 4, "left-b"))
-    later = usage.of_tree(projecting.project(world, another), "", runtimes.DEFAULTS).runtimes
+    later = usage.of_tree(projections.project(world, another), "", runtimes.DEFAULTS).runtimes
     assert later.runtime("left-b") == {"cpu": 4 * small_quotas.CORE}
     for name in ("right-a", "right-b"):
         old, new = held[name], later.division(name, "cpu")
@@ -174,7 +174,7 @@ def test_a_level_is_divided_again_only_if_its_total_or_a_request_changed() -> No
 
 def test_the_runtimes_of_every_tree_are_followed_however_many_there_are() -> None:
     trees = [f"t{number}" for number in range(50)]
-    world = projecting.project_all(
+    world = projections.project_all(
         snapshots.empty(schema=declared.SCHEMA),
         [
             *(kinds.QUOTAS.observed(small_quotas.quota(f"q-{tree}", tree=tree)) for tree in trees),
@@ -182,7 +182,7 @@ def test_the_runtimes_of_every_tree_are_followed_however_many_there_are() -> Non
         ],
     )
     before = {tree: usage.of_tree(world, tree, runtimes.DEFAULTS).runtimes.lines["cpu"] for tree in trees}
-    later = projecting.project(world, events.PodSeen(pod=small_quotas.pod("p", 4, "q-t0")))
+    later = projections.project(world, events.PodSeen(pod=small_quotas.pod("p", 4, "q-t0")))
     after = {tree: usage.of_tree(later, tree, runtimes.DEFAULTS).runtimes.lines["cpu"] for tree in trees}
     assert [tree for tree in trees if after[tree] is not before[tree]] == ["t0"]
 
@@ -193,13 +193,13 @@ def test_a_pod_that_was_not_observed_yet_is_judged_as_one_that_waits(
 ) -> None:
     """A limit that admits it without its own request is enough; otherwise every comparison is the same."""
     nodes = [events.NodeSeen(node=small_quotas.node(name, 0, allocatable={"cpu": 20})) for name in NODES]
-    world = projecting.project_all(
+    world = projections.project_all(
         snapshots.empty(schema=declared.SCHEMA), [*map(kinds.QUOTAS.observed, tree), *nodes, *history]
     )
-    unobserved = projecting.project(
+    unobserved = projections.project(
         world, events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name)
     )
-    waiting = projecting.project(unobserved, events.PodSeen(pod=pod))
+    waiting = projections.project(unobserved, events.PodSeen(pod=pod))
     plugin = ElasticQuota(check_parents=parents)
     before, after = (admission.admission(state, pod, plugin) for state in (unobserved, waiting))
     assert (before is None) == (after is None)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from app.domain import model, snapshots
-from app.domain.fitting import budgets
+from app.domain.fit import budgets
 from app.framework import cycles
 from app.plugins.elastic_quota import samples
 from app.plugins.elastic_quota.plugin import ElasticQuota

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import effects
 from app.plugins.elastic_quota import kinds, status
 from app.plugins.elastic_quota.plugin import ElasticQuota
@@ -135,8 +135,8 @@ def test_a_cluster_without_quotas_has_no_statuses() -> None:
 @given(quota_histories.happened, st.integers(0, 30))
 def test_no_status_changes_unnoticed(history: list[events.AnyEvent], at: int) -> None:
     """Whatever happens: the status of a quota that is not computed again is the one of before."""
-    before = projecting.project_all(snapshots.empty(schema=declared.SCHEMA), history[:at])
-    latest = projecting.project_all(before, history[at:])
+    before = projections.project_all(snapshots.empty(schema=declared.SCHEMA), history[:at])
+    latest = projections.project_all(before, history[at:])
     changes = effects.Changes(before, tuple(history[at:]))
     found = {one.identity: one.status for one in status.reconcile(latest, changes, ElasticQuota())}
     for key, held in latest.all(kinds.QUOTAS).items():

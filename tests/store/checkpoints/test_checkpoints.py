@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.store import errors, keys, snapshot_format, stores
 from app.store.checkpoints import checkpoints, recovery_points
 from app.store.state import followers, histories
@@ -20,7 +20,7 @@ def written(store: stores.Store, history: list[events.AnyEvent]) -> list[snapsho
     states = [store.follower.catch_up()]
     for event in history:
         writers.facts(store.log, states[-1], [event])
-        states.append(projecting.project(states[-1], event))
+        states.append(projections.project(states[-1], event))
     return states
 
 
@@ -57,7 +57,7 @@ def test_a_checkpoint_and_the_tail_are_the_full_fold_at_every_offset(
             kept[state.offset], incarnation=store.log.incarnation, indexed=state.indexed
         )
         tail = [event for event in history[state.offset - start :]]
-        there = projecting.project_all(read, tail)
+        there = projections.project_all(read, tail)
         assert recomputation.kept(there) == recomputation.kept(straight)
         assert snapshot_format.digest(there) == snapshot_format.digest(straight)
     trim_below = data.draw(st.sampled_from(states)).offset
@@ -237,7 +237,7 @@ def written_on(
     states = [start]
     for event in history:
         writers.facts(store.log, states[-1], [event])
-        states.append(projecting.project(states[-1], event))
+        states.append(projections.project(states[-1], event))
     return states
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.store import errors
 from app.store.log import codecs
 from tests.support import declared
@@ -71,9 +71,9 @@ def test_a_run_comes_to_the_same_as_its_events(history: list[events.AnyEvent]) -
     history = [strategies.namesake(event) for event in history]
     one_by_one = snapshots.empty(schema=declared.SCHEMA, indexed=frozenset(("app",)))
     for event in history:
-        one_by_one = projecting.project(one_by_one, event)
+        one_by_one = projections.project(one_by_one, event)
     run = codecs.decode_run([codecs.encode(event) for event in history])
-    at_once = projecting.project_all(
+    at_once = projections.project_all(
         snapshots.empty(schema=declared.SCHEMA, indexed=frozenset(("app",))), run
     )
     assert recomputation.kept(at_once) == recomputation.kept(one_by_one)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from app import settings as configuration
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.domain.audit import attribution, findings
 from app.plugins.workload_policy import policy_model
 from app.store import errors, raw_access, schemas, stores
@@ -142,7 +142,7 @@ class Writers(RuleBasedStateMachine):
         writer = self.writers[which]
         subjects = declared.SCHEMA.footprint(pod, node)
         stale = any(writer.snapshot.version(name) != self.expected.version(name) for name in subjects)
-        after = projecting.project(self.expected, events.placed(pod, node))
+        after = projections.project(self.expected, events.placed(pod, node))
         raised = [key for key, count in after.counts.items() if count > self.expected.counts.get(key, 0)]
         full = any(after.counts[key] > ceiling for key in raised)
         if lost:
@@ -232,7 +232,7 @@ class Writers(RuleBasedStateMachine):
 
     def _happened(self, batch: list[events.AnyEvent]) -> None:
         self.history.extend(batch)
-        self.expected = projecting.project_all(self.expected, batch)
+        self.expected = projections.project_all(self.expected, batch)
 
 
 def run(server: embedded.Server, *, examples: int, steps: int) -> None:

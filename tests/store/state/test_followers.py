@@ -13,7 +13,7 @@ import pytest
 from structlog import testing
 
 from app import settings
-from app.domain import events, projecting, snapshots
+from app.domain import events, projections, snapshots
 from app.store import errors, keys, schemas, stores
 from app.store.log import batches, codecs, logs, readers
 from app.store.state import followers, histories, subscribers
@@ -188,11 +188,11 @@ def test_an_own_append_during_a_prefetch_is_applied_once(store: stores.Store) ->
     with follower.prefetch():
         event = writers.seen("u1")
         appended = store.log.append(logs.Batch(events=[event]))
-        follower.apply_own_append(projecting.project(before, event), appended)
+        follower.apply_own_append(projections.project(before, event), appended)
         follower.catch_up()
     after = follower.catch_up()
     assert after.offset == 1
-    assert recomputation.kept(after) == recomputation.kept(projecting.project(before, event))
+    assert recomputation.kept(after) == recomputation.kept(projections.project(before, event))
 
 
 def test_prefetching_from_a_store_that_is_away_raises_only_in_catch_up(durable: stores.Store) -> None:
@@ -366,7 +366,7 @@ def test_a_subscriber_that_fails_stops_neither_the_others_nor_the_follower(
 def test_an_own_append_is_applied_only_if_it_is_ahead(store: stores.Store) -> None:
     base = store.follower.catch_up()
     event = writers.seen("u1")
-    ahead = projecting.project(base, event)
+    ahead = projections.project(base, event)
     appended = store.log.append(logs.Batch(events=[event]))
     store.follower.apply_own_append(ahead, appended)
     assert store.follower.snapshot is ahead
@@ -404,7 +404,7 @@ def test_a_follower_notices_a_tail_that_was_cut_and_has_grown_again(
     base = store.follower.catch_up()
     appended = store.log.append(logs.Batch(events=[writers.seen("u1")]))
     if adopted:
-        store.follower.apply_own_append(projecting.project(base, writers.seen("u1")), appended)
+        store.follower.apply_own_append(projections.project(base, writers.seen("u1")), appended)
     else:
         store.follower.catch_up()
     grow_again(store, grown, after=appended)

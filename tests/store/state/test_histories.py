@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.store import errors, stores
 from app.store.log import logs, readers
 from app.store.state import followers, histories
@@ -22,7 +22,7 @@ def fill(store: stores.Store, history: list[events.AnyEvent]) -> list[snapshots.
     states = [store.follower.catch_up()]
     for event in history:
         writers.facts(store.log, states[-1], [event])
-        states.append(projecting.project(states[-1], event))
+        states.append(projections.project(states[-1], event))
     return states
 
 

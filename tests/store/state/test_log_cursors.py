@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.domain import projecting
+from app.domain import projections
 from app.store import stores
 from app.store.log import logs
 from app.store.state import log_cursors, subscribers
@@ -80,7 +80,7 @@ def test_an_own_append_is_applied_unless_a_subscriber_needs_its_event(
     cursor.read_to_head(timeout=5.0, requested=False)
     if subscribed:
         audience.add(lambda _before, _after, _entry: None)
-    ahead = projecting.project(cursor.snapshot, writers.seen("u1"))
+    ahead = projections.project(cursor.snapshot, writers.seen("u1"))
     cursor.apply_own_append(ahead, append(store, "u1"))
     assert (cursor.snapshot is ahead) is not subscribed
     assert cursor.read_to_head(timeout=5.0, requested=False)

@@ -3,7 +3,7 @@
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import registry
 from app.plugins.job_affinity.plugin import JobAffinity
 from app.plugins.workload_policy import limits, policy_model
@@ -75,7 +75,7 @@ def worlds(draw: st.DrawFn) -> snapshots.Snapshot:
         facts.append(declared.observed(draw(policies())))
     facts += [declared.observed(draw(policies(name))) for name in draw(st.sampled_from(OTHERS))]
     facts += [events.PodSeen(pod=pod) for pod in draw(pods())]
-    return projecting.project_all(
+    return projections.project_all(
         snapshots.empty(schema=declared.SCHEMA, indexed=PLUGINS[10].indexed()), facts
     )
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from tests.support import declared
 
 
@@ -47,7 +47,7 @@ def pod(
 
 def world(*objects: model.Node | model.Pod) -> snapshots.Snapshot:
     """The cluster of these objects."""
-    return projecting.project_all(snapshots.empty(schema=declared.SCHEMA, incarnation="i"), seen(*objects))
+    return projections.project_all(snapshots.empty(schema=declared.SCHEMA, incarnation="i"), seen(*objects))
 
 
 def seen(*objects: model.Node | model.Pod) -> list[events.AnyEvent]:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import cycles, pipeline
 from app.store.decisions import records
 from app.store.log import readers
@@ -34,7 +34,7 @@ class History:
 
     def at(self, offset: int) -> snapshots.Snapshot:
         happened = [entry.event for entry in self.entries if entry.offset <= offset]
-        return projecting.project_all(self.base, happened)
+        return projections.project_all(self.base, happened)
 
 
 @st.composite
@@ -84,7 +84,7 @@ class _Making:
         self.decisions: list[tuple[records.Decision, frozenset[str]]] = []
 
     def append(self, event: events.AnyEvent) -> None:
-        self.snapshot = projecting.project(self.snapshot, event)
+        self.snapshot = projections.project(self.snapshot, event)
         offset = self.snapshot.offset
         self.entries.append(readers.Entry(offset, 1000 * offset, event))
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from app.domain import declared_objects, events, model, node_sets, schema, snapshots, verdicts
-from app.domain.fitting import budgets
+from app.domain.fit import budgets
 from app.framework import advising, capabilities, cycles, diagnosing, effects, supposing, views
 from tests.support import gadgets
 

@@ -6,7 +6,7 @@ from typing import cast
 
 import msgspec
 
-from app.domain import events, model, node_sets, projecting, verdicts
+from app.domain import events, model, node_sets, projections, verdicts
 from app.framework import cycles
 from tests.support.decisions import fake_plugins
 
@@ -76,7 +76,7 @@ class Emptying(fake_plugins.Idle):
         gone = [events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name) for pod in found]
         if not gone:
             return None
-        after = projecting.project_all(cycle.snapshot, gone)
+        after = projections.project_all(cycle.snapshot, gone)
         return replace(cycle, snapshot=replace(after, position=cycle.snapshot.position))
 
 
@@ -99,7 +99,7 @@ class Reserving(fake_plugins.Idle):
         used = sum(pod.requests["cpu"] for pod in found if "owner" in pod.labels)
         left = 0 if "owner" in cycle.pod.labels else max(0, held.requests["cpu"] - used)
         seen = events.PodSeen(pod=msgspec.structs.replace(held, requests={"cpu": left}))
-        after = projecting.project(cycle.snapshot, seen)
+        after = projections.project(cycle.snapshot, seen)
         return replace(cycle, snapshot=replace(after, position=cycle.snapshot.position))
 
 

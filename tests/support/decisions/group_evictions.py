@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from app.domain import model
-from app.domain.fitting import budgets
+from app.domain.fit import budgets
 from tests.support.decisions import small_gangs
 from tests.support.decisions.small_gangs import CORE, ZONE
 

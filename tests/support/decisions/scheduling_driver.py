@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from app import plugins
-from app.domain import events, model, observing, projecting, snapshots, verdicts
+from app.domain import events, model, observations, projections, snapshots, verdicts
 from app.framework import capabilities, cycles, pipeline, registry
 from app.plugins.workload_policy import counting, policy_model
 from tests.support import declared
@@ -36,7 +36,7 @@ class Cluster:
 
     def take(self, *batch: events.AnyEvent) -> None:
         """Apply events of the log."""
-        self.snapshot = projecting.project_all(self.snapshot, batch)
+        self.snapshot = projections.project_all(self.snapshot, batch)
 
     def gone(self, pod: model.Pod) -> None:
         """Delete a pod."""
@@ -123,12 +123,12 @@ class Cluster:
     def _observed(self, thing: Thing) -> tuple[events.AnyEvent, ...]:
         match thing:
             case model.Node():
-                return observing.node(self.snapshot.nodes.get(thing.name), thing)
+                return observations.node(self.snapshot.nodes.get(thing.name), thing)
             case model.Pod():
-                return observing.pod(self.snapshot.pods.get(thing.uid), thing)
+                return observations.pod(self.snapshot.pods.get(thing.uid), thing)
             case model.DeclaredObject():
                 kind = declared.SCHEMA.of(thing)
-                return observing.declared(kind, self.snapshot.get(kind, thing.key), thing)
+                return observations.declared(kind, self.snapshot.get(kind, thing.key), thing)
 
 
 def recounted(snapshot: snapshots.Snapshot) -> snapshots.Snapshot:
@@ -140,4 +140,4 @@ def recounted(snapshot: snapshots.Snapshot) -> snapshots.Snapshot:
         *(kind.observed(one) for kind in declared.SCHEMA.kinds for one in snapshot.all(kind).values()),
         *(events.PodSeen(pod=pod) for pod in snapshot.pods.values()),
     ]
-    return projecting.project_all(fresh, [*observed, *placed])
+    return projections.project_all(fresh, [*observed, *placed])

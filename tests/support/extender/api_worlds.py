@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 from app import plugins, settings
 from app.api import routes
 from app.api.introspection import services, times
-from app.domain import events, model, projecting
+from app.domain import events, model, projections
 from app.framework import registry
 from app.plugins.workload_policy import policy_model
 from app.store import audit_reports, schemas, stores
@@ -114,7 +114,7 @@ class World:
 
     def append(self, *happened: events.AnyEvent) -> int:
         """Write events and return the last offset."""
-        projection = projecting.Projection(self.store.follower.catch_up())
+        projection = projections.Projection(self.store.follower.catch_up())
         for event in happened:
             projection.apply(event)
         batch = logs.Batch(events=happened, increments=projection.increments)

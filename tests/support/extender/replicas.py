@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from app import plugins, settings
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import configuring, registry
 from app.kube.client import clients, credentials
 from app.kube.objects import decoding
@@ -357,7 +357,7 @@ class Cluster:
             ]
             if not happened:
                 return before.offset
-            projection = projecting.Projection(before)
+            projection = projections.Projection(before)
             projection.apply_all(happened)
             batch = logs.Batch(events=happened, increments=projection.increments)
             with contextlib.suppress(errors.Conflict):
@@ -373,7 +373,7 @@ class Cluster:
         key, highest = f"{NAMESPACE}/{POLICY}|{KEY}={domain}", 0
         snapshot = follower.snapshot
         for event in self.recorded():
-            snapshot = projecting.project(snapshot, event)
+            snapshot = projections.project(snapshot, event)
             highest = max(highest, snapshot.counts.get(key, 0))
         return highest
 

@@ -19,7 +19,7 @@ from app import plugins
 from app.cli.getting import resources
 from app.domain import events, model
 from app.domain.audit import findings
-from app.domain.fitting import budgets
+from app.domain.fit import budgets
 from app.framework import registry
 from app.plugins.coscheduling import membership
 from app.plugins.elastic_quota.sigs import namespace_quota

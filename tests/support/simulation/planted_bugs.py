@@ -111,25 +111,25 @@ BUGS = (
     # The fold.
     Bug(
         "any observation of a pod ends its placement",
-        "app.domain.projecting:Projection._pod_seen",
+        "app.domain.projections:Projection._pod_seen",
         "if settles(pod):",
         "if True:",
     ),
     Bug(
         "a pod that is gone stays placed",
-        "app.domain.projecting:Projection._pod_gone",
+        "app.domain.projections:Projection._pod_gone",
         "self._placements.pop(uid, None)",
         "pass",
     ),
     Bug(
         "a new node label does not move its pods' counts",
-        "app.domain.projecting:Projection._node_changed",
+        "app.domain.projections:Projection._node_changed",
         "if moved else ()",
         "if False else ()",
     ),
     Bug(
         "a terminating pod goes on counting",
-        "app.domain.projecting:Projection._counted_apart",
+        "app.domain.projections:Projection._counted_apart",
         "read(before) != read(after)",
         "read(before)[:3] != read(after)[:3]",
     ),
@@ -249,7 +249,7 @@ BUGS = (
     ),
     Bug(
         "what was listed before a loss counts as listed",
-        "app.domain.projecting:Projection.apply",
+        "app.domain.projections:Projection.apply",
         "self._unlisted = self._schema.names",
         "pass",
     ),

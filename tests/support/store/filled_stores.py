@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from app import settings
-from app.domain import events, projecting, snapshots
+from app.domain import events, projections, snapshots
 from app.store import schemas, stores
 from app.store.log import logs
 from app.store.server import connections
@@ -18,7 +18,7 @@ def fill(url: str, cluster: str, facts: Iterable[events.AnyEvent]) -> snapshots.
     try:
         snapshot = snapshots.empty(schema=declared.SCHEMA, incarnation=store.log.incarnation)
         for batch in _batches(facts):
-            projection = projecting.Projection(snapshot)
+            projection = projections.Projection(snapshot)
             for event in batch:
                 projection.apply(event)
             store.log.append(logs.Batch(events=batch, increments=_changes(projection.increments)))

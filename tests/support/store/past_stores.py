@@ -13,7 +13,7 @@ from typing import Any
 
 import redis
 
-from app.domain import event_subjects, events, model, projecting, snapshots
+from app.domain import event_subjects, events, model, projections, snapshots
 from app.plugins.workload_policy import policy_model
 from app.store import keys, migration_fold, stores
 from app.store.log import codecs
@@ -85,7 +85,7 @@ class Writer:
 
     def append(self, *batch: events.AnyEvent, marks: dict[str, str] | None = None) -> list[Any]:
         """What the function of schema 1 answers; raises ResponseError if it fails."""
-        projection = projecting.Projection(self._snapshot)
+        projection = projections.Projection(self._snapshot)
         projection.apply_all(batch)
         by = forms.counts_in(1, {name: by for name, by in projection.increments.items() if by}, 2)
         touched = {

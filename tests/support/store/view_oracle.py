@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.domain import projecting, snapshots
+from app.domain import projections, snapshots
 from app.store import keys, stores
 from app.store.server import connections
 from tests.support import declared
@@ -26,7 +26,7 @@ def folded(store: stores.Store, until: int) -> snapshots.Snapshot:
     snapshot = snapshots.empty(schema=declared.SCHEMA, incarnation=store.log.incarnation)
     while snapshot.offset < until:
         for entry in store.log.read(snapshot.offset, limit=min(1000, until - snapshot.offset)):
-            snapshot = projecting.project(snapshot, entry.event)
+            snapshot = projections.project(snapshot, entry.event)
     return snapshot
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.store.log import logs
 from tests.support import declared
 
@@ -24,7 +24,7 @@ def facts(
     writer: str = "",
 ) -> logs.Appended:
     """As the recorder does it: the increments are valid only at this head."""
-    projection = projecting.Projection(snapshot)
+    projection = projections.Projection(snapshot)
     projection.apply_all(batch)
     return log.append(
         logs.Batch(events=batch, increments=projection.increments),
@@ -41,7 +41,7 @@ def placement(
     ceiling: int | None = None,
 ) -> logs.Appended:
     """As bind does it: under the versions that its increments depend on, and the ceilings."""
-    projection = projecting.Projection(snapshot)
+    projection = projections.Projection(snapshot)
     projection.apply(events.placed(subject, node))
     raised = [key for key, by in projection.increments.items() if by > 0]
     return log.append(
@@ -56,7 +56,7 @@ def placement(
 def release(log: logs.Log, snapshot: snapshots.Snapshot, released: events.PlacementReleased) -> logs.Appended:
     """Release a placement as the controller does: under the versions of pod, node and policies."""
     placed = snapshot.placements[released.uid]
-    projection = projecting.Projection(snapshot)
+    projection = projections.Projection(snapshot)
     projection.apply(released)
     subjects = declared.SCHEMA.footprint(placed.pod, placed.node)
     return log.append(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.kube.objects import decoding
 from app.kube.watch import kinds, reflectors
 from tests.support import declared
@@ -36,7 +36,7 @@ def batches(before: snapshots.Snapshot, lists: Lists) -> Iterator[list[events.An
                 builder = batch_builder.BatchBuilder(snapshot)
                 at = builder.fill(waiting, at)
                 yield builder.facts
-                snapshot = projecting.project_all(snapshot, builder.facts)
+                snapshot = projections.project_all(snapshot, builder.facts)
 
 
 def facts(before: snapshots.Snapshot, lists: Lists) -> list[events.AnyEvent]:

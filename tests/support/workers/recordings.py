@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from app.domain import projecting, snapshots
+from app.domain import projections, snapshots
 from app.kube.election import electors
 from app.store import stores
 from tests.support import declared
@@ -67,7 +67,7 @@ class Recording:
     def counts(self) -> dict[str, int]:
         """The counts in the store, proven equal to the fold of the whole log."""
         entries = self.store.log.read(0, limit=100_000)
-        fold = projecting.project_all(
+        fold = projections.project_all(
             snapshots.empty(schema=declared.SCHEMA), (entry.event for entry in entries)
         )
         counts = self.store.log.counts()

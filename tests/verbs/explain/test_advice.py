@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from app import plugins
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import advising, capabilities, registry
 from app.plugins.workload_policy import plugin as workload_policy
 from app.plugins.workload_policy import policy_model
@@ -44,7 +44,7 @@ def snapshot(*happened: events.AnyEvent) -> snapshots.Snapshot:
         events.NodeSeen(node=model.Node(name=name, uid=name, labels=labels))
         for name, labels in {"h1": {"role": "host"}, "h2": {"role": "host"}, "m1": {"role": "member"}}.items()
     ]
-    return projecting.project_all(
+    return projections.project_all(
         snapshots.empty(schema=declared.SCHEMA, indexed=PLUGINS.indexed()), [*nodes, *happened]
     )
 
@@ -136,7 +136,7 @@ def test_the_smallest_change_is_shown(case: str) -> None:
 def test_the_change_that_is_shown_helps() -> None:
     before = snapshot(*full())
     raised = policy(allocations=(policy_model.Allocation("host", 3), policy_model.Allocation("member", 1)))
-    after = projecting.project(before, declared.observed(raised))
+    after = projections.project(before, declared.observed(raised))
     assert not explanations.presently(pod("w"), before, PLUGINS).fits
     assert explanations.presently(pod("w"), after, PLUGINS).fits
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app import plugins
-from app.domain import events, model, projecting, snapshots, verdicts
+from app.domain import events, model, projections, snapshots, verdicts
 from app.framework import registry
 from app.plugins.workload_policy import plugin as workload_policy
 from app.plugins.workload_policy import policy_model
@@ -90,7 +90,7 @@ def clusters(draw: st.DrawFn) -> snapshots.Snapshot:
     ]
     happened += [declared.observed(draw(policies(name))) for name in ("p", "q")]
     happened += [events.PodSeen(pod=draw(pods(number))) for number in range(draw(st.integers(0, 8)))]
-    return projecting.project_all(
+    return projections.project_all(
         snapshots.empty(schema=declared.SCHEMA, indexed=PLUGINS.indexed()), happened
     )
 
@@ -136,7 +136,7 @@ def test_a_page_of_too_many_classes_marks_pods_without_advice() -> None:
         for at in range(explanations.DIAGNOSED + 1)
     ]
     node = events.NodeSeen(node=model.Node(name="n", uid="n"))
-    snapshot = projecting.project_all(
+    snapshot = projections.project_all(
         snapshots.empty(schema=declared.SCHEMA, indexed=PLUGINS.indexed()),
         [node, *(events.PodSeen(pod=pod) for pod in pending)],
     )

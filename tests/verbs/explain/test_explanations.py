@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from app import plugins
-from app.domain import events, model, projecting, snapshots, verdicts
+from app.domain import events, model, projections, snapshots, verdicts
 from app.framework import registry
 from app.plugins.workload_policy import policy_model
 from app.store import errors, stores
@@ -70,7 +70,7 @@ class Recorded:
         self.append(*(events.Relisted(kind, "", "1", "first list") for kind in sorted(declared.SCHEMA.names)))
 
     def append(self, *happened: events.AnyEvent) -> None:
-        projection = projecting.Projection(self.store.follower.catch_up())
+        projection = projections.Projection(self.store.follower.catch_up())
         for event in happened:
             projection.apply(event)
         self.store.log.append(logs.Batch(events=happened, increments=projection.increments))

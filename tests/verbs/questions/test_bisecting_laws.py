@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.plugins.workload_policy import kinds
 from app.verbs.questions import asking, bisecting
 from tests.support import declared
@@ -25,11 +25,11 @@ def history(
     first.append(events.PodSeen(pod=ASKING))
     first += before
     states = [
-        projecting.project_all(snapshots.empty(schema=declared.SCHEMA, indexed=PLUGINS[10].indexed()), first)
+        projections.project_all(snapshots.empty(schema=declared.SCHEMA, indexed=PLUGINS[10].indexed()), first)
     ]
     for offset in range(1, length + 1):
         noise = events.PodSeen(pod=small_clusters.pod(f"noise-{offset % 7}", {"at": str(offset)}))
-        states.append(projecting.project(states[-1], change if offset == planted else noise))
+        states.append(projections.project(states[-1], change if offset == planted else noise))
     return states
 
 
@@ -128,7 +128,7 @@ def test_what_never_changed_is_not_a_change(length: int) -> None:
 
 def test_a_spent_budget_leaves_a_range() -> None:
     empty = snapshots.empty(schema=declared.SCHEMA)
-    seen = projecting.project(empty, events.PodSeen(pod=small_clusters.pod("p", namespace="ns")))
+    seen = projections.project(empty, events.PodSeen(pod=small_clusters.pod("p", namespace="ns")))
     states = [empty] * 50 + [seen] * 50
     predicate = bisecting.predicate(asking.Bisect(exists="pod:ns/p"), PLUGINS[10], states[-1])
     left = iter([True] * 8 + [False] * 99)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.verbs.questions import comparing
 from tests.support import declared
 from tests.support.decisions import strategies
@@ -16,7 +16,7 @@ from tests.support.decisions.cluster_strategies import unhurried
 
 
 def folded(happened: list[events.AnyEvent]) -> snapshots.Snapshot:
-    return projecting.project_all(snapshots.empty(schema=declared.SCHEMA), happened)
+    return projections.project_all(snapshots.empty(schema=declared.SCHEMA), happened)
 
 
 def naive(happened: list[events.AnyEvent]) -> tuple[dict[str, object], dict[str, object]]:
@@ -106,6 +106,6 @@ def _frozen(section: comparing.Section) -> list[comparing.Row]:
 def test_a_state_does_not_differ_from_itself_however_it_was_folded(happened: list[events.AnyEvent]) -> None:
     one_by_one = snapshots.empty(schema=declared.SCHEMA)
     for event in happened:
-        one_by_one = projecting.project(one_by_one, event)
+        one_by_one = projections.project(one_by_one, event)
     found = comparing.compare(folded(happened), one_by_one)
     assert not any(section.rows for section in found.values())

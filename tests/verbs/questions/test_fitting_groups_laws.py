@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain import model, projecting, snapshots
+from app.domain import model, projections, snapshots
 from app.domain.events import AnyEvent, NodeSeen, PodSeen
 from app.framework import registry
 from app.plugins.coscheduling import kinds
@@ -48,7 +48,7 @@ def worlds(draw: st.DrawFn) -> snapshots.Snapshot:
         other = draw(st.sampled_from([{}, small_clusters.REPLICA]))
         happened.append(PodSeen(pod=pod(f"other-{number}", other, node)))
     empty = snapshots.empty(schema=declared.SCHEMA, indexed=RULES.indexed())
-    return projecting.project_all(empty, happened)
+    return projections.project_all(empty, happened)
 
 
 def pod(name: str, labels: dict[str, str], node: str = "") -> model.Pod:
@@ -125,7 +125,7 @@ def test_a_supposed_gang_is_placed_as_if_its_pods_had_been_created(
     }
     asked = asking.Gang(members=members, template=template, minimum=minimum)
     name, added = grouping.introduced(asked, RULES, world)
-    supposed = projecting.project_all(world, added)
+    supposed = projections.project_all(world, added)
     found = grouping.place(RULES, supposed, name, None, lambda: True)
     free = [
         node.allocatable["cpu"] // small_gangs.CORE - world.used(node.name).get("cpu", 0) // small_gangs.CORE

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain import events, model, projecting, schema, snapshots
-from app.domain.fitting import fitting_nodes
+from app.domain import events, model, projections, schema, snapshots
+from app.domain.fit import fitting_nodes
 from app.framework import cycles, pipeline, registry
 from app.plugins.workload_policy import kinds, logic
 from app.verbs.explain import advice
@@ -92,7 +92,7 @@ def test_advice_for_roomy_candidates_fits_where_kube_scheduler_would_offer_nodes
         events.NodeSeen(node=msgspec.structs.replace(node, allocatable={"pods": most}))
         for node in world.nodes.values()
     ]
-    world = projecting.project_all(world, sized)
+    world = projections.project_all(world, sized)
     term = model.NodeTerm((model.Requirement(small_clusters.KEY, "NotIn", ("a",)),))
     constraints = model.Constraints(node_terms=(term,)) if selected else model.STANDARD
     pod = msgspec.structs.replace(pod, constraints=constraints)
@@ -148,7 +148,7 @@ def test_a_proposal_that_is_indirect_does_not_help_alone(
         return
     for proposed in advice.proposed(plugins, cycle, trace.refusals):
         if proposed.indirect:
-            changed = projecting.project_all(world, [make() for make in proposed.changes])
+            changed = projections.project_all(world, [make() for make in proposed.changes])
             after = dataclasses.replace(cycle, snapshot=changed)
             assert not pipeline.run_filter(plugins, after).kept, proposed.message
 
@@ -182,7 +182,7 @@ def test_only_counters_that_name_their_labels_are_asked_for_fewer_nodes(
 ) -> None:
     counter = dataclasses.replace(gadgets.SIZES, **changed)
     nodes = [small_clusters.node(name, {"zone": zone}) for name, zone in (("a", "1"), ("b", "1"), ("c", "2"))]
-    world = projecting.project_all(
+    world = projections.project_all(
         snapshots.empty(schema=schema.Schema((gadgets.GADGETS,), (counter,))),
         [events.NodeSeen(node=node) for node in nodes],
     )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain import events, projecting, snapshots
+from app.domain import events, projections, snapshots
 from app.plugins.workload_policy import kinds
 from app.verbs.questions import asking, chaining, replaying, situations
 from tests.support import declared
@@ -88,7 +88,7 @@ def test_the_counts_of_a_chain_are_those_of_its_pods(
         pod = would.pod(uid)
         assert pod is not None
         seen.append(events.PodSeen(pod=msgspec.structs.replace(pod, node=node)))
-    again = projecting.project_all(snapshots.empty(schema=declared.SCHEMA, indexed=would.indexed), seen)
+    again = projections.project_all(snapshots.empty(schema=declared.SCHEMA, indexed=would.indexed), seen)
     assert again.counts == would.counts
     numbers = run.placements.numbers()
     if not (numbers["elsewhere"] or numbers["onlyThen"] or numbers["onlyNow"]):

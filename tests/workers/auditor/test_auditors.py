@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from app import settings
-from app.domain import events, model, projecting
+from app.domain import events, model, projections
 from app.domain.audit import findings
 from app.store import errors, keys, raw_access, snapshot_format, stores
 from app.store.log import codecs, incarnations, logs
@@ -89,7 +89,7 @@ def _placed(world: audits.World, times: int) -> int:
     pod = snapshot.pod_named("ns", "placed")
     assert pod is not None
     event = events.PlacementsCommitted(placements=(model.Placement(pod, "n1"),), by="replica-7")
-    projection = projecting.Projection(snapshot)
+    projection = projections.Projection(snapshot)
     projection.apply(event)
     increments = {key: times * by for key, by in projection.increments.items()}
     return world.store.log.append(logs.Batch(events=(event,), increments=increments)).first
@@ -272,7 +272,7 @@ def checkpoint_forged(world: audits.World) -> list[Found]:
     at_ms = world.store.follower.dated()[1]
     assert at_ms is not None
     _, node = next(iter(snapshot.nodes.items()))
-    wrong = projecting.project(snapshot, events.NodeGone(node.name, node.uid))
+    wrong = projections.project(snapshot, events.NodeGone(node.name, node.uid))
     image = snapshot_format.serialize(wrong, cluster="c", at_ms=at_ms)
     header = msgspec.structs.replace(image.header, offset=snapshot.offset)
     line = snapshot_format.decompressed(image.members[0], "it").replace(

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from app import settings
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.store import errors, schemas, snapshot_format, stores
 from app.store.checkpoints import archive_storage
 from app.store.server import connections, embedded
@@ -74,7 +74,7 @@ class History:
             if number % 11 == 0:
                 event = events.PodGone(f"u{number % 17}", "blue", f"pod-u{number % 17}")
             writers.facts(self._store.log, self.states[-1], [event])
-            self.states.append(projecting.project(self.states[-1], event))
+            self.states.append(projections.project(self.states[-1], event))
         self._store.client.delete(self._store.keys.readers)
 
     def digests(self, *offsets: int) -> list[str]:

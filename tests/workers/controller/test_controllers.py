@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from app import plugins, settings
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import configuring, effects, registry
 from app.kube import call_limits
 from app.kube.writes import event_recorders, pod_conditions
@@ -205,7 +205,7 @@ class Waking:
     ) -> None:
         self.clock = fake_clock.VirtualClock()
         seen = [events.PodSeen(pod=pod) for pod in pods]
-        self.snapshot = projecting.project_all(snapshots.empty(schema=declared.SCHEMA), seen)
+        self.snapshot = projections.project_all(snapshots.empty(schema=declared.SCHEMA), seen)
         limit = call_limits.CallLimit(self.clock, term=lambda: "term", burst=burst, rate=2.0)
         self.waker = wakeups.Waker(
             cluster.client, lambda: self.snapshot, limit, now=lambda: "2026-01-01T00:00:00Z"
@@ -248,7 +248,7 @@ def test_a_pod_that_is_gone_or_another_one_is_left_alone(cluster_side: clusters.
 def test_a_pod_that_no_longer_waits_is_not_woken(cluster_side: clusters.Cluster) -> None:
     pod = pending(cluster_side, "p0")
     waking = Waking(cluster_side, (pod,))
-    waking.snapshot = projecting.project(waking.snapshot, events.placed(pod, "n"))
+    waking.snapshot = projections.project(waking.snapshot, events.placed(pod, "n"))
     waking.drain()
     assert woken(cluster_side) == []
 
@@ -265,7 +265,7 @@ def test_a_released_placement_is_in_the_log_and_wakes_waiting_pods(
     recording = recorded().ready()
     snapshot = recording.snapshot
     placed = events.placed(stuck, "n")
-    projection = projecting.Projection(snapshot)
+    projection = projections.Projection(snapshot)
     projection.apply(placed)
     placement = recording.store.log.append(logs.Batch(events=(placed,), increments=projection.increments))
     made = controller()

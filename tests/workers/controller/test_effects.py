@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import pytest
 from structlog import testing
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import effects, registry
 from app.kube.client import clients, credentials
 from app.kube.election import electors
@@ -214,7 +214,7 @@ def test_placements_are_released_at_once_and_only_on_evidence(
     for pod in pods.values():
         placement = model.Placement(pod, "n", resource_version=_version(cluster_side, pod))
         placed = events.PlacementsCommitted(placements=(placement,))
-        projection = projecting.Projection(recording.snapshot)
+        projection = projections.Projection(recording.snapshot)
         projection.apply(placed)
         log.append(logs.Batch(events=(placed,), increments=projection.increments))
     cluster_side.bind("bound", "n")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import effects, registry
 from app.kube import call_limits
 from app.kube.objects import decoding
@@ -92,7 +92,7 @@ class History:
             *(events.NodeSeen(node=one) for one in nodes),
             *map(kinds.QUOTAS.observed, things),
         ]
-        self.snapshot = projecting.project_all(self.snapshot, seen)
+        self.snapshot = projections.project_all(self.snapshot, seen)
         self.term, self.numbers, self.requested = 0, itertools.count(), 0
         self.planned: list[Pod] = []
         """The pods of the state from which the present plan was made."""
@@ -192,7 +192,7 @@ class History:
             for one in self.server.objects.all("poddisruptionbudgets")
         )
         budgets = map(budget_kinds.BUDGETS.observed, decoded)
-        self.snapshot = projecting.project_all(self.snapshot, [*gone, *seen, *budgets])
+        self.snapshot = projections.project_all(self.snapshot, [*gone, *seen, *budgets])
         self.planned = [*map(Pod, found.values()), *(former if late else ())]
         self.plan()
 

@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from app import telemetry
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import cycles, effects, registry
 from app.kube import call_limits
 from app.kube.objects import decoding
@@ -67,10 +67,10 @@ class Evicting:
         for uid, pod in self.snapshot.pods.items():
             if uid not in found:
                 gone = events.PodGone(uid=uid, namespace=pod.namespace, name=pod.name)
-                self.snapshot = projecting.project(self.snapshot, gone)
+                self.snapshot = projections.project(self.snapshot, gone)
         for one in found.values():
             seen = events.PodSeen(pod=decoding.pod(json.dumps(one).encode()))
-            self.snapshot = projecting.project(self.snapshot, seen)
+            self.snapshot = projections.project(self.snapshot, seen)
 
     def pod(self, name: str) -> model.Pod:
         found = self.snapshot.pod_named("ns", name)

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import registry as prometheus_registry
 from prometheus_client import samples
 
-from app.domain import model, projecting, snapshots
+from app.domain import model, projections, snapshots
 from app.framework import capabilities, registry, views
 from app.plugins.workload_policy import plugin as workload_policy
 from app.plugins.workload_policy import policy_model
@@ -36,7 +36,7 @@ def collected(
 
 def policies(count: int) -> snapshots.Snapshot:
     """So many policies, each with three domains."""
-    projection = projecting.Projection(snapshots.empty(schema=declared.SCHEMA))
+    projection = projections.Projection(snapshots.empty(schema=declared.SCHEMA))
     projection.apply_all(
         [
             declared.observed(
@@ -89,7 +89,7 @@ def test_a_domain_that_is_listed_twice_is_one_series() -> None:
         selector=model.Selector(labels={"app": "a"}),
         allocations=(policy_model.Allocation("a", 1), policy_model.Allocation("a", 2)),
     )
-    snapshot = projecting.project(snapshots.empty(schema=declared.SCHEMA), declared.observed(twice))
+    snapshot = projections.project(snapshots.empty(schema=declared.SCHEMA), declared.observed(twice))
     assert len(collected([workload_policy.WorkloadPolicy()], snapshot, 100)[PODS]) == 1
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.kube import errors
 from app.kube.client import clients
 from app.kube.writes import binding, fencing, pod_conditions
@@ -31,7 +31,7 @@ class Settling:
     def __init__(self, cluster: clusters.Cluster, pod: model.Pod, version: str = "") -> None:
         self.clock = fake_clock.VirtualClock()
         placed = committed(pod, version)
-        self.snapshot = projecting.project(snapshots.empty(schema=declared.SCHEMA), placed)
+        self.snapshot = projections.project(snapshots.empty(schema=declared.SCHEMA), placed)
         self.released: list[tuple[str, str]] = []
         self.settler = orphaned_placements.OrphanedPlacements(
             binding.ApiBinder(cluster.client),
@@ -248,7 +248,7 @@ def test_a_placement_made_again_for_the_same_node_is_new(
         events.PlacementReleased(pod.uid, pod.namespace, pod.name, "n", "a reason", "refused"),
         committed(pod, before),
     )
-    settler.snapshot = projecting.project_all(settler.snapshot, again)
+    settler.snapshot = projections.project_all(settler.snapshot, again)
     assert settler.after(OLD - 1.0) == []
     assert version(cluster_side, pod) == before
     assert settler.after(1.0) == [(pod.uid, "unbound")]
@@ -261,7 +261,7 @@ def test_a_placement_at_the_same_offset_of_another_incarnation_is_new(
     settler = Settling(cluster_side, pod)
     assert settler.after(OLD, OLD) == []
     placed = committed(pod, before)
-    settler.snapshot = projecting.project(snapshots.empty(schema=declared.SCHEMA, incarnation="new"), placed)
+    settler.snapshot = projections.project(snapshots.empty(schema=declared.SCHEMA, incarnation="new"), placed)
     assert settler.after(OLD - 1.0) == []
     assert version(cluster_side, pod) == before
     assert settler.after(1.0) == [(pod.uid, "unbound")]
@@ -280,7 +280,7 @@ def test_a_planned_placement_is_kept_for_its_patience(
     settling = Settling(cluster_side, pod)
     planned = model.Placement(pod, "n", planned=True, patience=patience)
     event = events.PlacementsCommitted(placements=(planned,))
-    settling.snapshot = projecting.project(snapshots.empty(schema=declared.SCHEMA), event)
+    settling.snapshot = projections.project(snapshots.empty(schema=declared.SCHEMA), event)
     assert settling.after(kept - 1) == []
     assert settling.after(orphaned_placements.OLD) == [(pod.uid, "unbound")]
 
@@ -291,7 +291,7 @@ def test_a_planned_placement_is_released_at_once_if_that_is_requested(
     """No Binding was sent for it, so it needs no fence."""
     settling = Settling(cluster_side, pod)
     event = events.PlacementsCommitted(placements=(model.Placement(pod, "n", planned=True),))
-    settling.snapshot = projecting.project(snapshots.empty(schema=declared.SCHEMA), event)
+    settling.snapshot = projections.project(snapshots.empty(schema=declared.SCHEMA), event)
     assert settling.after() == []
     position = settling.snapshot.placement_position(pod.uid)
     assert position is not None
@@ -306,7 +306,7 @@ def test_the_oldest_placements_are_looked_up_first(cluster_side: clusters.Cluste
         model.Pod(uid=f"gone-{number}", namespace="shop", name=f"gone-{number}")
         for number in range(orphaned_placements.MAX_LOOKUPS + 5)
     ]
-    settling.snapshot = projecting.project_all(
+    settling.snapshot = projections.project_all(
         snapshots.empty(schema=declared.SCHEMA), [committed(one, "") for one in gone]
     )
     oldest = [one.uid for one in gone[: orphaned_placements.MAX_LOOKUPS]]

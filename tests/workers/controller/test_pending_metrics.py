@@ -5,7 +5,7 @@ import datetime
 import pytest
 from prometheus_client import registry as prometheus_registry
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import registry
 from app.plugins.workload_policy import plugin as workload_policy
 from tests.support import declared
@@ -20,7 +20,7 @@ PLUGINS = registry.Registry([workload_policy.WorkloadPolicy()])
 
 def snapshot(*pods: model.Pod) -> snapshots.Snapshot:
     """One node and these pods; the policy that some of them name does not exist."""
-    projection = projecting.Projection(snapshots.empty(schema=declared.SCHEMA))
+    projection = projections.Projection(snapshots.empty(schema=declared.SCHEMA))
     projection.apply_all([api_worlds.node("n1", role="host"), *(events.PodSeen(pod=pod) for pod in pods)])
     return projection.finish()
 

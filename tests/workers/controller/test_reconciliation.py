@@ -7,7 +7,7 @@ from typing import ClassVar
 import pytest
 import structlog
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import effects, registry
 from app.store.log import readers
 from tests.support import declared
@@ -94,7 +94,7 @@ class Following:
 
     def append(self, event: events.AnyEvent, *, shown: bool = True, more: bool = False) -> None:
         """Append an event; ``shown``: the follower shows its state already; ``more``: the run goes on."""
-        before, after = self.head, projecting.project(self.head, event)
+        before, after = self.head, projections.project(self.head, event)
         self.head = after
         if shown:
             self.snapshot = after

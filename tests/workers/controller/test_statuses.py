@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from app import telemetry
-from app.domain import projecting, snapshots
+from app.domain import projections, snapshots
 from app.framework import effects
 from app.kube import call_limits
 from app.kube.watch import kinds
@@ -67,7 +67,7 @@ class Writing:
             assert isinstance(found, policy_model.WorkloadPolicy)
             known = self.snapshot.get(declared.POLICIES, found.key)
             seen = kinds.declared(declared.POLICIES).observe(known, found)
-            self.snapshot = projecting.project_all(self.snapshot, seen)
+            self.snapshot = projections.project_all(self.snapshot, seen)
 
     def submit(self, name: str, placed: int, *, enforced: str = "True", term: str = TERM) -> None:
         condition = {"type": "Accepted", "status": enforced, "reason": "R", "message": "m"}

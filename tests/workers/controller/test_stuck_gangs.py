@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from app.domain import events, model, observing, projecting, snapshots
+from app.domain import events, model, observations, projections, snapshots
 from app.framework import effects, registry
 from app.plugins.coscheduling.plugin import Coscheduling
 from app.plugins.elastic_quota.plugin import ElasticQuota
@@ -68,12 +68,12 @@ class Busy:
     def happen(self, *happened: events.AnyEvent) -> None:
         for event in happened:
             before = self.small.snapshot
-            after = projecting.project(before, event)
+            after = projections.project(before, event)
             self.small.snapshot = after
             self.following.on_event(before, after, readers.Entry(after.offset, 0, event))
 
     def see(self, pod: model.Pod) -> None:
-        self.happen(*observing.pod(self.small.snapshot.pods.get(pod.uid), pod))
+        self.happen(*observations.pod(self.small.snapshot.pods.get(pod.uid), pod))
 
     def second(self, number: int) -> None:
         """Two pods end and two begin; the controller looks for work as often as it does."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from app.domain import events, model, projecting
+from app.domain import events, model, projections
 from app.kube import backoffs
 from app.kube.client import clients, credentials
 from app.kube.election import electors
@@ -102,7 +102,7 @@ def seated(recording: recordings.Recording, cluster: clusters.Cluster, size: int
     members = sorted(snapshot.pods.values(), key=lambda pod: pod.name)
     placements = tuple(model.Placement(pod, "n", planned=True, data={gangs.NAME: {}}) for pod in members)
     placed = events.PlacementsCommitted(placements=placements)
-    projection = projecting.Projection(snapshot)
+    projection = projections.Projection(snapshot)
     projection.apply(placed)
     recording.store.log.append(logs.Batch(events=(placed,), increments=projection.increments))
     return members

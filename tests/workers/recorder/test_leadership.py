@@ -13,7 +13,7 @@ import pytest
 from structlog import testing
 
 from app import settings
-from app.domain import events, model, projecting
+from app.domain import events, model, projections
 from app.kube.client import clients, credentials
 from app.simulation.apiserver import apiservers, faults
 from app.store import errors, keys, schemas, stores
@@ -405,7 +405,7 @@ def test_a_placement_lost_without_a_reader_is_not_forgotten_in_silence(own: Own)
     extender = own.open()
     snapshot = extender.follower.catch_up()
     placed = events.placed(pod, "n0")
-    projection = projecting.Projection(snapshot)
+    projection = projections.Projection(snapshot)
     projection.apply(placed)
     extender.log.append(logs.Batch(events=(placed,), increments=projection.increments))
     own.cut(size)
@@ -649,7 +649,7 @@ def test_a_decision_on_a_former_incarnation_is_not_appended_to_the_next(own: Own
     extender.client.flushall()
     recordings.eventually(lambda: own.log.incarnation != before.position.incarnation, "a new incarnation")
     own.healed()
-    projection = projecting.Projection(before)
+    projection = projections.Projection(before)
     placed = events.placed(pod, "n0")
     projection.apply(placed)
     guard = logs.Guard(incarnation=before.position.incarnation, versions={"pod:u": 0})
@@ -663,7 +663,7 @@ def test_placements_that_the_tail_still_holds_stay(own: Own) -> None:
     pod = own.cluster.pod("placed", app="x")
     snapshot = own.extender.follower.catch_up()
     placed = events.placed(pod, "n0")
-    projection = projecting.Projection(snapshot)
+    projection = projections.Projection(snapshot)
     projection.apply(placed)
     batch: Any = logs.Batch(events=(placed,), increments=projection.increments)
     while True:
@@ -672,7 +672,7 @@ def test_placements_that_the_tail_still_holds_stay(own: Own) -> None:
             break
         except errors.Conflict:
             snapshot = own.extender.follower.catch_up()
-            projection = projecting.Projection(snapshot)
+            projection = projections.Projection(snapshot)
             projection.apply(placed)
             batch = logs.Batch(events=(placed,), increments=projection.increments)
     size = own.size

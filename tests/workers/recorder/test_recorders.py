@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from app import settings
-from app.domain import events, model, projecting
+from app.domain import events, model, projections
 from app.kube.watch import kinds
 from app.simulation import populations
 from app.simulation.apiserver import faults
@@ -44,7 +44,7 @@ def place(store: stores.Store, pod: model.Pod, node: str) -> None:
     """A placement, as an extender writes it."""
     snapshot = store.follower.catch_up()
     event = events.placed(pod, node)
-    projection = projecting.Projection(snapshot)
+    projection = projections.Projection(snapshot)
     projection.apply(event)
     subjects = declared.SCHEMA.footprint(pod, node)
     guard = logs.Guard(versions={subject: snapshot.version(subject) for subject in subjects})

@@ -7,7 +7,7 @@ from marshmallow import Schema, fields, validate
 
 from app.api.introspection import blueprints, moments, pages, queries, schemas, services
 from app.api.v1.pictures import answers
-from app.domain.fitting import quantities
+from app.domain.fit import quantities
 from app.framework import registry
 from app.verbs.pictures import figures
 

@@ -10,7 +10,7 @@ from marshmallow import Schema, fields, validate
 from app.api.introspection import blueprints, moments, pages, queries, schemas, services
 from app.api.v1.pictures import answers
 from app.domain import model
-from app.domain.fitting import quantities
+from app.domain.fit import quantities
 from app.verbs.explain import explanations
 
 routes = blueprints.create("reasons", "/apis/v1", "Why pods wait.")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from app.api.introspection import services
-from app.domain import model, projecting, snapshots
+from app.domain import model, projections, snapshots
 from app.store.log import readers
 
 _READ = 1000
@@ -52,7 +52,7 @@ def along(offsets: Sequence[int]) -> Iterator[Stop]:
             run += more
         count = offset - snapshot.offset
         taken, run = run[:count], run[count:]
-        projection = projecting.Projection(snapshot)
+        projection = projections.Projection(snapshot)
         projection.apply_all(entry.event for entry in taken)
         snapshot = projection.finish()
         yield Stop(snapshot, taken[-1].at_ms, projection.touched)
@@ -64,5 +64,5 @@ def steps(first: int, last: int) -> Iterator[tuple[snapshots.Snapshot, int]]:
     yield snapshot, 0
     for run in entries(first + 1, last):
         for entry in run:
-            snapshot = projecting.project(snapshot, entry.event)
+            snapshot = projections.project(snapshot, entry.event)
             yield snapshot, entry.at_ms

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from app.api.introspection import services
 from app.api.v1 import decisions
 from app.domain import model, node_sets
-from app.domain.fitting import fitting_nodes
+from app.domain.fit import fitting_nodes
 from app.store.decisions import records
 from app.verbs.explain import explanations
 from app.verbs.questions import errors, offering, situations

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.domain import events, model, node_sets, projecting, snapshots
+from app.domain import events, model, node_sets, projections, snapshots
 from app.framework import cycles
 from app.plugins.coscheduling.planning import capacities, domains
 from app.plugins.coscheduling.planning.domains import Path
@@ -78,7 +78,7 @@ class Others:
 
     def ahead(self, snapshot: snapshots.Snapshot, pod: model.Pod, name: model.NodeName) -> snapshots.Snapshot:
         """The state with the member on the node; the same if no other plugin looks at any member."""
-        return projecting.project(snapshot, events.placed(pod, name)) if self._concerned else snapshot
+        return projections.project(snapshot, events.placed(pod, name)) if self._concerned else snapshot
 
     def refuse_there(self, pod: model.Pod, name: model.NodeName) -> bool:
         """Whether the member is refused on the node, before any other is placed."""
@@ -115,7 +115,7 @@ class Others:
         """The members that are refused in the state in which all others are placed."""
         pods = [pod for pod in self._pods if pod.uid in seats]
         placements = tuple([model.Placement(pod=pod, node=seats[pod.uid]) for pod in pods])
-        ahead = projecting.project(self._snapshot, events.PlacementsCommitted(placements=placements))
+        ahead = projections.project(self._snapshot, events.PlacementsCommitted(placements=placements))
         found: list[model.Uid] = []
         answers: dict[Hashable, bool] = {}
         for pod in pods:
@@ -124,12 +124,12 @@ class Others:
             name = seats[pod.uid]
             same = name, _alike(pod)
             if same not in answers:
-                apart = projecting.project(ahead, events.not_placed(pod, name))
+                apart = projections.project(ahead, events.not_placed(pod, name))
                 refusals = self._peers.refusals(pod, frozenset((name,)), apart)
                 answers[same] = bool(refusals)
                 if refusals:
                     self.why = refusals[0].reason
-                ahead = projecting.project(apart, events.placed(pod, name))
+                ahead = projections.project(apart, events.placed(pod, name))
             if answers[same]:
                 found.append(pod.uid)
         return found
@@ -161,7 +161,7 @@ class Others:
                             break
                         continue
             kept[pod.uid] = name
-            ahead = projecting.project(ahead, events.placed(pod, name))
+            ahead = projections.project(ahead, events.placed(pod, name))
         return kept
 
     def _instead(

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from app.domain import model, snapshots
-from app.domain.fitting import node_fit, node_sums, victims
+from app.domain.fit import node_fit, node_sums, victims
 from app.plugins.coscheduling import gangs, kinds, membership
 from app.plugins.coscheduling.membership import GangKey
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from app.domain import model, snapshots
-from app.domain.fitting import budgets
+from app.domain.fit import budgets
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.planning import evictions, nominations
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import msgspec
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import cycles
 from app.plugins.coscheduling import gangs, membership
 from app.plugins.coscheduling.membership import GangKey
@@ -94,4 +94,4 @@ def counted(snapshot: snapshots.Snapshot, pods: Iterable[model.Pod]) -> snapshot
 def _changed(snapshot: snapshots.Snapshot, supposed: Sequence[events.AnyEvent]) -> snapshots.Snapshot:
     if not supposed:
         return snapshot
-    return replace(projecting.project_all(snapshot, supposed), position=snapshot.position)
+    return replace(projections.project_all(snapshot, supposed), position=snapshot.position)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from app.domain import model, node_sets, snapshots
-from app.domain.fitting import budgets, node_fit
+from app.domain.fit import budgets, node_fit
 from app.framework import cycles
 from app.plugins.coscheduling import options
 from app.plugins.coscheduling.gangs import Gang

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from app.domain import model, snapshots
-from app.domain.fitting import budgets, node_fit, node_sums, quantities, victims
+from app.domain.fit import budgets, node_fit, node_sums, quantities, victims
 from app.plugins.coscheduling.planning import evictions
 
 _LOWEST = -victims.OFFSET - 1

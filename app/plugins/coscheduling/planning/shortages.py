@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from app.domain import snapshots
-from app.domain.fitting import node_fit, quantities
+from app.domain.fit import node_fit, quantities
 from app.plugins.coscheduling.planning import capacities, domains, nominations, packing, plans
 from app.plugins.coscheduling.planning.domains import Path
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from app.domain import model, snapshots
-from app.domain.fitting import quantities
+from app.domain.fit import quantities
 from app.framework import views
 from app.plugins.elastic_quota import admission, counting, evictions, families, quota_model
 from app.plugins.elastic_quota.sigs import namespace_quota, reclaiming

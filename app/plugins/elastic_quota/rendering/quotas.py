@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from app.domain import snapshots
-from app.domain.fitting import quantities
+from app.domain.fit import quantities
 from app.framework import views
 from app.plugins.elastic_quota import admission, counting, evictions, kinds, quota_model
 from app.plugins.elastic_quota.quota_model import Quota

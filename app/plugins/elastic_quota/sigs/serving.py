@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.domain import snapshots
-from app.domain.fitting import quantities
+from app.domain.fit import quantities
 from app.framework import views
 from app.plugins.elastic_quota import counting
 from app.plugins.elastic_quota.sigs import counting as sums

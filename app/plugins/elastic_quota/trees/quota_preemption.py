@@ -2,14 +2,14 @@
 
 Koordinator evicts them (plugins/elasticquota/preempt.go). kube-scheduler does not ask an extender about nodes
 that the extender refused, so this is shown, and carried out by the controller on request (evictions). The
-steps are those of kube-scheduler's own dry run (app.domain.fitting.victims): a pod is put back if the other
+steps are those of kube-scheduler's own dry run (app.domain.fit.victims): a pod is put back if the other
 still fits on the node and in the quota.
 """
 
 from collections.abc import Mapping, Sequence
 
 from app.domain import model, snapshots
-from app.domain.fitting import budgets, node_fit, victims
+from app.domain.fit import budgets, node_fit, victims
 from app.framework import cycles
 from app.plugins.elastic_quota import admission, quota_model
 from app.plugins.elastic_quota.trees import forests, membership, overuse, usage

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import immutables
 
 from app.domain import model, schema, snapshots
-from app.domain.folding import recounts
+from app.domain.fold import recounts
 from app.plugins.elastic_quota import counting, quota_model
 from app.plugins.elastic_quota.quota_model import Amounts
 from app.plugins.elastic_quota.trees import forests, membership, runtimes

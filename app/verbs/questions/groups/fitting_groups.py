@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from app.domain import model, snapshots
-from app.domain.fitting import fitting_nodes, node_fit, node_sums
+from app.domain.fit import fitting_nodes, node_fit, node_sums
 from app.framework import cycles, pipeline, registry, supposing
 from app.verbs.explain import advice
 from app.verbs.questions import asking, errors, fitting, kinds, situations

@@ -1,6 +1,6 @@
 """A second fold of the log, slow and plain: dicts, and every count recomputed.
 
-It shares no code with app.domain.projecting and the counters of plugins, so mistakes there become visible.
+It shares no code with app.domain.projections and the counters of plugins, so mistakes there become visible.
 """
 
 import msgspec

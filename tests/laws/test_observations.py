@@ -1,4 +1,4 @@
-"""What the recorder appends after complete lists leads to what they show: observing inverts projecting.
+"""What the recorder appends after complete lists leads to what they show.
 
 The batches are those of the recorder (workers.recorder.batch_builder); only the store is left out.
 """
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain import declared_objects, events, model, observing, projecting, snapshots
+from app.domain import declared_objects, events, model, observations, projections, snapshots
 from app.kube.objects import decoding
 from app.kube.watch import kinds, reflectors
 from app.plugins.workload_policy import policy_model
@@ -22,7 +22,7 @@ from tests.support.workers import listings
 from workers.recorder import batch_builder
 
 worlds = st.builds(
-    lambda history: projecting.project_all(
+    lambda history: projections.project_all(
         snapshots.empty(schema=declared.SCHEMA, indexed=("app",)), history
     ),
     strategies.histories,
@@ -45,7 +45,7 @@ def test_complete_lists_lead_to_what_they_show(
     assert all(len(batch) <= limit + 2 for batch in batches)
     observed = before
     for batch in batches:
-        observed = projecting.project_all(observed, batch)
+        observed = projections.project_all(observed, batch)
         assert recomputation.kept(observed) == recomputation.derived(observed)
     assert facts(observed) == facts(after)
     assert not observed.unlisted
@@ -57,11 +57,11 @@ def test_complete_lists_of_every_declared_kind_lead_to_what_they_show(
 ) -> None:
     def world(**uids: str) -> snapshots.Snapshot:
         found = [kind.type(uid, "blue" if kind.namespaced else "", name) for name, uid in uids.items()]
-        return projecting.project_all(snapshots.empty(schema=declared.SCHEMA), map(kind.observed, found))
+        return projections.project_all(snapshots.empty(schema=declared.SCHEMA), map(kind.observed, found))
 
     before, after = world(kept="1", recreated="2", deleted="3"), world(kept="1", recreated="4", created="5")
     found = listings.facts(before, listings.of(after))
-    assert facts(projecting.project_all(before, found)) == facts(after)
+    assert facts(projections.project_all(before, found)) == facts(after)
     assert {event.uid for event in found if isinstance(event, events.ObjectGone)} == {"2", "3"}
 
 
@@ -74,7 +74,7 @@ def test_a_list_of_what_is_known_is_not_an_event(world: snapshots.Snapshot) -> N
 @given(worlds, worlds)
 @settings(max_examples=100, deadline=None)
 def test_a_second_list_adds_nothing(before: snapshots.Snapshot, after: snapshots.Snapshot) -> None:
-    observed = projecting.project_all(before, listings.facts(before, listings.of(after)))
+    observed = projections.project_all(before, listings.facts(before, listings.of(after)))
     assert listings.facts(observed, listings.of(after)) == []
 
 
@@ -84,7 +84,7 @@ def test_a_placement_of_a_pod_that_was_never_observed_outlives_a_list(
     before: snapshots.Snapshot, after: snapshots.Snapshot
 ) -> None:
     unseen = {uid for uid in before.placements if uid not in before.pods and uid not in after.pods}
-    observed = projecting.project_all(before, listings.facts(before, listings.of(after)))
+    observed = projections.project_all(before, listings.facts(before, listings.of(after)))
     assert unseen <= set(observed.placements)
 
 
@@ -100,12 +100,12 @@ def test_a_watch_leads_to_what_it_shows(before: snapshots.Snapshot, after: snaps
             *(reflectors.Seen(kind, one, "1") for one in objects),
         ]
         assert builder.fill(waiting, 0) == len(waiting)
-    assert facts(projecting.project_all(before, builder.facts)) == facts(after)
+    assert facts(projections.project_all(before, builder.facts)) == facts(after)
 
 
 def test_a_recreated_node_ends_before_it_begins() -> None:
     old, new = model.Node(name="n", uid="1"), model.Node(name="n", uid="2")
-    assert observing.node(old, new) == (
+    assert observations.node(old, new) == (
         events.NodeGone(name="n", uid="1", assumed=True),
         events.NodeSeen(node=new),
     )
@@ -114,13 +114,13 @@ def test_a_recreated_node_ends_before_it_begins() -> None:
 def test_a_pod_that_has_taken_the_name_of_another_is_found_by_it() -> None:
     old = model.Pod(uid="1", namespace="blue", name="x")
     new = model.Pod(uid="2", namespace="blue", name="x")
-    before = projecting.project(snapshots.empty(schema=declared.SCHEMA), events.PodSeen(pod=old))
+    before = projections.project(snapshots.empty(schema=declared.SCHEMA), events.PodSeen(pod=old))
     found = listings.facts(before, {kinds.PODS: [new]})
     assert found == [
         events.PodSeen(pod=new),
         events.PodGone(uid="1", namespace="blue", name="x", assumed=True),
     ]
-    assert projecting.project_all(before, found).pod_named("blue", "x") == new
+    assert projections.project_all(before, found).pod_named("blue", "x") == new
 
 
 OBJECTS: list[decoding.Object] = [
@@ -133,7 +133,7 @@ OBJECTS: list[decoding.Object] = [
 @pytest.mark.parametrize("one", OBJECTS)
 def test_an_object_that_ends_and_is_shown_again_is_an_event_again(one: decoding.Object) -> None:
     kind = kinds.of(declared.SCHEMA, one)
-    before = projecting.project_all(
+    before = projections.project_all(
         snapshots.empty(schema=declared.SCHEMA),
         listings.facts(snapshots.empty(schema=declared.SCHEMA), {kind: [one]}),
     )
@@ -141,7 +141,7 @@ def test_an_object_that_ends_and_is_shown_again_is_an_event_again(one: decoding.
     builder.fill([listings.gone(kind, one), reflectors.Seen(kind, one, "2")], 0)
     names = [type(event).__name__ for event in builder.facts]
     assert [name.endswith("Gone") for name in names] == [True, False]
-    assert facts(projecting.project_all(before, builder.facts)) == facts(before)
+    assert facts(projections.project_all(before, builder.facts)) == facts(before)
 
 
 @pytest.mark.parametrize("one", OBJECTS[1:])
@@ -161,7 +161,7 @@ def test_the_late_end_of_a_former_node_or_policy_leaves_its_successor(one: decod
     ],
 )
 def test_an_unknown_kind_is_refused_and_not_taken_for_a_policy(step: batch_builder.Step) -> None:
-    before = projecting.project_all(
+    before = projections.project_all(
         snapshots.empty(schema=declared.SCHEMA),
         listings.facts(
             snapshots.empty(schema=declared.SCHEMA), {kinds.declared(declared.POLICIES): OBJECTS[2:]}

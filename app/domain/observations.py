@@ -1,4 +1,4 @@
-"""The events that the observation of an object implies: the inverse of projecting.
+"""The events that the observation of an object implies: the inverse of `projections`.
 
 Only fields that the model holds are compared, so the echo of a status that Topolog wrote itself is not an
 event. What a complete list lacks is the concern of workers.recorder.batch_builder.

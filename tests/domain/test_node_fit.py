@@ -1,13 +1,13 @@
 """Whether a pod fits on a node: kube-scheduler's rules one by one.
 
-Held against the real kube-scheduler in tests/e2e/test_fitting.py.
+Held against the real kube-scheduler in tests/e2e/test_node_fit.py.
 """
 
 import msgspec
 import pytest
 
-from app.domain import events, model, projecting, snapshots
-from app.domain.fitting import node_fit
+from app.domain import events, model, projections, snapshots
+from app.domain.fit import node_fit
 from tests.support import declared
 
 FREE = {"cpu": 4000, "memory": 8 << 30, "pods": 10}
@@ -34,7 +34,7 @@ def pod(name: str = "p", *, node: str = "", phase: str = "", **wanted: object) -
 
 def world(found: model.Node, *pods: model.Pod) -> snapshots.Snapshot:
     seen: list[events.AnyEvent] = [events.NodeSeen(node=found), *(events.PodSeen(pod=one) for one in pods)]
-    return projecting.project_all(snapshots.empty(schema=declared.SCHEMA), seen)
+    return projections.project_all(snapshots.empty(schema=declared.SCHEMA), seen)
 
 
 def reasons(asked: model.Pod, found: model.Node, *pods: model.Pod) -> list[str]:
@@ -84,13 +84,13 @@ def test_a_resource_that_is_not_requested_does_not_limit() -> None:
 
 def test_placements_occupy_the_node() -> None:
     taking = pod("a", requests={"cpu": 4000})
-    snapshot = projecting.project(world(node()), events.placed(taking, "n1"))
+    snapshot = projections.project(world(node()), events.placed(taking, "n1"))
     assert node_fit.fits(snapshot, pod(requests={"cpu": 1}), node())
 
 
 def test_a_pod_is_not_in_its_own_way() -> None:
     asked = pod(requests={"cpu": 3000}, host_ports=(model.HostPort(80),))
-    placed = projecting.project(world(node()), events.placed(asked, "n1"))
+    placed = projections.project(world(node()), events.placed(asked, "n1"))
     assert node_fit.fits(placed, asked, node()) == ()
 
 

@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.domain import events, model, projecting, snapshots
+from app.domain import events, model, projections, snapshots
 from tests.support import declared
 from tests.support.decisions import recomputation, strategies
 
@@ -24,7 +24,7 @@ def empty() -> snapshots.Snapshot:
 def test_every_index_equals_a_recomputation_at_every_offset(history: list[events.AnyEvent]) -> None:
     snapshot = empty()
     for event in history:
-        snapshot = projecting.project(snapshot, event)
+        snapshot = projections.project(snapshot, event)
         assert recomputation.kept(snapshot) == recomputation.derived(snapshot)
     assert snapshot.offset == len(history)
 
@@ -35,8 +35,8 @@ def test_a_fold_in_pieces_equals_the_fold_at_once(
     history: list[events.AnyEvent], data: st.DataObject
 ) -> None:
     cut = data.draw(st.integers(0, len(history)))
-    at_once = projecting.project_all(empty(), history)
-    in_pieces = projecting.project_all(projecting.project_all(empty(), history[:cut]), history[cut:])
+    at_once = projections.project_all(empty(), history)
+    in_pieces = projections.project_all(projections.project_all(empty(), history[:cut]), history[cut:])
     assert recomputation.kept(in_pieces) == recomputation.kept(at_once)
     assert dict(in_pieces.versions) == dict(at_once.versions)
     assert (in_pieces.pods, in_pieces.placements, in_pieces.flags) == (
@@ -53,10 +53,10 @@ def test_all_nodes_that_a_fold_does_not_name_are_as_they_were(
     history: list[events.AnyEvent], data: st.DataObject | None
 ) -> None:
     cut = data.draw(st.integers(0, len(history))) if data is not None else 2
-    before = projecting.project_all(empty(), history[:cut])
+    before = projections.project_all(empty(), history[:cut])
     for name in before.nodes:
         before.used(name)
-    projection = projecting.Projection(before)
+    projection = projections.Projection(before)
     projection.apply_all(history[cut:])
     after = projection.finish()
     for name in {*before.nodes, *after.nodes, *before.residents, *after.residents} - projection.touched:
@@ -89,8 +89,8 @@ def test_a_run_is_folded_as_its_events_one_by_one(history: list[events.AnyEvent]
     history = [strategies.namesake(event) for event in history]
     one_by_one = empty()
     for event in history:
-        one_by_one = projecting.project(one_by_one, event)
-    at_once = projecting.project_all(empty(), history)
+        one_by_one = projections.project(one_by_one, event)
+    at_once = projections.project_all(empty(), history)
     assert recomputation.kept(at_once) == recomputation.kept(one_by_one)
     assert at_once.offset == one_by_one.offset
     for index in ("pods", "placements", "versions", "counts", "names", "waiting", "nominated", "flags"):
@@ -102,9 +102,9 @@ def test_a_run_is_folded_as_its_events_one_by_one(history: list[events.AnyEvent]
 def test_a_projection_leaves_its_start_alone(
     history: list[events.AnyEvent], more: list[events.AnyEvent]
 ) -> None:
-    start = projecting.project_all(empty(), history)
+    start = projections.project_all(empty(), history)
     before = recomputation.kept(start)
-    projecting.project_all(start, more)
+    projections.project_all(start, more)
     assert recomputation.kept(start) == before
 
 
@@ -114,8 +114,8 @@ def test_a_projection_leaves_its_start_alone(
 def test_increments_are_the_difference_of_the_counts(
     history: list[events.AnyEvent], more: list[events.AnyEvent]
 ) -> None:
-    start = projecting.project_all(empty(), history)
-    projection = projecting.Projection(start)
+    start = projections.project_all(empty(), history)
+    projection = projections.Projection(start)
     projection.apply_all(more)
     increments = {key: by for key, by in projection.increments.items() if by}
     end = projection.finish()
@@ -126,8 +126,8 @@ def test_increments_are_the_difference_of_the_counts(
 
 
 def test_nodes_that_did_not_change_are_the_same_object() -> None:
-    before = projecting.project(empty(), events.NodeSeen(node=model.Node(name="n", uid="1")))
-    after = projecting.project(before, events.PodSeen(pod=POD))
+    before = projections.project(empty(), events.NodeSeen(node=model.Node(name="n", uid="1")))
+    after = projections.project(before, events.PodSeen(pod=POD))
     assert after.nodes is before.nodes
 
 
@@ -135,8 +135,8 @@ def test_nodes_that_did_not_change_are_the_same_object() -> None:
 
 
 def placed() -> snapshots.Snapshot:
-    seen = projecting.project(empty(), events.PodSeen(pod=POD))
-    return projecting.project(seen, events.placed(POD, "n0"))
+    seen = projections.project(empty(), events.PodSeen(pod=POD))
+    return projections.project(seen, events.placed(POD, "n0"))
 
 
 def bound(node: str) -> events.PodSeen:
@@ -153,20 +153,20 @@ def test_a_placement_moves_the_pod_before_the_watch_does() -> None:
 
 
 def test_the_bound_pod_confirms_the_placement() -> None:
-    snapshot = projecting.project(placed(), bound("n0"))
+    snapshot = projections.project(placed(), bound("n0"))
     assert not snapshot.placements
     assert snapshot.node_of("u1") == "n0"
 
 
 def test_a_pod_bound_elsewhere_ends_the_placement() -> None:
-    snapshot = projecting.project(placed(), bound("n1"))
+    snapshot = projections.project(placed(), bound("n1"))
     assert not snapshot.placements
     assert not list(snapshot.on("n0"))
     assert [pod.uid for pod in snapshot.on("n1")] == ["u1"]
 
 
 def test_an_unbound_pod_keeps_the_placement() -> None:
-    snapshot = projecting.project(placed(), events.PodSeen(pod=POD))
+    snapshot = projections.project(placed(), events.PodSeen(pod=POD))
     assert snapshot.node_of("u1") == "n0"
 
 
@@ -174,13 +174,13 @@ def test_a_released_pod_is_pending_again() -> None:
     event = events.PlacementReleased(
         uid="u1", namespace="blue", name="one", node="n0", reason="refused", cause="refused"
     )
-    snapshot = projecting.project(placed(), event)
+    snapshot = projections.project(placed(), event)
     assert snapshot.node_of("u1") == ""
     assert "u1" in snapshot.waiting
 
 
 def test_a_deleted_pod_leaves_no_trace_in_any_index() -> None:
-    snapshot = projecting.project(placed(), GONE)
+    snapshot = projections.project(placed(), GONE)
     assert (dict(snapshot.pods), dict(snapshot.placements), dict(snapshot.names)) == ({}, {}, {})
     assert not list(snapshot.on("n0"))
 
@@ -189,15 +189,15 @@ def test_a_name_stays_with_the_latest_pod() -> None:
     observations = [POD, OTHER, msgspec.structs.replace(POD, labels={"app": "b"})]
     snapshot = empty()
     for observed in observations:
-        snapshot = projecting.project(snapshot, events.PodSeen(pod=observed))
+        snapshot = projections.project(snapshot, events.PodSeen(pod=observed))
     found = snapshot.pod_named("blue", "one")
     assert found is not None
     assert found.uid == "u2"
 
 
 def test_a_name_passes_to_the_pod_that_is_recreated_under_it() -> None:
-    first = projecting.project(empty(), events.PodSeen(pod=POD))
-    second = projecting.project_all(
+    first = projections.project(empty(), events.PodSeen(pod=POD))
+    second = projections.project_all(
         first,
         [
             events.PodGone(uid="u1", namespace="blue", name="one"),
@@ -222,11 +222,11 @@ def test_pods_are_indexed_by_label_annotation_and_group() -> None:
         group="g",
     )
     before = snapshots.empty(schema=declared.SCHEMA, indexed=keys)
-    seen = projecting.project(before, events.PodSeen(pod=pod))
+    seen = projections.project(before, events.PodSeen(pod=pod))
     for key, value in zip(keys, "ajg", strict=True):
         assert list(seen.siblings("ns", key, value)) == [pod]
         assert not list(seen.siblings("ns", key, "other"))
     alone = msgspec.structs.replace(pod, labels={}, annotations={}, group="")
-    assert not projecting.project(seen, events.PodSeen(pod=alone)).labelled
+    assert not projections.project(seen, events.PodSeen(pod=alone)).labelled
     gone = events.PodGone(uid="u", namespace="ns", name="p")
-    assert not projecting.project(seen, gone).labelled
+    assert not projections.project(seen, gone).labelled

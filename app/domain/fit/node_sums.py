@@ -12,7 +12,7 @@ import immutables
 import msgspec
 
 from app.domain import model
-from app.domain.folding import pod_index
+from app.domain.fold import pod_index
 
 Amounts = Mapping[str, int]
 """Resource -> amount; shared, never changed. A resource that no pod requests is not in it."""
