@@ -5,26 +5,26 @@ from typing import Final
 
 from app import settings
 from app.doctor import api_reader
-from app.framework import diagnosing
+from app.framework import doctor_checks
 from app.store import errors, keys
 from app.store.health import checks, doctor
 
 _PAGE: Final = "how-to/store.md"
 _SET_UP: Final = f"{_PAGE}#set-up-the-server"
-_VERDICTS: Mapping[str, diagnosing.Verdict] = {
-    "good": diagnosing.OK,
-    "unsure": diagnosing.UNSURE,
-    "poor": diagnosing.WARNING,
-    "bad": diagnosing.PROBLEM,
+_VERDICTS: Mapping[str, doctor_checks.Verdict] = {
+    "good": doctor_checks.OK,
+    "unsure": doctor_checks.UNSURE,
+    "poor": doctor_checks.WARNING,
+    "bad": doctor_checks.PROBLEM,
 }
 _NOT_READY = " (the processes do not become ready)"
 
 
-def _check(identity: str, about: str, docs: str = _SET_UP) -> diagnosing.Check:
-    return diagnosing.Check(identity, about, "", "", docs)
+def _check(identity: str, about: str, docs: str = _SET_UP) -> doctor_checks.Check:
+    return doctor_checks.Check(identity, about, "", "", docs)
 
 
-_BY_SUBJECT: Final[Mapping[str, diagnosing.Check]] = {
+_BY_SUBJECT: Final[Mapping[str, doctor_checks.Check]] = {
     "version": _check("Q01", "The server has functions, and no known vulnerability.", f"{_PAGE}#choose"),
     "mode": _check("Q02", "A Redis Cluster is named as one in store.url.", f"{_PAGE}#choose"),
     "role": _check("Q03", "The server is a master."),
@@ -64,7 +64,7 @@ _BY_SUBJECT: Final[Mapping[str, diagnosing.Check]] = {
 }
 """Subject of a finding -> its check."""
 _USER: Final = _check("Q21", "The user of each role has the rights that it needs, and no others.")
-AWAY: Final = diagnosing.Check(
+AWAY: Final = doctor_checks.Check(
     "Q28",
     "The store answers.",
     "no pod under a hard quota is scheduled, and nothing is recorded",
@@ -74,7 +74,7 @@ AWAY: Final = diagnosing.Check(
 CHECKS: Final = (*dict.fromkeys(_BY_SUBJECT.values()), _USER, AWAY)
 
 
-def examine(options: settings.Store, names: keys.Keys) -> list[diagnosing.Result]:
+def examine(options: settings.Store, names: keys.Keys) -> list[doctor_checks.Result]:
     """All checks that the user in store.url may make. Raises StoreAway or StoreError."""
     return list(results(doctor.examine(options, names)))
 
@@ -89,21 +89,21 @@ def ownership(options: settings.Store, names: keys.Keys) -> doctor.Ownership | a
         return api_reader.Unseen(str(problem), "topolog doctor store")
 
 
-def unavailable(problem: errors.StoreError) -> diagnosing.Result:
+def unavailable(problem: errors.StoreError) -> doctor_checks.Result:
     """The result if nothing else can be seen."""
     return AWAY.problem("store", str(problem))
 
 
-def results(findings: Sequence[checks.Finding]) -> Iterator[diagnosing.Result]:
+def results(findings: Sequence[checks.Finding]) -> Iterator[doctor_checks.Result]:
     """Each finding as a result."""
     for one in findings:
         check = check_of(one.subject)
         why = f"{one.why}{_NOT_READY if one.loses else ''}"
-        yield diagnosing.Result(
+        yield doctor_checks.Result(
             check.id, f"store, {one.subject}", _VERDICTS[one.grade], one.found, why, one.run, check.docs
         )
 
 
-def check_of(subject: str) -> diagnosing.Check:
+def check_of(subject: str) -> doctor_checks.Check:
     """The check of a finding's subject."""
     return _BY_SUBJECT.get(subject, _USER) if subject.startswith("user ") else _BY_SUBJECT[subject]

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from app.domain import declared_objects, events, model, node_sets, schema, snapshots, verdicts
 from app.domain.fit import budgets
-from app.framework import advising, cycles, diagnosing, effects, supposing, views
+from app.framework import cluster_changes, cycles, doctor_checks, effects, supposed_operations, views
 
 
 @runtime_checkable
@@ -89,7 +89,9 @@ class Classifies(Plugin, Protocol):
 class Advises(Plugin, Protocol):
     """Proposes changes that may let a pod fit that its filter refuses."""
 
-    def hypotheses(self, cycle: cycles.Cycle, refusal: verdicts.Refusal) -> Iterable[advising.Hypothesis]:
+    def hypotheses(
+        self, cycle: cycles.Cycle, refusal: verdicts.Refusal
+    ) -> Iterable[cluster_changes.Hypothesis]:
         """Changes to evaluate, in any order: those after which the pod still fits nowhere are dropped.
 
         ``refusal`` is the plugin's own, of a cycle in which no candidate was kept; nominated pods count as
@@ -230,13 +232,15 @@ class Consults(Plugin, Protocol):
 class Groups(Plugin, Protocol):
     """Places pods that belong together at once, all that are needed or none."""
 
-    def group(self, snapshot: snapshots.Snapshot, name: model.NamespacedName) -> supposing.Group | None:
+    def group(
+        self, snapshot: snapshots.Snapshot, name: model.NamespacedName
+    ) -> supposed_operations.Group | None:
         """The group of that name; None if there is none."""
         ...
 
     def grouped(
         self, snapshot: snapshots.Snapshot, template: model.Pod, members: int, minimum: int
-    ) -> supposing.Group:
+    ) -> supposed_operations.Group:
         """New pods like the template that are one group; a group that it names keeps its own minimum."""
         ...
 
@@ -339,7 +343,7 @@ class Evicts(Plugin, Protocol):
 class Diagnoses(Plugin, Protocol):
     """Finds mistakes in its objects and in the pods that they concern, for ``topolog doctor policies``."""
 
-    def diagnosis(self) -> diagnosing.Diagnosis:
+    def diagnosis(self) -> doctor_checks.Diagnosis:
         """The checks; their IDs must differ from those of other plugins."""
         ...
 
@@ -356,7 +360,7 @@ class Discloses(Plugin, Protocol):
 class Supposes(Plugin, Protocol):
     """Declares operations on its own objects that a hypothetical question may name as overrides."""
 
-    def operations(self) -> tuple[type[supposing.Operation], ...]:
+    def operations(self) -> tuple[type[supposed_operations.Operation], ...]:
         """The operations; their names must differ from those of other plugins."""
         ...
 

@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 from app.domain import model, node_sets, snapshots, verdicts
 from app.domain.fit import budgets
-from app.framework import cycles, registry, transforming
+from app.framework import cycles, registry, transformer_chain
 
 
 def run_filter(
@@ -23,7 +23,7 @@ def run_filter(
 
     ``without``: names of plugins whose filters are left out.
     """
-    before = transforming.before_filter(plugins, cycle)
+    before = transformer_chain.before_filter(plugins, cycle)
     gone = bool(before.refusals) and not before.cycle.candidates
     nominated = _nominated(plugins, before.cycle, without) if not gone else ()
     found = _pass(plugins, before.cycle, without) if not gone else _Pass()
@@ -83,7 +83,7 @@ def as_planned(plugins: registry.Registry, cycle: cycles.Cycle) -> snapshots.Sna
 
 def run_score(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace:
     """Score the candidates by the interested plugins, without filtering them."""
-    before = transforming.before_score(plugins, cycle)
+    before = transformer_chain.before_score(plugins, cycle)
     scored = before.cycle
     ratings = tuple(
         plugin.score(scored).given_by(plugin.name, plugins.weights.get(plugin.name, 1))
@@ -113,7 +113,7 @@ def run(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace:
 
 def transformed(filtered: verdicts.Trace, scored: verdicts.Trace) -> tuple[verdicts.Transformation, ...]:
     """What was changed for filter, and then for score alone."""
-    later = (change for change in scored.transformed if change.phase == transforming.SCORE)
+    later = (change for change in scored.transformed if change.phase == transformer_chain.SCORE)
     return (*filtered.transformed, *later)
 
 
@@ -125,7 +125,7 @@ def best(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Trace)
     top = max(trace.totals, default=0)
     unscored = kept.difference(*trace.totals.values()) if top <= 0 else node_sets.NONE
     leaders = unscored or trace.totals[top]
-    ranked = transforming.before_score(plugins, cycle).cycle
+    ranked = transformer_chain.before_score(plugins, cycle).cycle
     for plugin in plugins.ranks:
         if plugin.interested(ranked.pod):
             leaders = _lowest(plugin.rank(ranked, leaders), leaders)
@@ -172,7 +172,7 @@ def veto(
     ``together``: the cycle without the victims of all nodes on offer. A pod that is placed together with
     others may need those of the other nodes gone, too.
     """
-    judged = transforming.at(plugins, cycle, node) if plugins.preempts else cycle
+    judged = transformer_chain.at(plugins, cycle, node) if plugins.preempts else cycle
     for plugin in plugins.preempts:
         reason = plugin.veto(judged, node, victims)
         if reason is not None:
@@ -290,7 +290,7 @@ def _pass(plugins: registry.Registry, cycle: cycles.Cycle, without: Collection[s
     """Filter the candidates, each on the state that transformers show there."""
     if not plugins.transforms_nodes:
         return _Pass(_refusals(plugins, cycle, without))
-    given = transforming.at_nodes(plugins, cycle)
+    given = transformer_chain.at_nodes(plugins, cycle)
     if not given.views:
         return _Pass(_refusals(plugins, given.cycle, without))
     found = list(_refusals(plugins, given.cycle, without)) if given.cycle.candidates else []

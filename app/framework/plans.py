@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from app.domain import events, model, node_sets, projections, schema, snapshots, verdicts
-from app.framework import capabilities, cycles, pipeline, registry, transforming
+from app.framework import capabilities, cycles, pipeline, registry, transformer_chain
 
 MAX_PLACEMENTS = 1000
 """Placements of one commitment: the store writes it in one call, which nothing can interrupt."""
@@ -147,7 +147,7 @@ class _Merge:
         (own,), consulting = self._merged, self._plugins.consulting
         if consulting:
             # They name the pods that are placed beside this one, so that others decide about all of them.
-            self._ask(transforming.at(self._plugins, self._cycle, self._node), own, consulting)
+            self._ask(transformer_chain.at(self._plugins, self._cycle, self._node), own, consulting)
             own.planners.update(consulting)
         self._merge_new()
         for draft in self._merged:  # Plans may add some.
@@ -207,7 +207,7 @@ class _Merge:
     def _reserve(self, cycle: cycles.Cycle, draft: _Draft) -> None:
         """Add what all plugins reserve for one pod. Raises _Refused, InvalidPlan and TransformFailed."""
         self._subjects.update(cycle.snapshot.schema.footprint(draft.pod, draft.node))
-        judged = transforming.at(self._plugins, cycle, draft.node)
+        judged = transformer_chain.at(self._plugins, cycle, draft.node)
         if judged.pod is not cycle.pod:
             self._subjects.update(cycle.snapshot.schema.footprint(judged.pod, draft.node))
             self._note_difference(cycle.snapshot, draft, judged.pod)

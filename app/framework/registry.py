@@ -102,7 +102,7 @@ class Registry:
         return {plugin.name: _arguments(plugin) for plugin in self.plugins}
 
     def configuration(self) -> model.Configuration:
-        """The configuration as the log keeps it: configuring.rebuild makes equal plugins of it."""
+        """The configuration as the log keeps it: registry_builder.rebuild makes equal plugins of it."""
         return model.Configuration(
             digest=self.digest,
             enabled=tuple(plugin.name for plugin in self.plugins),

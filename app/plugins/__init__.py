@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import Any, NamedTuple, Protocol
 
 from app.domain import schema
-from app.framework import configuring, registry
+from app.framework import registry, registry_builder
 from app.plugins.coscheduling import plugin as coscheduling
 from app.plugins.elastic_quota import plugin as elastic_quota
 from app.plugins.job_affinity import plugin as job_affinity
@@ -45,7 +45,7 @@ class Catalog(NamedTuple):
 def catalog() -> Catalog:
     """The plugins that this process can use. Raises ConfigurationRefused, such as PluginUnusable."""
     classes = (*IN_TREE, *map(_loaded, sorted(metadata.entry_points(group=GROUP), key=_place)))
-    return Catalog(classes, configuring.schema_of(classes))
+    return Catalog(classes, registry_builder.schema_of(classes))
 
 
 class Settings(Protocol):
@@ -65,7 +65,7 @@ class Settings(Protocol):
 
 def configured(chosen: Settings) -> registry.Registry:
     """The enabled plugins with their arguments. Raises ConfigurationRefused."""
-    return configuring.build(
+    return registry_builder.build(
         catalog().classes,
         enabled=names(chosen.enabled),
         weights=chosen.weights,
@@ -90,9 +90,9 @@ def _loaded(entry: metadata.EntryPoint) -> type[Any]:
     try:
         found = entry.load()
     except Exception as problem:  # Whatever the module of another distribution raises.
-        raise configuring.PluginUnusable(
+        raise registry_builder.PluginUnusable(
             source, f"{entry.value}: {type(problem).__name__}: {problem}"
         ) from problem
     if not isinstance(found, type):
-        raise configuring.PluginUnusable(source, f"{entry.value} is not a class")
+        raise registry_builder.PluginUnusable(source, f"{entry.value} is not a class")
     return found

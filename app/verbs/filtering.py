@@ -10,7 +10,7 @@ from functools import partial
 
 from app import telemetry
 from app.domain import model, snapshots, verdicts
-from app.framework import capabilities, cycles, pipeline, registry, transforming
+from app.framework import capabilities, cycles, pipeline, registry, transformer_chain
 from app.store import errors as store_errors
 from app.verbs import candidates, contexts, errors
 
@@ -49,7 +49,7 @@ def run(context: contexts.Context, pod: model.Pod, offered: candidates.Candidate
     decide = partial(_decided, plugins, pod, offered, snapshot)
     try:
         return Answer(context.memo.trace_for(pod, offered, snapshot.position, decide), snapshot)
-    except transforming.TransformFailed as failed:
+    except transformer_chain.TransformFailed as failed:
         telemetry.fault("filter", pod.key, failed)
         if hard(context, pod):
             raise errors.PluginFailed(f"topolog: {failed}; nothing was decided") from failed
@@ -80,7 +80,7 @@ def run_only_one(context: contexts.Context, pod: model.Pod, offered: candidates.
             transformed=pipeline.transformed(filtered.trace, scored),
         )
         return Answer(trace, snapshot, only=pipeline.best(context.plugins, cycle, trace), single=True)
-    except transforming.TransformFailed as failed:
+    except transformer_chain.TransformFailed as failed:
         # Scores are preferences: without them, any kept node is as good as another.
         telemetry.fault("filter_onlyone", pod.key, failed)
         return Answer(filtered.trace, snapshot, only=min(filtered.trace.kept, default=None), single=True)

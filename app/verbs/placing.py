@@ -17,7 +17,7 @@ import msgspec
 
 from app import telemetry
 from app.domain import events, model, projections, schema, snapshots, verdicts
-from app.framework import cycles, pipeline, plans, transforming
+from app.framework import cycles, pipeline, plans, transformer_chain
 from app.kube import errors as kube_errors
 from app.kube.writes import binding
 from app.store import errors as store_errors
@@ -167,7 +167,7 @@ class Placing:
                 if not isinstance(made, verdicts.Refusal):
                     return made
                 trace = replace(trace, refusals=(made,))
-        except (plans.InvalidPlan, transforming.TransformFailed) as invalid:
+        except (plans.InvalidPlan, transformer_chain.TransformFailed) as invalid:
             telemetry.log.error("a plugin is defective", pod=pod.key, problem=str(invalid))
             raise errors.Refused(f"topolog: {invalid}; nothing was bound") from invalid
         raise errors.Refused(f"topolog: {trace.refusals[0].reason}", snapshot=snapshot, trace=trace)

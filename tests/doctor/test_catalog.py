@@ -9,7 +9,7 @@ import pytest
 from app import settings
 from app.cli.doctor import options
 from app.doctor import restarts
-from app.framework import diagnosing
+from app.framework import doctor_checks
 from app.kube.client import credentials
 from tests.project import reference_pages
 from tests.support.doctor import runs
@@ -64,7 +64,7 @@ def test_placeholders_are_those_that_results_replace() -> None:
 
 def test_a_fix_keeps_the_placeholders_that_are_not_known() -> None:
     fix = "kubectl -n NAMESPACE edit NAME; set TLS_NAME"
-    assert diagnosing.filled(fix, {"NAME": "a"}) == "kubectl -n NAMESPACE edit a; set TLS_NAME"
+    assert doctor_checks.filled(fix, {"NAME": "a"}) == "kubectl -n NAMESPACE edit a; set TLS_NAME"
 
 
 def pod(kind: str = "", owner: str = "", **metadata: object) -> dict[str, object]:
@@ -114,4 +114,4 @@ def test_the_worst_verdict_decides() -> None:
         check.problem("a", "b"),
     ]
     for number, expected in enumerate(("ok", "ok", "warning", "unsure", "problem")):
-        assert diagnosing.worst(results[:number]) == expected
+        assert doctor_checks.worst(results[:number]) == expected

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from app.framework import diagnosing
+from app.framework import doctor_checks
 from tests.project import reference_pages
 
 _CLUSTER = "tests/doctor/test_cluster.py"
@@ -96,7 +96,7 @@ def source(path: pathlib.Path) -> ast.Module:
 
 def found() -> set[str]:
     """The checks that a case of a table makes wrong: keys of a dict whose value is a verdict."""
-    bad = (diagnosing.PROBLEM, diagnosing.WARNING)
+    bad = (doctor_checks.PROBLEM, doctor_checks.WARNING)
     return {
         str(key.value)
         for path in pathlib.Path(__file__).parent.glob("test_*.py")

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import pytest
 
 from app.domain import events, model, projections, snapshots
-from app.framework import capabilities, configuring, effects, registry, views
+from app.framework import capabilities, effects, registry, registry_builder, views
 from tests.support import declared
 from tests.support.decisions import fake_plugins
 
@@ -82,7 +82,7 @@ def test_a_plugin_is_registered_under_its_capabilities(kind: type) -> None:
         capabilities.Advises: {"filters"},
         capabilities.Narrows: set(),
         capabilities.Consults: {"filters", "consults"},
-        # By class, whether or not the plugin is enabled: configuring.schema_of.
+        # By class, whether or not the plugin is enabled: registry_builder.schema_of.
         capabilities.Owns: set(),
         capabilities.Counts: set(),
         capabilities.Evicts: set(),
@@ -118,7 +118,7 @@ def test_of_a_document_that_two_plugins_declare_both_must_disclose_a_field() -> 
             documents={"fake.example/document": frozenset(("mode", "owner"))},
         )
 
-    assert configuring.terms_of((fake_plugins.Disclosing, fake_plugins.Idle, Stricter)) == views.Terms(
+    assert registry_builder.terms_of((fake_plugins.Disclosing, fake_plugins.Idle, Stricter)) == views.Terms(
         frozenset(("fake-default",)),
         frozenset(("fake.example/mode", "fake.example/size")),
         {"fake.example/document": frozenset(("mode",))},
@@ -258,12 +258,12 @@ def test_invalid_choices_are_refused(
 ) -> None:
     kinds = [named("Idle", fake_plugins.Idle), named("Filtering", fake_plugins.Filtering)]
     with pytest.raises(registry.ConfigurationRefused, match=text):
-        configuring.build(kinds, enabled=chosen, weights={}, score_max=10, args=args)
+        registry_builder.build(kinds, enabled=chosen, weights={}, score_max=10, args=args)
 
 
 def test_chosen_plugins_are_created_in_order_with_their_arguments() -> None:
     kinds = [named("Idle", fake_plugins.Idle), named("Filtering", fake_plugins.Filtering)]
-    plugins = configuring.build(
+    plugins = registry_builder.build(
         kinds,
         enabled=["Filtering", "Idle"],
         weights={"Idle": 4},

@@ -7,7 +7,7 @@ import pytest
 
 from app import plugins
 from app.domain import schema
-from app.framework import configuring, registry
+from app.framework import registry, registry_builder
 from tests.support import declared, distributions
 
 MODULE = """
@@ -68,7 +68,7 @@ def test_a_distribution_brings_kinds_and_counters(site: Path) -> None:
     assert found.schema.forms == "2,quota.2,sigsquota.2,sizes.1"
     # It is enabled by its name only.
     assert plugins.names(("*",)) == tuple(plugin.name for plugin in plugins.USUAL)
-    chosen = configuring.build(
+    chosen = registry_builder.build(
         found.classes, enabled=plugins.names(("Gadgeteer", "*")), weights={}, score_max=10, args={}
     )
     assert [one.name for one in chosen.plugins] == ["Gadgeteer", *plugins.names(("*",))]
@@ -87,7 +87,7 @@ def test_a_plugin_that_cannot_be_loaded_is_named_with_its_distribution(
     site: Path, text: str, reason: str
 ) -> None:
     distributions.install(site, "broken", {"X": "broken_plugin:X"}, {"broken_plugin": text})
-    with pytest.raises(configuring.PluginUnusable) as raised:
+    with pytest.raises(registry_builder.PluginUnusable) as raised:
         plugins.catalog()
     assert "distribution broken 1.4 cannot be loaded" in str(raised.value)
     assert reason in str(raised.value)

@@ -10,7 +10,7 @@ import pytest
 from app import bootstrap, plugins
 from app.cli.getting import resources
 from app.domain import snapshots
-from app.framework import capabilities, configuring, registry, views
+from app.framework import capabilities, registry, registry_builder, views
 from app.plugins.coscheduling.plugin import Coscheduling
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.job_affinity.plugin import JobAffinity
@@ -167,7 +167,7 @@ def test_no_two_kinds_of_the_command_line_share_a_name() -> None:
 
 
 def test_all_plugins_work_together_as_configured() -> None:
-    registry = configuring.build(
+    registry = registry_builder.build(
         plugins.IN_TREE,
         enabled=[kind.name for kind in plugins.IN_TREE],
         weights={"WorkloadPolicy": 3},
@@ -208,7 +208,7 @@ def test_all_plugins_work_together_as_configured() -> None:
 )
 def test_invalid_arguments_are_refused(args: dict[str, dict[str, object]]) -> None:
     with pytest.raises(ValueError, match=r"plugins\.args\."):
-        configuring.build(plugins.IN_TREE, enabled=list(args), weights={}, score_max=10, args=args)
+        registry_builder.build(plugins.IN_TREE, enabled=list(args), weights={}, score_max=10, args=args)
 
 
 @pytest.mark.parametrize("value", ["all", "Selected", True, None, ["selected"]])
@@ -216,4 +216,6 @@ def test_enforce_accepts_only_two_values(value: object) -> None:
     text = re.escape(f"plugins.args.WorkloadPolicy.enforce is {value!r}; allowed: named, selected")
     args = {"WorkloadPolicy": {"enforce": value}}
     with pytest.raises(ValueError, match=text):
-        configuring.build(plugins.IN_TREE, enabled=["WorkloadPolicy"], weights={}, score_max=10, args=args)
+        registry_builder.build(
+            plugins.IN_TREE, enabled=["WorkloadPolicy"], weights={}, score_max=10, args=args
+        )

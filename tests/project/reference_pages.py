@@ -18,7 +18,7 @@ from app.doctor.run import catalog as run_catalog
 from app.doctor.scheduler import catalog as scheduler_catalog
 from app.doctor.tls import catalog as tls_catalog
 from app.domain import snapshots
-from app.framework import diagnosing, registry
+from app.framework import doctor_checks, registry
 from app.serving.http import conn_metrics
 from app.serving.tls import issuing, keystores, rotation
 from app.settings import declarations
@@ -199,7 +199,7 @@ def doctor_page() -> str:
     return "\n".join(lines)
 
 
-AREAS: Mapping[str, Sequence[diagnosing.Check]] = {
+AREAS: Mapping[str, Sequence[doctor_checks.Check]] = {
     "scheduler": scheduler_catalog.CHECKS,
     "cluster": cluster_catalog.CHECKS,
     "tls": tls_catalog.CHECKS,
@@ -210,7 +210,7 @@ AREAS: Mapping[str, Sequence[diagnosing.Check]] = {
 """Command below ``topolog doctor`` -> its checks."""
 
 
-def _checks(area: str, checks: Sequence[diagnosing.Check]) -> Iterator[str]:
+def _checks(area: str, checks: Sequence[doctor_checks.Check]) -> Iterator[str]:
     yield f"## `topolog doctor {area}`\n"
     found = sorted(checks, key=lambda one: one.id)
     if all(one.why for one in found):

@@ -4,7 +4,7 @@ import flask
 from marshmallow import Schema, fields
 
 from app.api.introspection import blueprints, pages, queries, schemas, services, times
-from app.framework import transforming
+from app.framework import transformer_chain
 from app.store.bundles import layout
 
 routes = blueprints.create("process", "/apis/v1", "The process that answers.")
@@ -132,7 +132,7 @@ class Phases(Schema):
 @blueprints.get(routes, "/transformers", Phases, query=queries.Empty)
 def transformers(_: pages.Query) -> pages.Body:
     """Which plugins change a decision's input before the others are asked, by phase and in order."""
-    phases = transforming.order(services.current().registry)
+    phases = transformer_chain.order(services.current().registry)
     return {"items": [{"phase": phase, "plugins": list(names)} for phase, names in phases.items()]}
 
 

@@ -6,7 +6,7 @@ from typing import TextIO
 
 from app import exit_codes, plugins
 from app.cli import exits
-from app.framework import configuring, registry
+from app.framework import registry, registry_builder
 from app.store.bundles import layout, pseudonymizing, pseudonyms, reading, vocabulary
 
 
@@ -29,7 +29,7 @@ def replaced(source: pathlib.Path, file: pathlib.Path) -> None:
         public = pseudonyms.Public(
             vocabulary.words(packages),
             frozenset(plugin.name for plugin in plugins.IN_TREE),
-            configuring.terms_of(catalog.classes),
+            registry_builder.terms_of(catalog.classes),
         )
         with source.open("rb") as opened, partial.open("xb") as out:
             written.append(partial)

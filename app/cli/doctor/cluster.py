@@ -11,7 +11,7 @@ from app import plugins, settings
 from app.cli.doctor import options, reports
 
 if typing.TYPE_CHECKING:
-    from app.framework import diagnosing
+    from app.framework import doctor_checks
 
 
 @click.command("cluster", short_help="Check permissions, definitions and Topolog's pods.")
@@ -45,7 +45,7 @@ def cluster_command(
     reports.show("cluster", loaded.cluster, results, shown)
 
 
-def examine(loaded: settings.Settings, *, namespace: str, pre: bool = False) -> list["diagnosing.Result"]:
+def examine(loaded: settings.Settings, *, namespace: str, pre: bool = False) -> list["doctor_checks.Result"]:
     """The results of all checks; ``pre``: of those that can be made before an installation."""
     from app.cli.doctor import inputs
     from app.doctor import api_reader, store_checks

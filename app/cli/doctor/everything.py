@@ -10,7 +10,7 @@ from app.cli.client import api_client
 from app.cli.doctor import cluster, options, policies, reports, run, scheduler, store, tls
 
 if typing.TYPE_CHECKING:
-    from app.framework import diagnosing
+    from app.framework import doctor_checks
 
 
 _AFTER: typing.Final = frozenset(("Q20", "Q21", "Q22", "Q23", "Q24", "Q25"))
@@ -59,7 +59,7 @@ def all_command(
     reports.show("all", loaded.cluster, results, shown)
 
 
-def _checks() -> list["diagnosing.Check"]:
+def _checks() -> list["doctor_checks.Check"]:
     from app.doctor import store_checks
     from app.doctor.cluster import catalog as of_cluster
     from app.doctor.policies import examination

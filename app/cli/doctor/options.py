@@ -10,14 +10,14 @@ import click
 from app import settings
 from app.cli.client import urls
 from app.cli.output import formats
-from app.framework import diagnosing
+from app.framework import doctor_checks
 
 F = TypeVar("F", bound=Callable[..., None])
 
-FAILING: dict[str, tuple[diagnosing.Verdict, ...]] = {
-    "problem": (diagnosing.PROBLEM,),
-    "unsure": (diagnosing.PROBLEM, diagnosing.UNSURE),
-    "warning": (diagnosing.PROBLEM, diagnosing.UNSURE, diagnosing.WARNING),
+FAILING: dict[str, tuple[doctor_checks.Verdict, ...]] = {
+    "problem": (doctor_checks.PROBLEM,),
+    "unsure": (doctor_checks.PROBLEM, doctor_checks.UNSURE),
+    "warning": (doctor_checks.PROBLEM, doctor_checks.UNSURE, doctor_checks.WARNING),
 }
 """Value of --fail-on -> verdicts with exit code 1."""
 

@@ -11,7 +11,7 @@ from app.cli.doctor import options, reports
 if typing.TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.framework import diagnosing
+    from app.framework import doctor_checks
 
 
 @click.command("policies", short_help="Check policies, and the pods that they concern.")
@@ -49,7 +49,7 @@ def policies_command(
 
 def examine(
     loaded: settings.Settings, *, names: "Sequence[str]", namespace: str
-) -> list["diagnosing.Result"]:
+) -> list["doctor_checks.Result"]:
     """The results of all checks."""
     from app.cli.doctor import inputs
     from app.doctor import api_reader

@@ -12,13 +12,13 @@ import click
 from app import __version__, exit_codes
 from app.cli.doctor import options
 from app.cli.output import formats, tables
-from app.framework import diagnosing
+from app.framework import doctor_checks
 
 _WIDTH = 100
 _USER_INFO = re.compile(r"(\b[A-Za-z][\w+.-]*://)[^/@\s]+@")
 
 
-def listed(checks: Iterable[diagnosing.Check], shown: options.Shown) -> bool:
+def listed(checks: Iterable[doctor_checks.Check], shown: options.Shown) -> bool:
     """Show the checks of a command, if that is requested. An unknown ID to skip is a usage error."""
     found = sorted(checks, key=lambda one: one.id)
     unknown = sorted(set(shown.skip) - {one.id for one in found})
@@ -37,10 +37,10 @@ def listed(checks: Iterable[diagnosing.Check], shown: options.Shown) -> bool:
     return True
 
 
-def show(area: str, cluster: str, results: Sequence[diagnosing.Result], shown: options.Shown) -> None:
+def show(area: str, cluster: str, results: Sequence[doctor_checks.Result], shown: options.Shown) -> None:
     """Show the results, the worst first, and end with the exit code that they have."""
     kept = [_public(one) for one in results if one.id not in shown.skip]
-    order = {verdict: at for at, verdict in enumerate(diagnosing.VERDICTS)}
+    order = {verdict: at for at, verdict in enumerate(doctor_checks.VERDICTS)}
     kept.sort(key=lambda one: (order[one.verdict], one.id))
     at = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     if shown.output == formats.TEXT:
@@ -56,7 +56,7 @@ def show(area: str, cluster: str, results: Sequence[diagnosing.Result], shown: o
                 "doctor": area,
                 "cluster": cluster,
                 "at": at,
-                "verdict": diagnosing.worst(kept),
+                "verdict": doctor_checks.worst(kept),
                 "counts": _counts(kept),
                 "skipped": list(shown.skip),
                 "checks": [_fields(one) for one in kept],
@@ -67,26 +67,26 @@ def show(area: str, cluster: str, results: Sequence[diagnosing.Result], shown: o
         click.get_current_context().exit(exit_codes.NEGATIVE)
 
 
-def _text(results: Sequence[diagnosing.Result]) -> Iterator[str]:
-    for group in _groups([one for one in results if one.verdict != diagnosing.OK]):
+def _text(results: Sequence[doctor_checks.Result]) -> Iterator[str]:
+    for group in _groups([one for one in results if one.verdict != doctor_checks.OK]):
         one = group[0]
         yield f"\n{one.verdict.upper():8} {' '.join(dict.fromkeys(each.id for each in group))}  {one.subject}"
         lines = [("seen", one.seen), ("why", one.why), ("fix", one.fix), ("docs", _page(one.docs))]
-        if one.verdict == diagnosing.UNSURE:  # Nothing follows from what was not seen.
+        if one.verdict == doctor_checks.UNSURE:  # Nothing follows from what was not seen.
             lines = [("seen", one.seen), ("fix", one.fix)]
         for name, value in lines:
             if value:
                 yield from _wrapped(f"  {name:6}", value)
-    good = [one for one in results if one.verdict == diagnosing.OK]
+    good = [one for one in results if one.verdict == doctor_checks.OK]
     if good:
         yield ""
     for one in good:
         yield from _wrapped(f"{'ok':8} {one.id}  ", f"{one.subject}: {one.seen}")
     counts = _counts(results)
-    yield "\n" + ", ".join(f"{counts[verdict]} {verdict}" for verdict in diagnosing.VERDICTS)
+    yield "\n" + ", ".join(f"{counts[verdict]} {verdict}" for verdict in doctor_checks.VERDICTS)
 
 
-def _show_table(results: Sequence[diagnosing.Result], *, wide: bool) -> None:
+def _show_table(results: Sequence[doctor_checks.Result], *, wide: bool) -> None:
     headers = ["VERDICT", "ID", "SUBJECT", "SEEN", *(["WHY", "FIX", "DOCS"] if wide else [])]
     tables.show(
         headers,
@@ -97,11 +97,11 @@ def _show_table(results: Sequence[diagnosing.Result], *, wide: bool) -> None:
     )
 
 
-def _groups(results: Sequence[diagnosing.Result]) -> list[list[diagnosing.Result]]:
+def _groups(results: Sequence[doctor_checks.Result]) -> list[list[doctor_checks.Result]]:
     """Results in order; those that are unsure for one reason are one group."""
-    found: dict[tuple[str, ...], list[diagnosing.Result]] = {}
+    found: dict[tuple[str, ...], list[doctor_checks.Result]] = {}
     for at, one in enumerate(results):
-        unsure = one.verdict == diagnosing.UNSURE
+        unsure = one.verdict == doctor_checks.UNSURE
         found.setdefault((one.subject, one.seen, one.fix) if unsure else (str(at),), []).append(one)
     return list(found.values())
 
@@ -118,11 +118,11 @@ def _wrapped(first: str, text: str) -> list[str]:
     )
 
 
-def _counts(results: Sequence[diagnosing.Result]) -> dict[str, int]:
-    return {verdict: sum(one.verdict == verdict for one in results) for verdict in diagnosing.VERDICTS}
+def _counts(results: Sequence[doctor_checks.Result]) -> dict[str, int]:
+    return {verdict: sum(one.verdict == verdict for one in results) for verdict in doctor_checks.VERDICTS}
 
 
-def _fields(one: diagnosing.Result) -> dict[str, str]:
+def _fields(one: doctor_checks.Result) -> dict[str, str]:
     return {
         "id": one.id,
         "subject": one.subject,
@@ -134,11 +134,11 @@ def _fields(one: diagnosing.Result) -> dict[str, str]:
     }
 
 
-def _public(one: diagnosing.Result) -> diagnosing.Result:
+def _public(one: doctor_checks.Result) -> doctor_checks.Result:
     """The result without user names and passwords in URLs."""
     texts = (_USER_INFO.sub(r"\1(hidden)@", text) for text in (one.subject, one.seen, one.why, one.fix))
     subject, seen, why, fix = texts
-    return diagnosing.Result(one.id, subject, one.verdict, seen, why, fix, one.docs)
+    return doctor_checks.Result(one.id, subject, one.verdict, seen, why, fix, one.docs)
 
 
 def _page(docs: str) -> str:

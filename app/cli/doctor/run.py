@@ -13,7 +13,7 @@ from app.cli.doctor import options, reports
 if typing.TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from app.framework import diagnosing
+    from app.framework import doctor_checks
 
 
 @click.command("run", short_help="Check a running installation: its processes and the log.")
@@ -51,7 +51,7 @@ def examine(
     *,
     urls: "Sequence[str]",
     namespace: str,
-) -> list["diagnosing.Result"]:
+) -> list["doctor_checks.Result"]:
     """The results of all checks."""
     from app.cli.doctor import inputs
     from app.doctor.run import examination

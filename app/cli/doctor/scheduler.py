@@ -17,7 +17,7 @@ if typing.TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from app.doctor.scheduler import configurations, examination
-    from app.framework import diagnosing
+    from app.framework import doctor_checks
 
 
 @click.command(
@@ -97,7 +97,7 @@ def examine(
     configz: str | None = None,
     configz_ca: str = "",
     server_cert: str | None = None,
-) -> list["diagnosing.Result"]:
+) -> list["doctor_checks.Result"]:
     """The results of all checks: of the files if there are any, else of the cluster."""
     from app.cli.doctor import inputs
     from app.doctor.scheduler import entry_checks, examination
@@ -116,7 +116,7 @@ def examine(
         interested=lambda pod: bool(enabled.interested(pod)),
         called=inputs.Witness(config, server, namespace).called,
     )
-    results: list[diagnosing.Result] = []
+    results: list[doctor_checks.Result] = []
     if configz:
         given, results = _asked(given, loaded, configz, configz_ca)
     return results + (examination.of_files(given) if files else _of_cluster(given, loaded))
@@ -148,7 +148,7 @@ def _names(certificate: pathlib.Path) -> tuple[str, ...]:
 
 def _asked(
     given: "examination.Given", loaded: settings.Settings, url: str, ca: str
-) -> tuple["examination.Given", list["diagnosing.Result"]]:
+) -> tuple["examination.Given", list["doctor_checks.Result"]]:
     """What is given, with the running configuration; and what could not be seen of it."""
     from app.cli.doctor import inputs
     from app.doctor import api_reader
@@ -167,7 +167,7 @@ def _asked(
     return dataclasses.replace(given, live=(live,)), []
 
 
-def _of_cluster(given: "examination.Given", loaded: settings.Settings) -> list["diagnosing.Result"]:
+def _of_cluster(given: "examination.Given", loaded: settings.Settings) -> list["doctor_checks.Result"]:
     from app.cli.doctor import inputs
     from app.doctor import api_reader
     from app.doctor.scheduler import catalog, examination

@@ -13,7 +13,7 @@ from app.cli.doctor import options, reports
 from app.cli.output import formats, tables
 
 if typing.TYPE_CHECKING:
-    from app.framework import diagnosing
+    from app.framework import doctor_checks
     from app.store.log import tail_repair
 
 _LONGEST = 120
@@ -64,7 +64,7 @@ _NO_STORE = (
 )
 
 
-def examine(loaded: settings.Settings) -> "list[diagnosing.Result]":
+def examine(loaded: settings.Settings) -> "list[doctor_checks.Result]":
     """The results of all checks; a store that does not answer is one of them."""
     from app.doctor import store_checks
     from app.store import errors, keys

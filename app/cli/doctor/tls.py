@@ -15,7 +15,7 @@ from app.cli.doctor import options, reports
 if typing.TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.framework import diagnosing
+    from app.framework import doctor_checks
 
 
 @click.command("tls", short_help="Check the certificates of the extender and of kube-scheduler.")
@@ -61,7 +61,7 @@ def examine(
     *,
     directory: pathlib.Path | None,
     namespace: str,
-) -> list["diagnosing.Result"]:
+) -> list["doctor_checks.Result"]:
     """The results of all checks."""
     from app.cli.doctor import inputs
     from app.doctor import api_reader

@@ -10,7 +10,7 @@ from click import shell_completion
 
 from app import plugins
 from app.cli.completion import names
-from app.framework import configuring
+from app.framework import registry_builder
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ _CORE: Mapping[str, Resource] = {
 
 def _of_plugins() -> Iterator[tuple[str, Resource]]:
     """The tables that installed plugins declare, by name."""
-    for plugin, table in configuring.tables_of(plugins.catalog().classes):
+    for plugin, table in registry_builder.tables_of(plugins.catalog().classes):
         path = f"plugins/{plugin}/{table.path}"
         yield (
             table.name,

@@ -42,7 +42,7 @@ def status_command(
     from app.cli.doctor import inputs
     from app.doctor import api_reader
     from app.doctor.run import examination, overview
-    from app.framework import diagnosing
+    from app.framework import doctor_checks
 
     loaded = settings.load(config, os.environ)
     home = doctor_options.home(loaded, namespace)
@@ -63,7 +63,7 @@ def status_command(
     else:
         for line in screens.lines(document):
             click.echo(line)
-    if document["verdict"] in (diagnosing.PROBLEM, diagnosing.UNSURE):
+    if document["verdict"] in (doctor_checks.PROBLEM, doctor_checks.UNSURE):
         click.get_current_context().exit(exit_codes.NEGATIVE)
 
 

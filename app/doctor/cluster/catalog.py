@@ -2,25 +2,25 @@
 
 from typing import Final
 
-from app.framework import diagnosing
+from app.framework import doctor_checks
 
 _PAGE: Final = "how-to/find-out-what-is-wrong.md#check-the-cluster"
 
-VERSION = diagnosing.Check(
+VERSION = doctor_checks.Check(
     "C01",
     "The API server is of a version that Topolog is tested with.",
     "nothing is known about its behaviour",
     "see the tested versions (docs/reference/versions.md)",
     _PAGE,
 )
-RIGHTS = diagnosing.Check(
+RIGHTS = doctor_checks.Check(
     "C02",
     "Each process has the permissions that it uses.",
     "it fails once it uses one, minutes or days after its start",
     "kubectl apply -k deploy/rbac, or helm upgrade: ClusterRoleBinding and RoleBinding PROCESS grant it",
     _PAGE,
 )
-EXCESS = diagnosing.Check(
+EXCESS = doctor_checks.Check(
     "C03",
     "No process has permissions that do harm and that it does not use.",
     "a process that is taken over can do more than it has to",
@@ -28,28 +28,28 @@ EXCESS = diagnosing.Check(
     " and use the service accounts of deploy/rbac",
     _PAGE,
 )
-DEFINITIONS = diagnosing.Check(
+DEFINITIONS = doctor_checks.Check(
     "C04",
     "The custom resources that plugins read are defined, in a version that they read.",
     "objects of the kind cannot be created, or their status cannot be written",
     "kubectl apply -k deploy/crds",
     _PAGE,
 )
-IDENTITY = diagnosing.Check(
+IDENTITY = doctor_checks.Check(
     "C05",
     "The store holds the log of this cluster.",
     "the facts of two clusters would mix, so nothing is recorded and extenders are not ready",
     "give one of the two clusters another name (setting cluster), or a store of its own",
     "how-to/store.md#set-up-the-server",
 )
-PODS = diagnosing.Check(
+PODS = doctor_checks.Check(
     "C06",
     "Topolog's pods run and are ready.",
     "the process does no work",
     "kubectl -n NAMESPACE describe pod POD; kubectl -n NAMESPACE logs POD --all-containers --previous",
     _PAGE,
 )
-SPREAD = diagnosing.Check(
+SPREAD = doctor_checks.Check(
     "C07",
     "Two extenders run on two nodes, with a PodDisruptionBudget and a priority class.",
     "the end of one node, a drain, or a preemption stops scheduling",
@@ -57,14 +57,14 @@ SPREAD = diagnosing.Check(
     " nodes, a PodDisruptionBudget and a priority class",
     _PAGE,
 )
-LEASES = diagnosing.Check(
+LEASES = doctor_checks.Check(
     "C08",
     "The Leases of recorders and controllers are held and renewed, by epochs that the store accepts.",
     "no facts are written, or no pod is woken",
     "kubectl -n NAMESPACE logs deployment/topolog-PROCESS; where it runs elsewhere, the log of the PROCESS",
     "how-to/monitoring.md#topolognoleader",
 )
-ADDRESSES = diagnosing.Check(
+ADDRESSES = doctor_checks.Check(
     "C09",
     "NetworkPolicies name addresses of this cluster.",
     "kube-scheduler, the API server or the store cannot be reached",
@@ -72,7 +72,7 @@ ADDRESSES = diagnosing.Check(
     " with Helm networkPolicy.schedulerCIDRs, apiServerCIDRs and storeCIDRs",
     _PAGE,
 )
-EVICTIONS = diagnosing.Check(
+EVICTIONS = doctor_checks.Check(
     "C10",
     "The controller may evict pods if an argument of a plugin requests it, and only then.",
     "nothing is evicted: each attempt is refused, and pods wait for capacity that others exceed",
@@ -80,21 +80,21 @@ EVICTIONS = diagnosing.Check(
     " chart",
     "how-to/quotas.md#evict-pods-for-quotas",
 )
-INSTALLER = diagnosing.Check(
+INSTALLER = doctor_checks.Check(
     "C12",
     "With `--pre`: the user may create each kind of object that the installation has.",
     "the installation ends in the middle",
     "install as a user with the ClusterRole cluster-admin",
     _PAGE,
 )
-VACANT = diagnosing.Check(
+VACANT = doctor_checks.Check(
     "C13",
     "With `--pre`: the namespace has no installation.",
     "this is an upgrade: the store has to be migrated, and in a certain order",
     "see docs/how-to/upgrade.md, or name another namespace with --namespace",
     "how-to/upgrade.md",
 )
-STORAGE = diagnosing.Check(
+STORAGE = doctor_checks.Check(
     "C14",
     "With `--pre`, and without store.url: there is a default StorageClass.",
     "the bundled store waits for a volume, and every process for the store",

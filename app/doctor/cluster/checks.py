@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from app.doctor.cluster import catalog, rights
 from app.domain import declared_objects
-from app.framework import diagnosing
+from app.framework import doctor_checks
 from app.store.log import incarnations
 
 Object = Mapping[str, Any]
@@ -32,7 +32,7 @@ _SECONDS_BEYOND = 30.0
 """How long a Lease may be overdue: a replica that takes over needs a moment, and clocks differ."""
 
 
-def version(text: str) -> diagnosing.Result:
+def version(text: str) -> doctor_checks.Result:
     """C01."""
     found = re.match(r"v?(\d+)\.(\d+)", text)
     if found is None:
@@ -46,7 +46,7 @@ def version(text: str) -> diagnosing.Result:
 
 def permissions(
     subject: str, lacking: Sequence[rights.Right], excess: Sequence[rights.Right], *, account: str = ""
-) -> Iterator[diagnosing.Result]:
+) -> Iterator[doctor_checks.Result]:
     """C02 and C03 for one service account; for the user of the kubeconfig, ``account`` is empty."""
     if lacking:
         yield catalog.RIGHTS.problem(
@@ -64,7 +64,7 @@ def permissions(
         yield catalog.EXCESS.ok(subject, "has none of the permissions that do harm")
 
 
-def evictions(subject: str, requesting: Sequence[str], *, allowed: bool) -> diagnosing.Result:
+def evictions(subject: str, requesting: Sequence[str], *, allowed: bool) -> doctor_checks.Result:
     """C10; ``requesting``: names of the plugins whose arguments request evictions."""
     names = ", ".join(requesting)
     if requesting and not allowed:
@@ -81,7 +81,7 @@ def evictions(subject: str, requesting: Sequence[str], *, allowed: bool) -> diag
 
 def definition(
     kind: declared_objects.Kind[Any], found: Object | None, written: Collection[str]
-) -> diagnosing.Result:
+) -> doctor_checks.Result:
     """C04; ``found``: None if there is no definition; ``written``: kinds whose status is written."""
     subject = f"{kind.resource}.{kind.group}"
     if found is None:
@@ -103,7 +103,7 @@ def definition(
     return catalog.DEFINITIONS.ok(subject, chosen)
 
 
-def identity(name: str, stored: str, here: str) -> diagnosing.Result:
+def identity(name: str, stored: str, here: str) -> doctor_checks.Result:
     """C05. ``stored``, ``here``: UIDs of kube-system, of the cluster of the log and of this one."""
     subject = f"store, cluster {name}"
     if not stored:
@@ -113,7 +113,7 @@ def identity(name: str, stored: str, here: str) -> diagnosing.Result:
     return catalog.IDENTITY.ok(subject, f"kube-system has UID {here}")
 
 
-def pods(found: Sequence[Object], events: Mapping[str, str]) -> Iterator[diagnosing.Result]:
+def pods(found: Sequence[Object], events: Mapping[str, str]) -> Iterator[doctor_checks.Result]:
     """C06 for each pod of Topolog. ``events``: name of a pod -> its latest warning."""
     for pod in found:
         subject = f"pod {pod['metadata']['name']}"
@@ -151,7 +151,7 @@ def pods(found: Sequence[Object], events: Mapping[str, str]) -> Iterator[diagnos
             yield catalog.PODS.ok(subject, f"ready, {restarts} restarts")
 
 
-def spread(extenders: Sequence[Object], budgets: Sequence[Object]) -> diagnosing.Result:
+def spread(extenders: Sequence[Object], budgets: Sequence[Object]) -> doctor_checks.Result:
     """C07; ``budgets``: the PodDisruptionBudgets of the namespace."""
     nodes = {str(pod["spec"].get("nodeName", "")) for pod in extenders} - {""}
     wrong = []
@@ -177,7 +177,7 @@ def lease(
     namespace: str,
     age: float | None = None,
     epoch: str = "",
-) -> diagnosing.Result:
+) -> doctor_checks.Result:
     """C08 for one Lease; ``found``: None if it does not exist.
 
     ``process``, ``namespace``: which renews it, and where its pods run. ``age``: seconds since the oldest of
@@ -222,7 +222,7 @@ def _behind(version: str, epoch: str) -> str:
     return ""
 
 
-def addresses(found: Sequence[Object]) -> Iterator[diagnosing.Result]:
+def addresses(found: Sequence[Object]) -> Iterator[doctor_checks.Result]:
     """C09 for each NetworkPolicy."""
     for one in found:
         subject = f"NetworkPolicy {one['metadata']['name']}"

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from app.doctor import api_reader
 from app.doctor.cluster import catalog, checks, rights
 from app.domain import declared_objects, schema
-from app.framework import capabilities, diagnosing
+from app.framework import capabilities, doctor_checks
 from app.kube.client import cluster_identity
 from app.store.health import doctor
 from app.telemetry import metrics
@@ -52,7 +52,7 @@ def expected(
 
 def examine(
     reader: api_reader.ApiReader, wanted: Expected, now: datetime.datetime
-) -> Iterator[diagnosing.Result]:
+) -> Iterator[doctor_checks.Result]:
     """All checks; what cannot be read is unsure, check by check."""
     prefix = f"/api/v1/namespaces/{wanted.namespace}"
     yield from each(
@@ -111,11 +111,11 @@ def _labels(pod: Mapping[str, Any]) -> Mapping[str, str]:
     return pod["metadata"].get("labels") or {}
 
 
-def _permissions(reader: api_reader.ApiReader, wanted: Expected) -> list[diagnosing.Result]:
+def _permissions(reader: api_reader.ApiReader, wanted: Expected) -> list[doctor_checks.Result]:
     """For each service account of deploy/rbac; without any, for the user of the kubeconfig."""
     needed = rights.needed(wanted.kinds, wanted.statuses, namespace=wanted.elections[0], leases=wanted.leases)
     users = _users(reader, wanted.namespace)
-    found: list[diagnosing.Result] = []
+    found: list[doctor_checks.Result] = []
     for process, own in needed.items():
         name = f"topolog-{process}"
         if name in users:
@@ -130,7 +130,7 @@ def _permissions(reader: api_reader.ApiReader, wanted: Expected) -> list[diagnos
     return found
 
 
-def _evictions(reader: api_reader.ApiReader, wanted: Expected) -> diagnosing.Result:
+def _evictions(reader: api_reader.ApiReader, wanted: Expected) -> doctor_checks.Result:
     """C10, for the user that `_permissions` asks about. Raises Unseen."""
     if isinstance(wanted.evicting, api_reader.Unseen):
         raise wanted.evicting
@@ -150,7 +150,7 @@ def _users(reader: api_reader.ApiReader, namespace: str) -> dict[str, str]:
     return {name: f"system:serviceaccount:{namespace}:{name}" for name in names}
 
 
-def definitions(reader: api_reader.ApiReader, wanted: Expected) -> list[diagnosing.Result]:
+def definitions(reader: api_reader.ApiReader, wanted: Expected) -> list[doctor_checks.Result]:
     """C04. Raises Unseen."""
     found = []
     for kind in wanted.kinds:
@@ -161,7 +161,7 @@ def definitions(reader: api_reader.ApiReader, wanted: Expected) -> list[diagnosi
     return found
 
 
-def _identity(reader: api_reader.ApiReader, wanted: Expected) -> list[diagnosing.Result]:
+def _identity(reader: api_reader.ApiReader, wanted: Expected) -> list[doctor_checks.Result]:
     stored = wanted.ownership
     if isinstance(stored, api_reader.Unseen):
         raise stored
@@ -190,7 +190,7 @@ def _leases(
     wanted: Expected,
     now: datetime.datetime,
     own: Sequence[Mapping[str, Any]],
-) -> list[diagnosing.Result]:
+) -> list[doctor_checks.Result]:
     group = "/apis/coordination.k8s.io/v1/namespaces"
     found = []
     stored = wanted.ownership
@@ -229,8 +229,8 @@ def _or_none(reader: api_reader.ApiReader, path: str) -> Mapping[str, Any] | Non
 
 
 def each(
-    found: Sequence[diagnosing.Check], run: Callable[[], list[diagnosing.Result]]
-) -> Iterator[diagnosing.Result]:
+    found: Sequence[doctor_checks.Check], run: Callable[[], list[doctor_checks.Result]]
+) -> Iterator[doctor_checks.Result]:
     """The results, or all of these checks as unsure."""
     results = _seen(run)
     if isinstance(results, api_reader.Unseen):
@@ -247,7 +247,7 @@ def _seen(run: Callable[[], T]) -> T | api_reader.Unseen:
 
 
 def unseen_checks(
-    unseen: api_reader.Unseen, found: Sequence[diagnosing.Check]
-) -> Iterator[diagnosing.Result]:
+    unseen: api_reader.Unseen, found: Sequence[doctor_checks.Check]
+) -> Iterator[doctor_checks.Result]:
     """All of these checks without an answer."""
     return (check.unsure("the cluster", unseen.reason, fix=unseen.fix) for check in found)

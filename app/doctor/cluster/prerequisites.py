@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from app.doctor import api_reader
 from app.doctor.cluster import catalog, checks, examination, rights
-from app.framework import diagnosing
+from app.framework import doctor_checks
 
 CREATED: Final = (
     *(("", name) for name in ("namespaces", "serviceaccounts", "configmaps", "secrets", "services")),
@@ -37,7 +37,7 @@ _DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 
 def examine(
     reader: api_reader.ApiReader, wanted: examination.Expected, *, bundled: bool
-) -> Iterator[diagnosing.Result]:
+) -> Iterator[doctor_checks.Result]:
     """All checks; ``bundled``: the store is to run in the cluster."""
     yield from examination.each(
         (catalog.VERSION,), lambda: [checks.version(str(reader.get("/version").get("gitVersion", "")))]
@@ -52,7 +52,7 @@ def examine(
         yield from examination.each((catalog.STORAGE,), lambda: [storage(reader.items(path))])
 
 
-def storage(classes: Sequence[Mapping[str, Any]]) -> diagnosing.Result:
+def storage(classes: Sequence[Mapping[str, Any]]) -> doctor_checks.Result:
     """C14."""
     names = [str(one["metadata"]["name"]) for one in classes]
     usual = [
@@ -69,14 +69,14 @@ def storage(classes: Sequence[Mapping[str, Any]]) -> diagnosing.Result:
     return catalog.STORAGE.problem("StorageClass", "there is none", fix=_NO_CLASS)
 
 
-def _definitions(found: Sequence[diagnosing.Result]) -> Iterator[diagnosing.Result]:
+def _definitions(found: Sequence[doctor_checks.Result]) -> Iterator[doctor_checks.Result]:
     """A definition that does not exist is created by the installation."""
     for one in found:
-        absent = one.verdict == diagnosing.PROBLEM and one.seen == checks.UNDEFINED
+        absent = one.verdict == doctor_checks.PROBLEM and one.seen == checks.UNDEFINED
         yield catalog.DEFINITIONS.ok(one.subject, "not defined yet") if absent else one
 
 
-def _installer(reader: api_reader.ApiReader, namespace: str) -> diagnosing.Result:
+def _installer(reader: api_reader.ApiReader, namespace: str) -> doctor_checks.Result:
     wanted = [
         rights.Right("create", group, resource, "", "" if resource in _CLUSTERED else namespace)
         for group, resource in CREATED
@@ -87,7 +87,7 @@ def _installer(reader: api_reader.ApiReader, namespace: str) -> diagnosing.Resul
     return catalog.INSTALLER.ok("the user of the kubeconfig", f"may create all {len(wanted)} kinds")
 
 
-def _vacant(reader: api_reader.ApiReader, namespace: str) -> diagnosing.Result:
+def _vacant(reader: api_reader.ApiReader, namespace: str) -> doctor_checks.Result:
     subject = f"namespace {namespace}"
     found = examination.own_pods(reader, namespace)
     if found:

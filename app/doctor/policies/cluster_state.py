@@ -6,7 +6,7 @@ from typing import Any
 
 from app.doctor import api_reader
 from app.domain import declared_objects, events, model, projections, schema, snapshots
-from app.framework import diagnosing
+from app.framework import doctor_checks
 from app.kube import errors
 from app.kube.objects import decoding
 
@@ -26,7 +26,7 @@ def snapshot(
     )
 
 
-def workloads(reader: api_reader.ApiReader) -> tuple[diagnosing.Workload, ...]:
+def workloads(reader: api_reader.ApiReader) -> tuple[doctor_checks.Workload, ...]:
     """Deployments, StatefulSets and Jobs; none of a kind that is not served. Raises Unseen."""
     return tuple(_workload(kind, one) for kind, path in _WORKLOADS.items() for one in _served(reader, path))
 
@@ -71,11 +71,11 @@ def _objects(
     return []
 
 
-def _workload(kind: str, document: Mapping[str, Any]) -> diagnosing.Workload:
+def _workload(kind: str, document: Mapping[str, Any]) -> doctor_checks.Workload:
     metadata, spec = document["metadata"], document.get("spec", {})
     template = spec.get("template", {})
     rolling = (spec.get("strategy") or spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
-    return diagnosing.Workload(
+    return doctor_checks.Workload(
         kind,
         metadata["namespace"],
         metadata["name"],

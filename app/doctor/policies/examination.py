@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from app.doctor import api_reader
 from app.doctor.policies import cluster_state
 from app.domain import schema
-from app.framework import capabilities, diagnosing, registry
+from app.framework import capabilities, doctor_checks, registry
 
 
-def checks(classes: Sequence[type[capabilities.Plugin]]) -> list[diagnosing.Check]:
+def checks(classes: Sequence[type[capabilities.Plugin]]) -> list[doctor_checks.Check]:
     """The checks of plugins, each plugin with its default arguments."""
     made = [plugin() for plugin in classes]
     return [
@@ -21,11 +21,11 @@ def examine(
     declared: schema.Schema,
     plugins: registry.Registry,
     schedulers: frozenset[str] | None,
-) -> Iterator[diagnosing.Result]:
-    """The results of the enabled plugins. ``schedulers``: diagnosing.Cluster.schedulers."""
+) -> Iterator[doctor_checks.Result]:
+    """The results of the enabled plugins. ``schedulers``: doctor_checks.Cluster.schedulers."""
     diagnoses = [one.diagnosis() for one in plugins.diagnoses]
     try:
-        cluster = diagnosing.Cluster(
+        cluster = doctor_checks.Cluster(
             cluster_state.snapshot(reader, declared, plugins.indexed()),
             cluster_state.workloads(reader),
             schedulers,
@@ -38,7 +38,7 @@ def examine(
 
 
 def unseen_checks(
-    unseen: api_reader.Unseen, found: Sequence[diagnosing.Check]
-) -> Iterator[diagnosing.Result]:
+    unseen: api_reader.Unseen, found: Sequence[doctor_checks.Check]
+) -> Iterator[doctor_checks.Result]:
     """All of these checks without an answer."""
     return (check.unsure("the cluster", unseen.reason, fix=unseen.fix) for check in found)

@@ -2,18 +2,18 @@
 
 from typing import Final
 
-from app.framework import diagnosing
+from app.framework import doctor_checks
 
 _PAGE: Final = "how-to/monitoring.md"
 
-READY = diagnosing.Check(
+READY = doctor_checks.Check(
     "R01",
     "Each process answers, and is ready.",
     "an extender that is not ready gets no calls; another process does no work until it is",
     "what is named by the failing check; the log of the process has the reason",
     f"{_PAGE}#topologextenderdown",
 )
-COMPLETE = diagnosing.Check(
+COMPLETE = doctor_checks.Check(
     "R02",
     "There is a process of each kind.",
     "without a recorder nothing is recorded, without a controller no pod is woken, without an auditor nothing"
@@ -21,84 +21,84 @@ COMPLETE = diagnosing.Check(
     "start it: topolog record, control, audit, compact or extender",
     "how-to/find-out-what-is-wrong.md#check-an-installation-that-runs",
 )
-LEADER = diagnosing.Check(
+LEADER = doctor_checks.Check(
     "R03",
     "One recorder and one controller lead.",
     "without a leader no facts are written and no pod is woken; two are usual for seconds only",
     "see the Leases (kubectl -n NAMESPACE get leases) and the logs of REPLICAS",
     f"{_PAGE}#topolognoleader",
 )
-VERSION = diagnosing.Check(
+VERSION = doctor_checks.Check(
     "R04",
     "All processes are of one version.",
     "half an upgrade: the behaviour depends on which replica answers",
     "finish the upgrade: kubectl -n NAMESPACE get deployments -l app.kubernetes.io/name=topolog",
     f"{_PAGE}#topologmixedversions",
 )
-CONFIGURATION = diagnosing.Check(
+CONFIGURATION = doctor_checks.Check(
     "R05",
     "All processes have the same plugins, with the same arguments.",
     "replicas decide differently",
     "one ConfigMap for all processes, and a restart of those that have other settings",
     f"{_PAGE}#topologmixedconfiguration",
 )
-WATCHING = diagnosing.Check(
+WATCHING = doctor_checks.Check(
     "R06",
     "The recorder has received something of each kind within three minutes.",
     "the log is behind the cluster: decisions are made on an outdated state",
     "see the recorder's log, and whether it reaches the API server",
     f"{_PAGE}#topologwatchstale",
 )
-FOLLOWING = diagnosing.Check(
+FOLLOWING = doctor_checks.Check(
     "R07",
     "Extenders and controllers are at the head of the log.",
     "calls wait until the missing events are read, or fail",
     "see the store's latency (topolog doctor store) and the processor time of the process",
     f"{_PAGE}#topologsnapshotbehind",
 )
-CONSISTENT = diagnosing.Check(
+CONSISTENT = doctor_checks.Check(
     "R08",
     "Counts, log and API server agree, by an audit of the last five minutes.",
     "a quota may be exceeded or not used up",
     "topolog get consistency",
     "how-to/consistency.md#read-the-report",
 )
-RECORDED = diagnosing.Check(
+RECORDED = doctor_checks.Check(
     "R09",
     "No decision records were dropped.",
     "these decisions cannot be explained later",
     "see the store's latency (topolog doctor store)",
     "how-to/consistency.md#read-the-report",
 )
-CALLED = diagnosing.Check(
+CALLED = doctor_checks.Check(
     "R10",
     "kube-scheduler calls the extender while pods wait.",
     "a pod waits for a call that does not come",
     "topolog doctor scheduler",
     "how-to/kube-scheduler.md#settings",
 )
-ARCHIVE = diagnosing.Check(
+ARCHIVE = doctor_checks.Check(
     "R11",
     "Extenders read the archive that the compactor writes.",
     "?at= of a trimmed moment is answered 410",
     "set compaction.archive in the extenders, to the same directory or bucket",
     "how-to/history.md",
 )
-STORE = diagnosing.Check(
+STORE = doctor_checks.Check(
     "R12",
     "The store answers each process.",
     "pods under hard quotas stay pending, and nothing is recorded",
     "topolog doctor store",
     f"{_PAGE}#topologstoreaway",
 )
-CERTIFICATES = diagnosing.Check(
+CERTIFICATES = doctor_checks.Check(
     "R13",
     "The TLS files that extenders serve are valid, for seven days or more.",
     "kube-scheduler can no longer call the extender",
     "topolog doctor tls: it names the files or the Secret, and what renews them",
     f"{_PAGE}#topologcertificateexpiressoon",
 )
-MEMORY = diagnosing.Check(
+MEMORY = doctor_checks.Check(
     "R14",
     "The store uses less than 85 % of its memory limit.",
     "a full store rejects every append",

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from app.doctor.run import catalog, processes
-from app.framework import diagnosing
+from app.framework import doctor_checks
 from app.telemetry import metrics
 
 STALE_WATCH: Final = 180.0
@@ -25,7 +25,9 @@ _REQUIRED = (metrics.EXTENDER, metrics.RECORDER, metrics.CONTROLLER)
 """Roles without which pods are not scheduled as they have to be."""
 
 
-def of_processes(found: Sequence[processes.Process], now: float, leases: str) -> Iterator[diagnosing.Result]:
+def of_processes(
+    found: Sequence[processes.Process], now: float, leases: str
+) -> Iterator[doctor_checks.Result]:
     """R01 to R09, and R12 to R14; ``now``: seconds since 1970; ``leases``: the namespace of the Leases."""
     yield from map(_ready, found)
     yield from _complete(found)
@@ -48,7 +50,7 @@ def of_processes(found: Sequence[processes.Process], now: float, leases: str) ->
         yield _connected(one)
 
 
-def called(last: str, waiting: Sequence[Mapping[str, Any]]) -> diagnosing.Result:
+def called(last: str, waiting: Sequence[Mapping[str, Any]]) -> doctor_checks.Result:
     """R10. ``last``: time of the newest decision; ``waiting``: items of GET /apis/v1/pending."""
     subject = "kube-scheduler"
     seen = f"last call at {last}" if last else "no call in the log"
@@ -68,7 +70,7 @@ def called(last: str, waiting: Sequence[Mapping[str, Any]]) -> diagnosing.Result
     return catalog.CALLED.ok(subject, f"{seen}; {len(waiting)} pods wait")
 
 
-def archive(settings: Mapping[str, Any], found: Sequence[processes.Process]) -> diagnosing.Result:
+def archive(settings: Mapping[str, Any], found: Sequence[processes.Process]) -> doctor_checks.Result:
     """R11. ``settings``: of a running extender, as GET /apis/v1/settings has them."""
     read = str(settings.get("compaction.archive") or "")
     written = [one for one in found if (one.value("topolog_archived_offset") or 0) > 0]
@@ -79,7 +81,7 @@ def archive(settings: Mapping[str, Any], found: Sequence[processes.Process]) -> 
     return catalog.ARCHIVE.ok("extenders", f"compaction.archive: {read}" if read else "there is no archive")
 
 
-def _ready(one: processes.Process) -> diagnosing.Result:
+def _ready(one: processes.Process) -> doctor_checks.Result:
     subject = f"{one.role or 'process'} {one.name}"
     if one.unseen:
         return catalog.READY.unsure(
@@ -92,7 +94,7 @@ def _ready(one: processes.Process) -> diagnosing.Result:
     return catalog.READY.ok(subject, "ready")
 
 
-def _complete(found: Sequence[processes.Process]) -> Iterator[diagnosing.Result]:
+def _complete(found: Sequence[processes.Process]) -> Iterator[doctor_checks.Result]:
     for role in metrics.PROCESSES:
         count = sum(one.role == role for one in found)
         if count:
@@ -105,7 +107,7 @@ def _complete(found: Sequence[processes.Process]) -> Iterator[diagnosing.Result]
 
 def _leader(
     role: str, found: Sequence[processes.Process], now: float, leases: str
-) -> Iterator[diagnosing.Result]:
+) -> Iterator[doctor_checks.Result]:
     if not found:
         return
     leading = [
@@ -128,7 +130,7 @@ def _leader(
         yield catalog.LEADER.problem(role, f"none of {len(found)} leads", known=known)
 
 
-def _agreeing(found: Sequence[processes.Process]) -> Iterator[diagnosing.Result]:
+def _agreeing(found: Sequence[processes.Process]) -> Iterator[doctor_checks.Result]:
     for check, metric, labels in (
         (catalog.VERSION, "topolog_build_info", ("version", "schema")),
         (catalog.CONFIGURATION, "topolog_configuration_info", ("digest",)),
@@ -146,14 +148,14 @@ def _agreeing(found: Sequence[processes.Process]) -> Iterator[diagnosing.Result]
             yield check.problem("processes", spelled, fix=_upgraded(check, found))
 
 
-def _upgraded(check: diagnosing.Check, found: Sequence[processes.Process]) -> str:
+def _upgraded(check: doctor_checks.Check, found: Sequence[processes.Process]) -> str:
     """What makes the processes agree."""
     if check is catalog.VERSION and not found[0].namespace:
         return "finish the upgrade: restart the processes of the older version"
-    return diagnosing.filled(check.fix, {"NAMESPACE": found[0].namespace})
+    return doctor_checks.filled(check.fix, {"NAMESPACE": found[0].namespace})
 
 
-def _watching(one: processes.Process, now: float) -> Iterator[diagnosing.Result]:
+def _watching(one: processes.Process, now: float) -> Iterator[doctor_checks.Result]:
     progress = one.samples.get("topolog_watch_last_progress_timestamp_seconds", ())
     stale = [f"{labels['kind']} {now - at:.0f} s ago" for labels, at in progress if now - at > STALE_WATCH]
     subject = f"{one.role} {one.name}"
@@ -164,7 +166,7 @@ def _watching(one: processes.Process, now: float) -> Iterator[diagnosing.Result]
         yield catalog.WATCHING.ok(subject, f"{len(progress)} kinds, within {max(oldest, 0):.0f} s")
 
 
-def _following(one: processes.Process) -> diagnosing.Result:
+def _following(one: processes.Process) -> doctor_checks.Result:
     subject, lag = f"{one.role} {one.name}", one.value("topolog_snapshot_lag_seconds")
     if lag is None:
         return catalog.FOLLOWING.unsure(subject, "it has not read the log yet", fix="repeat the check")
@@ -173,7 +175,7 @@ def _following(one: processes.Process) -> diagnosing.Result:
     return catalog.FOLLOWING.ok(subject, f"{lag:.1f} s behind")
 
 
-def _consistent(one: processes.Process, now: float) -> diagnosing.Result:
+def _consistent(one: processes.Process, now: float) -> doctor_checks.Result:
     subject = f"{one.role} {one.name}"
     open_ones = {
         labels["kind"]: int(value)
@@ -193,14 +195,14 @@ def _consistent(one: processes.Process, now: float) -> diagnosing.Result:
     return catalog.CONSISTENT.ok(subject, f"no differences, {max(now - last, 0):.0f} s ago")
 
 
-def _recorded(one: processes.Process) -> diagnosing.Result:
+def _recorded(one: processes.Process) -> doctor_checks.Result:
     subject, dropped = f"{one.role} {one.name}", one.value("topolog_decisions_dropped_total") or 0
     if dropped:
         return catalog.RECORDED.warning(subject, f"{dropped:.0f} dropped since it started")
     return catalog.RECORDED.ok(subject, "none dropped")
 
 
-def _connected(one: processes.Process) -> diagnosing.Result:
+def _connected(one: processes.Process) -> doctor_checks.Result:
     subject, up = f"{one.role} {one.name}", one.value("topolog_store_up")
     if up is None:
         return catalog.STORE.unsure(subject, "it has not asked the store yet", fix="repeat the check")
@@ -209,7 +211,7 @@ def _connected(one: processes.Process) -> diagnosing.Result:
     return catalog.STORE.ok(subject, "the store answers it")
 
 
-def _certified(one: processes.Process, now: float) -> Iterator[diagnosing.Result]:
+def _certified(one: processes.Process, now: float) -> Iterator[doctor_checks.Result]:
     subject = f"{one.role} {one.name}"
     ends = {
         labels["file"]: at - now
@@ -230,7 +232,7 @@ def _certified(one: processes.Process, now: float) -> Iterator[diagnosing.Result
         yield catalog.CERTIFICATES.ok(subject, f"{file} expires in {left / 86_400:.0f} d, before the others")
 
 
-def _roomy(one: processes.Process) -> diagnosing.Result:
+def _roomy(one: processes.Process) -> doctor_checks.Result:
     subject = f"{one.role} {one.name}"
     used, limit = one.value("topolog_store_memory_used_bytes"), one.value("topolog_store_memory_limit_bytes")
     if used is None or limit is None:

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from app.doctor import api_reader
 from app.doctor.run import catalog, checks, processes
-from app.framework import diagnosing
+from app.framework import doctor_checks
 
 
 class Ask(Protocol):
@@ -16,7 +16,7 @@ class Ask(Protocol):
 
 def examine(
     found: Sequence[processes.Process] | api_reader.Unseen, ask: Ask, now: float, *, leases: str
-) -> Iterator[diagnosing.Result]:
+) -> Iterator[doctor_checks.Result]:
     """All checks. ``found``: the processes, or why they are not known; ``now``: seconds since 1970.
 
     ``leases``: the namespace of the Leases.

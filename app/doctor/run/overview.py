@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from app.doctor.run import processes
-from app.framework import diagnosing
+from app.framework import doctor_checks
 from app.telemetry import metrics
 
 Json = dict[str, Any]
@@ -26,18 +26,19 @@ class Answers:
 def document(
     found: Sequence[processes.Process],
     answers: Answers,
-    results: Sequence[diagnosing.Result],
+    results: Sequence[doctor_checks.Result],
     now: float,
 ) -> Json:
     """All sections. ``results``: of the checks of the run; ``now``: seconds since 1970."""
-    order = {verdict: at for at, verdict in enumerate(diagnosing.VERDICTS)}
+    order = {verdict: at for at, verdict in enumerate(doctor_checks.VERDICTS)}
     wrong = sorted(
-        (one for one in results if one.verdict != diagnosing.OK), key=lambda one: (order[one.verdict], one.id)
+        (one for one in results if one.verdict != doctor_checks.OK),
+        key=lambda one: (order[one.verdict], one.id),
     )
     roles = {role: at for at, role in enumerate(metrics.ALL)}
     ordered = sorted(found, key=lambda one: (roles.get(one.role, len(roles)), one.name))
     return {
-        "verdict": diagnosing.worst(results),
+        "verdict": doctor_checks.worst(results),
         "processes": [_process(one, now) for one in ordered],
         "store": _store(found),
         "audit": _audit(answers.audit),

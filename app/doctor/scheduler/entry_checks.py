@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.doctor.scheduler import catalog, configurations
-from app.framework import diagnosing
+from app.framework import doctor_checks
 
 SAMPLED: Final = 100
 """kube-scheduler offers all nodes to extenders up to this number (minFeasibleNodesToFind)."""
@@ -58,7 +58,7 @@ def _named(entry: configurations.Entry, hosts: Collection[str]) -> bool:
     return bool(names & set(hosts)) or any("topolog" in name.partition(".")[0] for name in names)
 
 
-def present(configuration: configurations.Configuration, hosts: Collection[str]) -> diagnosing.Result:
+def present(configuration: configurations.Configuration, hosts: Collection[str]) -> doctor_checks.Result:
     """S01 for one configuration."""
     found = ours(configuration, hosts)
     if found is not None:
@@ -72,12 +72,12 @@ def present(configuration: configurations.Configuration, hosts: Collection[str])
 
 def of_entry(
     configuration: configurations.Configuration, entry: configurations.Entry, expected: Expected
-) -> Iterator[diagnosing.Result]:
+) -> Iterator[doctor_checks.Result]:
     """All other checks of a configuration that has an entry."""
     yield _percentage(configuration, expected.nodes)
     yield _readable(configuration)
     subject = f"{configuration.source}, {entry.where}"
-    checks: Sequence[Callable[[str, configurations.Entry], diagnosing.Result]] = (
+    checks: Sequence[Callable[[str, configurations.Entry], doctor_checks.Result]] = (
         _ignorable,
         _preempt,
         _names,
@@ -96,7 +96,7 @@ def of_entry(
 # -- of the configuration -----------------------------------------------------------------------
 
 
-def _percentage(configuration: configurations.Configuration, nodes: int | None) -> diagnosing.Result:
+def _percentage(configuration: configurations.Configuration, nodes: int | None) -> doctor_checks.Result:
     low = [
         (one.name, percentage)
         for one in configuration.profiles
@@ -120,7 +120,7 @@ def _effective(profile: configurations.Profile, configuration: configurations.Co
     return (own if own is not None else configuration.percentage) or 0
 
 
-def _readable(configuration: configurations.Configuration) -> diagnosing.Result:
+def _readable(configuration: configurations.Configuration) -> doctor_checks.Result:
     mistakes = [f"{one.where}: {each}" for one in configuration.entries for each in one.mistakes]
     if configuration.form == configurations.FILE and configuration.version != configurations.VERSION:
         version = configuration.version or "missing"
@@ -144,7 +144,7 @@ def _readable(configuration: configurations.Configuration) -> diagnosing.Result:
 # -- of the entry -------------------------------------------------------------------------------
 
 
-def _ignorable(subject: str, entry: configurations.Entry) -> diagnosing.Result:
+def _ignorable(subject: str, entry: configurations.Entry) -> doctor_checks.Result:
     return (
         catalog.IGNORABLE.problem(subject, "ignorable: true")
         if entry.ignorable
@@ -154,7 +154,7 @@ def _ignorable(subject: str, entry: configurations.Entry) -> diagnosing.Result:
 
 def _binder(
     subject: str, entry: configurations.Entry, configuration: configurations.Configuration
-) -> diagnosing.Result:
+) -> doctor_checks.Result:
     others = [one for one in configuration.entries if one.bind and one is not entry]
     if not entry.bind:
         by = f"; {others[0].where} ({others[0].url}) binds the pods" if others else ""
@@ -169,13 +169,13 @@ def _binder(
     return catalog.BINDER.ok(subject, f"bindVerb: {entry.bind}")
 
 
-def _preempt(subject: str, entry: configurations.Entry) -> diagnosing.Result:
+def _preempt(subject: str, entry: configurations.Entry) -> doctor_checks.Result:
     if not entry.preempt:
         return catalog.PREEMPT.warning(subject, "preemptVerb is not set")
     return catalog.PREEMPT.ok(subject, f"preemptVerb: {entry.preempt}")
 
 
-def _names(subject: str, entry: configurations.Entry) -> diagnosing.Result:
+def _names(subject: str, entry: configurations.Entry) -> doctor_checks.Result:
     return (
         catalog.NAMES.ok(subject, "nodeCacheCapable: true")
         if entry.names_only
@@ -183,7 +183,7 @@ def _names(subject: str, entry: configurations.Entry) -> diagnosing.Result:
     )
 
 
-def _transport(subject: str, entry: configurations.Entry) -> diagnosing.Result:
+def _transport(subject: str, entry: configurations.Entry) -> doctor_checks.Result:
     tls = entry.tls or configurations.Tls()
     bad, poor = [], []
     if not entry.url.startswith("https://"):
@@ -207,7 +207,7 @@ def _transport(subject: str, entry: configurations.Entry) -> diagnosing.Result:
     return catalog.TRANSPORT.ok(subject, f"certificate {tls.cert_file}, CA {tls.ca_file}")
 
 
-def _verbs(subject: str, entry: configurations.Entry) -> diagnosing.Result:
+def _verbs(subject: str, entry: configurations.Entry) -> doctor_checks.Result:
     allowed = {
         "filterVerb": (entry.filter, FILTERS),
         "prioritizeVerb": (entry.prioritize, PRIORITIES),
@@ -240,7 +240,7 @@ def _verbs(subject: str, entry: configurations.Entry) -> diagnosing.Result:
     return catalog.VERBS.ok(subject, ", ".join(value for value, _ in allowed.values() if value))
 
 
-def _timeout(subject: str, entry: configurations.Entry, expected: Expected) -> diagnosing.Result:
+def _timeout(subject: str, entry: configurations.Entry, expected: Expected) -> doctor_checks.Result:
     if entry.timeout < 0:
         return catalog.TIMEOUT.problem(
             subject,
@@ -256,7 +256,7 @@ def _timeout(subject: str, entry: configurations.Entry, expected: Expected) -> d
     return catalog.TIMEOUT.problem(subject, seen) if short else catalog.TIMEOUT.ok(subject, seen)
 
 
-def _weight(subject: str, entry: configurations.Entry, score_max: int) -> diagnosing.Result:
+def _weight(subject: str, entry: configurations.Entry, score_max: int) -> doctor_checks.Result:
     seen = f"weight: {entry.weight}, plugins.score_max {score_max}"
     if not entry.prioritize:
         return catalog.WEIGHT.ok(subject, f"{seen}: without prioritizeVerb it has no meaning")
@@ -271,7 +271,7 @@ def _weight(subject: str, entry: configurations.Entry, score_max: int) -> diagno
     return catalog.WEIGHT.ok(subject, seen)
 
 
-def _managed(subject: str, entry: configurations.Entry) -> diagnosing.Result:
+def _managed(subject: str, entry: configurations.Entry) -> doctor_checks.Result:
     wanted = [one.name for one in entry.managed if not one.ignored]
     names = ", ".join(one.name for one in entry.managed)
     if wanted:
@@ -279,7 +279,7 @@ def _managed(subject: str, entry: configurations.Entry) -> diagnosing.Result:
     return catalog.MANAGED.ok(subject, f"only pods that request {names} are sent to the extender")
 
 
-def _server_name(subject: str, entry: configurations.Entry, expected: Expected) -> diagnosing.Result:
+def _server_name(subject: str, entry: configurations.Entry, expected: Expected) -> doctor_checks.Result:
     host = _host(entry.url)
     called = (entry.tls.server_name if entry.tls else "") or host
     if not host:

@@ -19,7 +19,7 @@ from app.doctor.scheduler import (
     running,
 )
 from app.domain import model
-from app.framework import diagnosing
+from app.framework import doctor_checks
 from app.kube import errors
 from app.kube.objects import decoding
 from app.serving.tls import certificate_checks
@@ -47,7 +47,7 @@ class Given:
     """Whether the log has a call about the pod NAMESPACE/NAME; raises Unseen."""
 
 
-def of_files(given: Given) -> list[diagnosing.Result]:
+def of_files(given: Given) -> list[doctor_checks.Result]:
     """The checks that configurations alone can answer."""
     found = [*given.written, *given.live]
     results = list(_of_configurations([(one, None) for one in found], given.expected)) if found else []
@@ -56,7 +56,7 @@ def of_files(given: Given) -> list[diagnosing.Result]:
     return results
 
 
-def of_cluster(given: Given, reader: api_reader.ApiReader) -> list[diagnosing.Result]:
+def of_cluster(given: Given, reader: api_reader.ApiReader) -> list[doctor_checks.Result]:
     """All checks, on the kube-schedulers of a cluster and on the given configurations."""
     expected = _completed(given, reader)
     schedulers = _seen(lambda: running.schedulers(reader))
@@ -168,7 +168,7 @@ def _gangs(
     live: Sequence[configurations.Configuration],
     server: str | api_reader.Unseen,
     reader: api_reader.ApiReader,
-) -> Iterator[diagnosing.Result]:
+) -> Iterator[doctor_checks.Result]:
     """S19; a kube-scheduler whose version is not seen is taken for one of the API server's."""
     usual = None if isinstance(server, api_reader.Unseen) else running.minor_version(server)
     found = [(f"pod {one.pod}", one.gangs, one.version or usual) for one in schedulers]
@@ -178,7 +178,9 @@ def _gangs(
             yield result
 
 
-def _waiting(given: Given, reader: api_reader.ApiReader, profiles: set[str]) -> Iterator[diagnosing.Result]:
+def _waiting(
+    given: Given, reader: api_reader.ApiReader, profiles: set[str]
+) -> Iterator[doctor_checks.Result]:
     pods = [
         found
         for item in reader.items("/api/v1/pods")
@@ -214,7 +216,7 @@ def _of_configurations(
     pairs: Sequence[tuple[configurations.Configuration, running.Scheduler | None]],
     expected: entry_checks.Expected,
     schedulers: Sequence[running.Scheduler] = (),
-) -> Iterator[diagnosing.Result]:
+) -> Iterator[doctor_checks.Result]:
     calling = [pair for pair in pairs if entry_checks.ours(pair[0], expected.hosts)]
     if not calling:
         yield from (entry_checks.present(configuration, expected.hosts) for configuration, _ in pairs)
@@ -263,5 +265,7 @@ def _seen(read: Callable[[], T]) -> T | api_reader.Unseen:
         return unseen
 
 
-def _unseen(unseen: api_reader.Unseen, checks: Sequence[diagnosing.Check]) -> Iterator[diagnosing.Result]:
+def _unseen(
+    unseen: api_reader.Unseen, checks: Sequence[doctor_checks.Check]
+) -> Iterator[doctor_checks.Result]:
     return (check.unsure("the cluster", unseen.reason, fix=unseen.fix) for check in checks)

@@ -6,7 +6,7 @@ from typing import Final
 
 from app.doctor import api_reader
 from app.doctor.scheduler import catalog
-from app.framework import diagnosing
+from app.framework import doctor_checks
 
 GANGS: Final = "GenericWorkload"
 _FLAG: Final = "feature-gates"
@@ -38,7 +38,7 @@ def of_metrics(text: str) -> bool:
 
 def agreement(
     subject: str, gate: bool | None, version: tuple[int, int] | None, reader: api_reader.ApiReader
-) -> diagnosing.Result | None:
+) -> doctor_checks.Result | None:
     """S19 for a kube-scheduler of a version; ``gate``: None if it was not seen. None if there is no gate."""
     if version is None:
         return catalog.GANGS.unsure(subject, "its version is not known", fix="kubectl version")

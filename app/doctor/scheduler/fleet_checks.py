@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from app.doctor.scheduler import catalog, configurations, running
-from app.framework import diagnosing
+from app.framework import doctor_checks
 
 _RESTART = "restart the kube-scheduler that was asked"
 _NAMED = 3
@@ -31,7 +31,7 @@ class WaitingPod:
     """The log has a call about it."""
 
 
-def own_pods(pods: Sequence[OwnPod], profiles: Collection[str]) -> diagnosing.Result:
+def own_pods(pods: Sequence[OwnPod], profiles: Collection[str]) -> doctor_checks.Result:
     """S11; ``profiles``: the names by which pods select a scheduler that calls the extender."""
     if not pods:
         return catalog.OWN_PODS.unsure(
@@ -50,7 +50,7 @@ def own_pods(pods: Sequence[OwnPod], profiles: Collection[str]) -> diagnosing.Re
     )
 
 
-def leases(schedulers: Sequence[running.Scheduler]) -> Iterator[diagnosing.Result]:
+def leases(schedulers: Sequence[running.Scheduler]) -> Iterator[doctor_checks.Result]:
     """S12 for each name of a scheduler."""
     by_name: dict[str, dict[str, str]] = defaultdict(dict)
     for one in schedulers:
@@ -74,7 +74,7 @@ def leases(schedulers: Sequence[running.Scheduler]) -> Iterator[diagnosing.Resul
             yield catalog.LEASE.ok(subject, f"{len(held)} share the Lease {distinct.pop()}")
 
 
-def skew(schedulers: Sequence[running.Scheduler], server: str) -> Iterator[diagnosing.Result]:
+def skew(schedulers: Sequence[running.Scheduler], server: str) -> Iterator[doctor_checks.Result]:
     """S13 for each scheduler; ``server``: the API server's version."""
     api = running.minor_version(server)
     for one in schedulers:
@@ -98,7 +98,7 @@ def current(
     live: configurations.Configuration,
     written: Sequence[configurations.Configuration],
     restarts: Mapping[str, str] = types.MappingProxyType({}),
-) -> diagnosing.Result:
+) -> doctor_checks.Result:
     """S14: whether a running configuration equals one of the written ones.
 
     ``restarts``: source of a written one -> how the kube-scheduler that reads it is restarted.
@@ -141,7 +141,7 @@ def differences(live: configurations.Configuration, written: configurations.Conf
     return found
 
 
-def calls(waiting: Sequence[WaitingPod], profiles: Collection[str]) -> diagnosing.Result:
+def calls(waiting: Sequence[WaitingPod], profiles: Collection[str]) -> doctor_checks.Result:
     """S15."""
     subject = "pending pods"
     sent = [one for one in waiting if one.scheduler in profiles]

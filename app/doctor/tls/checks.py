@@ -9,7 +9,7 @@ from cryptography import exceptions, x509
 from cryptography.x509 import oid
 
 from app.doctor.tls import catalog
-from app.framework import diagnosing
+from app.framework import doctor_checks
 from app.serving.access import roles
 from app.serving.tls import certificate_checks, role_names
 
@@ -74,7 +74,7 @@ _RENEW_SECRET: Final = (
 )
 
 
-def times(side: Side, now: datetime.datetime, hosts: Collection[str] = ()) -> Iterator[diagnosing.Result]:
+def times(side: Side, now: datetime.datetime, hosts: Collection[str] = ()) -> Iterator[doctor_checks.Result]:
     """T01: one result for each certificate, CA and list that is not well, or one for all.
 
     ``hosts``: the names of the extender's certificate.
@@ -86,7 +86,7 @@ def times(side: Side, now: datetime.datetime, hosts: Collection[str] = ()) -> It
     yield from wrong
 
 
-def _times(side: Side, now: datetime.datetime, hosts: Collection[str]) -> Iterator[diagnosing.Result]:
+def _times(side: Side, now: datetime.datetime, hosts: Collection[str]) -> Iterator[doctor_checks.Result]:
     labelled = [("the certificate", one) for one in side.chain[:1]]
     labelled += [("an intermediate", one) for one in side.chain[1:]]
     labelled += [("the CA", one) for one in side.authorities]
@@ -121,7 +121,7 @@ def _times(side: Side, now: datetime.datetime, hosts: Collection[str]) -> Iterat
             )
 
 
-def server(side: Side, now: datetime.datetime) -> diagnosing.Result:
+def server(side: Side, now: datetime.datetime) -> doctor_checks.Result:
     """T02 for the extender's certificate; time is T01's."""
     leaf = side.chain[0]
     if side.key is None:
@@ -133,7 +133,7 @@ def server(side: Side, now: datetime.datetime) -> diagnosing.Result:
     return catalog.FIT.ok(side.subject, f"names: {', '.join(certificate_checks.hosts(leaf)) or 'none'}")
 
 
-def named(side: Side, subject: str, host: str) -> diagnosing.Result:
+def named(side: Side, subject: str, host: str) -> doctor_checks.Result:
     """T02 for a further name of the extender's certificate."""
     names = certificate_checks.hosts(side.chain[0])
     wildcard = f"*.{host.partition('.')[2]}"
@@ -149,7 +149,7 @@ def named(side: Side, subject: str, host: str) -> diagnosing.Result:
 
 def client(
     side: Side, names: Mapping[str, Collection[str]], hosts: Collection[str] = ()
-) -> diagnosing.Result:
+) -> doctor_checks.Result:
     """T02 for kube-scheduler's certificate; ``names``: further names by role, of the settings.
 
     ``hosts``: the names of the extender's certificate.
@@ -179,7 +179,7 @@ def client(
     return catalog.FIT.ok(side.subject, f"role scheduler, by {identity.name}")
 
 
-def trusted(side: Side, other: Side) -> diagnosing.Result:
+def trusted(side: Side, other: Side) -> doctor_checks.Result:
     """T03: whether ``other`` trusts the certificate of ``side``."""
     subject = f"{side.name}'s certificate, trusted by {other.name}"
     issuer, trust = side.chain[0].issuer.rfc4514_string(), other.trust or other.source
@@ -194,7 +194,9 @@ def trusted(side: Side, other: Side) -> diagnosing.Result:
     return catalog.CHAIN.problem(subject, seen)
 
 
-def loaded(side: Side, started: Mapping[str, tuple[datetime.datetime, str]]) -> Iterator[diagnosing.Result]:
+def loaded(
+    side: Side, started: Mapping[str, tuple[datetime.datetime, str]]
+) -> Iterator[doctor_checks.Result]:
     """T04; ``started``: pod of a kube-scheduler -> when it was started, and how it is restarted."""
     newest = max((one.not_valid_before_utc for one in side.authorities), default=None)
     for pod, (at, restart) in sorted(started.items()):
@@ -208,7 +210,7 @@ def loaded(side: Side, started: Mapping[str, tuple[datetime.datetime, str]]) -> 
             yield catalog.LOADED.ok(f"pod {pod}", f"started at {_at(at)}, after its CA was created")
 
 
-def secrecy(side: Side) -> diagnosing.Result:
+def secrecy(side: Side) -> doctor_checks.Result:
     """T05."""
     open_files = [file for file, mode in side.modes.items() if mode & _OTHERS]
     if open_files:

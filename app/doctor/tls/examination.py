@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from app.doctor import api_reader
 from app.doctor.tls import catalog, checks, sources
-from app.framework import diagnosing
+from app.framework import doctor_checks
 from app.serving.tls import certificate_checks
 from app.telemetry import metrics
 
@@ -21,7 +21,7 @@ def of_sides(
     *,
     now: datetime.datetime,
     names: Mapping[str, Collection[str]],
-) -> Iterator[diagnosing.Result]:
+) -> Iterator[doctor_checks.Result]:
     """T01, T02, T03 and T05; ``names``: identities.* of the settings."""
     hosts = certificate_checks.hosts(extender.chain[0]) if isinstance(extender, checks.Side) else ()
     for name, side in (("extender", extender), ("kube-scheduler", scheduler)):
@@ -50,7 +50,7 @@ def of_cluster(
     *,
     now: datetime.datetime,
     names: Mapping[str, Collection[str]],
-) -> Iterator[diagnosing.Result]:
+) -> Iterator[doctor_checks.Result]:
     """The same of the Secrets of a cluster, T04, and the certificate of a bundled store."""
     extender = seen(lambda: sources.of_secret(reader, namespace, "extender"))
     scheduler = seen(lambda: sources.of_secret(reader, namespace, "kube-scheduler"))
@@ -67,7 +67,7 @@ def of_cluster(
 
 def _of_store(
     reader: api_reader.ApiReader, namespace: str, now: datetime.datetime
-) -> Iterator[diagnosing.Result]:
+) -> Iterator[doctor_checks.Result]:
     """T01 and T02 for the bundled store; none where it has no TLS."""
     store = seen(lambda: sources.of_secret(reader, namespace, "store"))
     if isinstance(store, checks.Side):
@@ -81,7 +81,7 @@ def _of_store(
 
 def _of_view(
     reader: api_reader.ApiReader, namespace: str, extender: checks.Side
-) -> Iterator[diagnosing.Result]:
+) -> Iterator[doctor_checks.Result]:
     """T02 for the Service of ``topolog view``, which shows the extender's certificate; none without it."""
     service = seen(lambda: reader.get(f"/api/v1/namespaces/{namespace}/services/{_VIEW}"))
     if isinstance(service, api_reader.Missing):
@@ -102,7 +102,7 @@ def forward(namespace: str) -> str:
 
 def handshake(
     extender: str, ask: Callable[[], object], reachable: Callable[[], bool], namespace: str
-) -> diagnosing.Result:
+) -> doctor_checks.Result:
     """T06. ``ask`` sends a request and raises Unseen; ``reachable``: whether the extender's port is open."""
     if not reachable():
         return catalog.HANDSHAKE.unsure(

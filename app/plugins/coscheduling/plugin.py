@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from app.domain import model, snapshots, verdicts
-from app.framework import advising, capabilities, cycles, effects, views
+from app.framework import capabilities, cluster_changes, cycles, effects, views
 from app.plugins.coscheduling import (
     admission,
     gangs,
@@ -56,7 +56,9 @@ class Coscheduling:
     def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
         return admission.refusal(cycle, self)
 
-    def hypotheses(self, cycle: cycles.Cycle, refusal: verdicts.Refusal) -> Iterable[advising.Hypothesis]:
+    def hypotheses(
+        self, cycle: cycles.Cycle, refusal: verdicts.Refusal
+    ) -> Iterable[cluster_changes.Hypothesis]:
         return questions.hypotheses(cycle, refusal, self)
 
     def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Plan | verdicts.Refusal:

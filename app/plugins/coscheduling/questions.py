@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from app.domain import events, model, observations, snapshots, verdicts
-from app.framework import advising, cycles, supposing
+from app.framework import cluster_changes, cycles, supposed_operations
 from app.plugins.coscheduling import admission, gang_model, gangs, kinds, membership, options
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.membership import GangKey
@@ -34,7 +34,7 @@ def named(
     return None
 
 
-def group(snapshot: snapshots.Snapshot, name: model.NamespacedName) -> supposing.Group | None:
+def group(snapshot: snapshots.Snapshot, name: model.NamespacedName) -> supposed_operations.Group | None:
     """The members of the gang that wait, with those of the gangs that are placed with it."""
     gang = named(snapshot, name)
     if gang is None:
@@ -42,10 +42,12 @@ def group(snapshot: snapshots.Snapshot, name: model.NamespacedName) -> supposing
     together, _ = gangs.group(snapshot, gang)
     every = (gang, *(one for one in together if one.key != gang.key))
     waiting = tuple(pod for one in every for pod in one.waiting)
-    return supposing.Group(name, waiting, sum(one.needed for one in every))
+    return supposed_operations.Group(name, waiting, sum(one.needed for one in every))
 
 
-def grouped(snapshot: snapshots.Snapshot, template: model.Pod, members: int, minimum: int) -> supposing.Group:
+def grouped(
+    snapshot: snapshots.Snapshot, template: model.Pod, members: int, minimum: int
+) -> supposed_operations.Group:
     """New members: of the gang that the template names, else of one that they define themselves."""
     key = membership.of(template)
     name = key.short if key is not None else _free_gang(snapshot, template)
@@ -61,7 +63,7 @@ def grouped(snapshot: snapshots.Snapshot, template: model.Pod, members: int, min
         )
         for own in _free_names(snapshot, template, members)
     )
-    return supposing.Group(name, pods, minimum)
+    return supposed_operations.Group(name, pods, minimum)
 
 
 def _free_gang(snapshot: snapshots.Snapshot, template: model.Pod) -> model.NamespacedName:
@@ -82,10 +84,10 @@ def _free_names(snapshot: snapshots.Snapshot, template: model.Pod, members: int)
             yield name
 
 
-class ScaleGang(supposing.Operation, frozen=True, tag="scaleGang"):
+class ScaleGang(supposed_operations.Operation, frozen=True, tag="scaleGang"):
     """The minimum of a gang that an object defines is set (5) or changed (+2, -1)."""
 
-    gang: Annotated[supposing.Name, Meta(description="NAMESPACE/NAME.")]
+    gang: Annotated[supposed_operations.Name, Meta(description="NAMESPACE/NAME.")]
     minimum: Annotated[int | str, Meta(description="5, or a change such as -2 in quotes.")]
 
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
@@ -96,29 +98,31 @@ class ScaleGang(supposing.Operation, frozen=True, tag="scaleGang"):
             if held is not None:
                 scaled = msgspec.structs.replace(held, minimum=self._scaled(held.minimum))
                 return observations.declared(kind, held, scaled)
-        raise supposing.Impossible("gang", f"there is no PodGroup {self.gang} at {snapshot.position}")
+        raise supposed_operations.Impossible(
+            "gang", f"there is no PodGroup {self.gang} at {snapshot.position}"
+        )
 
     def _scaled(self, minimum: int) -> int:
         change = self.minimum
         if isinstance(change, str):
             if not _CHANGE.fullmatch(change):
                 text = f"{change[:40]!r} is neither a number nor a change such as -2"
-                raise supposing.Impossible("minimum", text)
+                raise supposed_operations.Impossible("minimum", text)
             change = minimum + int(change) if change[0] in "+-" else int(change)
         if not 1 <= change <= gang_model.LARGEST:
             text = f"{change} members are not between 1 and {gang_model.LARGEST:,}"
-            raise supposing.Impossible("minimum", text)
+            raise supposed_operations.Impossible("minimum", text)
         return change
 
 
-def operations() -> tuple[type[supposing.Operation], ...]:
+def operations() -> tuple[type[supposed_operations.Operation], ...]:
     """The operations on gangs."""
     return (ScaleGang,)
 
 
 def hypotheses(
     cycle: cycles.Cycle, refusal: verdicts.Refusal, rules: admission.Rules
-) -> Iterator[advising.Hypothesis]:
+) -> Iterator[cluster_changes.Hypothesis]:
     """Smaller minimums of a gang that an object defines: at most as many members as could be placed."""
     key = membership.of(cycle.pod)
     if key is None or not refusal.nodes:
@@ -134,4 +138,4 @@ def hypotheses(
         fewer = held.minimum - minimum
         message = f"gang {key} would have to need {fewer} member{'' if fewer == 1 else 's'} fewer"
         change = partial(kind.observed, msgspec.structs.replace(held, minimum=minimum))
-        yield advising.Hypothesis(f"{message} (minimum {minimum} of {held.minimum})", fewer, (change,))
+        yield cluster_changes.Hypothesis(f"{message} (minimum {minimum} of {held.minimum})", fewer, (change,))

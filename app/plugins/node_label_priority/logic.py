@@ -3,7 +3,7 @@
 import re
 
 from app.domain import node_sets, verdicts
-from app.framework import advising, cycles
+from app.framework import cluster_changes, cycles
 
 _DIGITS = re.compile("[0-9]+")
 _INT64 = 2**63 - 1
@@ -26,11 +26,13 @@ def refusal(cycle: cycles.Cycle, label: str) -> verdicts.Refusal | None:
     return verdicts.Refusal(f"node has no label {label}", refused) if refused else None
 
 
-def labelled(cycle: cycles.Cycle, refusal: verdicts.Refusal, label: str) -> advising.Hypothesis:
+def labelled(cycle: cycles.Cycle, refusal: verdicts.Refusal, label: str) -> cluster_changes.Hypothesis:
     """Label one of the refused nodes."""
     node = min(refusal.nodes)
     message = f"a node would need the label {label}, such as {node}"
-    return advising.Hypothesis(message, LABEL_COST, (advising.node_labelled(cycle, node, label, "1"),))
+    return cluster_changes.Hypothesis(
+        message, LABEL_COST, (cluster_changes.node_labelled(cycle, node, label, "1"),)
+    )
 
 
 def rating(cycle: cycles.Cycle, label: str) -> verdicts.Rating:

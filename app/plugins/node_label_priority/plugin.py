@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from app.domain import model, snapshots, verdicts
-from app.framework import advising, cycles, views
+from app.framework import cluster_changes, cycles, views
 from app.plugins.node_label_priority import logic, serving
 
 
@@ -26,7 +26,9 @@ class NodeLabelPriority:
     def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
         return logic.refusal(cycle, self.label)
 
-    def hypotheses(self, cycle: cycles.Cycle, refusal: verdicts.Refusal) -> Iterable[advising.Hypothesis]:
+    def hypotheses(
+        self, cycle: cycles.Cycle, refusal: verdicts.Refusal
+    ) -> Iterable[cluster_changes.Hypothesis]:
         return (logic.labelled(cycle, refusal, self.label),)
 
     def pod_class(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from app.domain import events, model, observations, selectors, snapshots, verdicts
-from app.framework import advising, cycles, supposing
+from app.framework import cluster_changes, cycles, supposed_operations
 from app.plugins.workload_policy import counting, kinds, logic, policy_model
 
 LABEL_COST, POLICY_COST, VALID_COST, SELECTED_COST, NODE_COST, LISTED_COST = 20, 20, 30, 40, 50, 100
@@ -21,7 +21,7 @@ _CHANGE = re.compile(r"[+-]?[0-9]{1,9}", re.ASCII)
 _MOST = 2**31 - 1
 
 
-def hypotheses(cycle: cycles.Cycle, refusal: verdicts.Refusal) -> Iterator[advising.Hypothesis]:
+def hypotheses(cycle: cycles.Cycle, refusal: verdicts.Refusal) -> Iterator[cluster_changes.Hypothesis]:
     """Changes that may help, in any order: of the namespace's policies, and of the policy label of the pod.
 
     Every policy of the namespace is considered, whichever of them ``refusal`` is about: a change of the pod's
@@ -37,7 +37,9 @@ def hypotheses(cycle: cycles.Cycle, refusal: verdicts.Refusal) -> Iterator[advis
     yield from _named(cycle)
 
 
-def _more_replicas(cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy) -> Iterator[advising.Hypothesis]:
+def _more_replicas(
+    cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy
+) -> Iterator[cluster_changes.Hypothesis]:
     """Raise the quota of a full domain that has candidates, or remove counted pods there."""
     selected = selectors.matches(policy.selector, cycle.pod.labels)
     for allocation in policy.allocations:
@@ -49,10 +51,14 @@ def _more_replicas(cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy) -> 
         message = f"{allocation.name} needs {_many(missing, 'more replica')} in policy {policy.key}"
         alternative = f"{_many(missing, 'counted pod')} fewer" if count >= missing else ""
         change = _quota(policy, allocation.name, count + 1)
-        yield advising.Hypothesis(message, missing, (change,), alternative=alternative, indirect=not selected)
+        yield cluster_changes.Hypothesis(
+            message, missing, (change,), alternative=alternative, indirect=not selected
+        )
 
 
-def _more_domains(cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy) -> Iterator[advising.Hypothesis]:
+def _more_domains(
+    cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy
+) -> Iterator[cluster_changes.Hypothesis]:
     """List a domain that the policy does not list, or label a node that is in no domain."""
     column = cycle.snapshot.topology[policy.topology_key]
     selected = selectors.matches(policy.selector, cycle.pod.labels)
@@ -64,16 +70,18 @@ def _more_domains(cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy) -> I
             count = counting.count(cycle.snapshot, policy, domain)
             message = f"policy {policy.key} would have to list {domain} with {_many(count + 1, 'replica')}"
             change = _quota(policy, domain, count + 1)
-            yield advising.Hypothesis(message, LISTED_COST + count, (change,), indirect=not selected)
+            yield cluster_changes.Hypothesis(message, LISTED_COST + count, (change,), indirect=not selected)
     bare = min(cycle.candidates - labelled, default=None)
     for allocation in policy.allocations if bare is not None else ():
         if counting.count(cycle.snapshot, policy, allocation.name) < allocation.replicas:
-            change = advising.node_labelled(cycle, str(bare), policy.topology_key, allocation.name)
+            change = cluster_changes.node_labelled(cycle, str(bare), policy.topology_key, allocation.name)
             message = f"a node would need the label {policy.topology_key}={allocation.name}, such as {bare}"
-            yield advising.Hypothesis(message, NODE_COST, (change,))
+            yield cluster_changes.Hypothesis(message, NODE_COST, (change,))
 
 
-def _selected(cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy) -> Iterator[advising.Hypothesis]:
+def _selected(
+    cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy
+) -> Iterator[cluster_changes.Hypothesis]:
     """Add the labels that the policy's selector requires and the pod lacks."""
     missing = sorted(policy.selector.labels.items() - cycle.pod.labels.items())
     labels = {**cycle.pod.labels, **policy.selector.labels}
@@ -81,17 +89,17 @@ def _selected(cycle: cycles.Cycle, policy: policy_model.WorkloadPolicy) -> Itera
         spelled = ", ".join(f"{key}={value}" for key, value in missing)
         message = f"the pod would need the label {spelled} to be selected by policy {policy.key}"
         pod = msgspec.structs.replace(cycle.pod, labels=labels)
-        yield advising.Hypothesis(message, SELECTED_COST + len(missing), pod=pod)
+        yield cluster_changes.Hypothesis(message, SELECTED_COST + len(missing), pod=pod)
 
 
-def _valid(policy: policy_model.WorkloadPolicy) -> advising.Hypothesis:
+def _valid(policy: policy_model.WorkloadPolicy) -> cluster_changes.Hypothesis:
     """Correct an invalid policy. Its quotas are unknown: assume one that refuses nothing."""
     corrected = msgspec.structs.replace(policy, errors=(), type="Preferred", strict_domains=False)
     message = f"policy {policy.key} would have to be valid: {'; '.join(policy.errors)}"
-    return advising.Hypothesis(message, VALID_COST, (partial(kinds.POLICIES.observed, corrected),))
+    return cluster_changes.Hypothesis(message, VALID_COST, (partial(kinds.POLICIES.observed, corrected),))
 
 
-def _named(cycle: cycles.Cycle) -> Iterator[advising.Hypothesis]:
+def _named(cycle: cycles.Cycle) -> Iterator[cluster_changes.Hypothesis]:
     """Create the policy that a label of the pod names: one that refuses nothing, as its content is open."""
     namespace, labels = cycle.pod.namespace, cycle.pod.labels
     for key in (logic.LABEL, logic.ALIAS):
@@ -106,15 +114,15 @@ def _named(cycle: cycles.Cycle) -> Iterator[advising.Hypothesis]:
                 f"workload policy {policy.key}, which the pod's label {key} names, would have to be created"
             )
             change = partial(kinds.POLICIES.observed, policy)
-            yield advising.Hypothesis(message, POLICY_COST, (change,))
+            yield cluster_changes.Hypothesis(message, POLICY_COST, (change,))
         else:
             others = {other: value for other, value in labels.items() if other != key}
             message = f"the pod's label {key} is empty: it would have to name a policy, or to go"
             pod = msgspec.structs.replace(cycle.pod, labels=others)
-            yield advising.Hypothesis(message, LABEL_COST, pod=pod)
+            yield cluster_changes.Hypothesis(message, LABEL_COST, pod=pod)
 
 
-def _quota(policy: policy_model.WorkloadPolicy, domain: str, replicas: int) -> advising.Change:
+def _quota(policy: policy_model.WorkloadPolicy, domain: str, replicas: int) -> cluster_changes.Change:
     """The policy with that many replicas in the domain: copied only if the hypothesis is evaluated."""
 
     def change() -> events.ObjectObserved:
@@ -129,10 +137,10 @@ def _many(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-class ScalePolicy(supposing.Operation, frozen=True, tag="scalePolicy"):
+class ScalePolicy(supposed_operations.Operation, frozen=True, tag="scalePolicy"):
     """Quotas of a workload policy are set (5) or changed (+2, -1)."""
 
-    policy: Annotated[supposing.Name, Meta(description="NAMESPACE/NAME.")]
+    policy: Annotated[supposed_operations.Name, Meta(description="NAMESPACE/NAME.")]
     allocations: Annotated[
         dict[str, int | str],
         Meta(min_length=1, description="Domain -> replicas: 5, or a change such as +2 in quotes."),
@@ -141,7 +149,7 @@ class ScalePolicy(supposing.Operation, frozen=True, tag="scalePolicy"):
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
         policy = snapshot.get(kinds.POLICIES, self.policy)
         if policy is None:
-            raise supposing.Impossible(
+            raise supposed_operations.Impossible(
                 "policy", f"there is no workload policy {self.policy} at {snapshot.position}"
             )
         quotas = {allocation.name: allocation.replicas for allocation in policy.allocations}
@@ -153,7 +161,7 @@ class ScalePolicy(supposing.Operation, frozen=True, tag="scalePolicy"):
         )
 
 
-def operations() -> tuple[type[supposing.Operation], ...]:
+def operations() -> tuple[type[supposed_operations.Operation], ...]:
     """The operations on workload policies."""
     return (ScalePolicy,)
 
@@ -162,10 +170,12 @@ def _scaled(domain: str, replicas: int, change: int | str) -> int:
     field = f"allocations.{domain}"
     if isinstance(change, str):
         if not _CHANGE.fullmatch(change):
-            raise supposing.Impossible(field, f"{change[:40]!r} is neither a number nor a change such as +2")
+            raise supposed_operations.Impossible(
+                field, f"{change[:40]!r} is neither a number nor a change such as +2"
+            )
         scaled = replicas + int(change) if change[0] in "+-" else int(change)
     else:
         scaled = change
     if not 0 <= scaled <= _MOST:
-        raise supposing.Impossible(field, f"{scaled} replicas are not between 0 and {_MOST}")
+        raise supposed_operations.Impossible(field, f"{scaled} replicas are not between 0 and {_MOST}")
     return scaled

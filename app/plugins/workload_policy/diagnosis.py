@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from app.domain import model, selectors, snapshots
-from app.framework import diagnosing
+from app.framework import doctor_checks
 from app.plugins.workload_policy import kinds, logic, policy_model, waking
 
 _PAGE: Final = "how-to/find-out-what-is-wrong.md#check-policies"
@@ -12,56 +12,56 @@ _POLICY: Final = "kubectl -n NAMESPACE edit workloadpolicies.kosmos.io POLICY"
 _NAMED = 3
 """Objects that a sentence names at most."""
 
-VALID = diagnosing.Check(
+VALID = doctor_checks.Check(
     "P01",
     "Each policy is valid.",
     "the pods that name it are refused everywhere, unless missing_policy is ignore",
     f"{_POLICY}: correct the field that is named",
     _PAGE,
 )
-DOMAINS = diagnosing.Check(
+DOMAINS = doctor_checks.Check(
     "P02",
     "Each listed domain has nodes.",
     "its places cannot be used",
     "label its nodes KEY=VALUE (kubectl label node), or correct the name of the domain in the policy",
     _PAGE,
 )
-SCHEDULER = diagnosing.Check(
+SCHEDULER = doctor_checks.Check(
     "P03",
     "Pods that name a policy are placed by a scheduler that calls the extender.",
     "they escape the quota: they are counted, and never limited",
     "set spec.schedulerName in the template of the workload",
     _PAGE,
 )
-TEMPLATE = diagnosing.Check(
+TEMPLATE = doctor_checks.Check(
     "P04",
     "A workload that names a policy names it in its template, too.",
     "no policy applies to its pods",
     f"set the label {logic.LABEL} in spec.template.metadata.labels",
     _PAGE,
 )
-ROLLOUT = diagnosing.Check(
+ROLLOUT = doctor_checks.Check(
     "P05",
     "A rolling update fits into the quotas.",
     "old and new pods share the quotas: the new ones wait for places that the old ones hold",
     "maxUnavailable: 1 in the strategy of the workload, or raise a quota during the update",
     _PAGE,
 )
-SELECTION = diagnosing.Check(
+SELECTION = doctor_checks.Check(
     "P06",
     "Each policy selects pods.",
     "it counts nothing, so that its quotas are never used up",
     f"{_POLICY}: correct the labelSelector, or delete the policy",
     _PAGE,
 )
-NAMED = diagnosing.Check(
+NAMED = doctor_checks.Check(
     "P07",
     "Each policy that a pod names exists and selects the pod.",
     "the pod is refused everywhere",
     "correct the label of the pod's template, or the labelSelector of the policy",
     _PAGE,
 )
-CAPACITY = diagnosing.Check(
+CAPACITY = doctor_checks.Check(
     "P08",
     "The quotas of a Required policy have places for all pods that name it.",
     "the pods above the quotas wait until others end",
@@ -72,12 +72,12 @@ CAPACITY = diagnosing.Check(
 CHECKS: Final = (VALID, DOMAINS, SCHEDULER, TEMPLATE, ROLLOUT, SELECTION, NAMED, CAPACITY)
 
 
-def declared() -> diagnosing.Diagnosis:
+def declared() -> doctor_checks.Diagnosis:
     """The checks of this plugin."""
-    return diagnosing.Diagnosis(CHECKS, run)
+    return doctor_checks.Diagnosis(CHECKS, run)
 
 
-def run(cluster: diagnosing.Cluster) -> Iterator[diagnosing.Result]:
+def run(cluster: doctor_checks.Cluster) -> Iterator[doctor_checks.Result]:
     """All checks; one result for each fault, and one for all that is well of a check."""
     snapshot = cluster.snapshot
     policies = sorted(snapshot.all(kinds.POLICIES).values(), key=lambda one: one.key)
@@ -98,8 +98,8 @@ def run(cluster: diagnosing.Cluster) -> Iterator[diagnosing.Result]:
 def _of_policies(
     snapshot: snapshots.Snapshot,
     policies: Sequence[policy_model.WorkloadPolicy],
-    workloads: Sequence[diagnosing.Workload],
-) -> Iterator[diagnosing.Result]:
+    workloads: Sequence[doctor_checks.Workload],
+) -> Iterator[doctor_checks.Result]:
     for policy in policies:
         subject = f"policy {policy.key}"
         if policy.errors:
@@ -116,7 +116,7 @@ def _of_policies(
 
 def _domains(
     snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, subject: str
-) -> Iterator[diagnosing.Result]:
+) -> Iterator[doctor_checks.Result]:
     column = snapshot.topology[policy.topology_key]
     wanted = [one.name for one in policy.allocations if one.replicas]
     empty = [name for name in wanted if not column[name]]
@@ -131,7 +131,7 @@ def _domains(
 def _selects(
     snapshot: snapshots.Snapshot,
     policy: policy_model.WorkloadPolicy,
-    workloads: Sequence[diagnosing.Workload],
+    workloads: Sequence[doctor_checks.Workload],
 ) -> bool:
     pods = (pod.labels for pod in snapshot.pods.values() if pod.namespace == policy.namespace)
     templates = (one.template_labels for one in workloads if one.namespace == policy.namespace)
@@ -140,7 +140,7 @@ def _selects(
 
 def _capacity(
     snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, subject: str
-) -> Iterator[diagnosing.Result]:
+) -> Iterator[doctor_checks.Result]:
     quotas = logic.quotas(snapshot, policy)
     over = [f"{one.domain} {one.count}/{one.desired}" for one in quotas if one.count > one.desired]
     if over:
@@ -163,7 +163,9 @@ def _known(policy: policy_model.WorkloadPolicy) -> dict[str, str]:
 # -- pods ---------------------------------------------------------------------------------------
 
 
-def _of_pods(snapshot: snapshots.Snapshot, schedulers: frozenset[str] | None) -> Iterator[diagnosing.Result]:
+def _of_pods(
+    snapshot: snapshots.Snapshot, schedulers: frozenset[str] | None
+) -> Iterator[doctor_checks.Result]:
     naming = [pod for pod in snapshot.pods.values() if pod.counted and logic.concerned(pod)]
     naming.sort(key=lambda pod: pod.key)
     if schedulers is None:
@@ -198,7 +200,9 @@ def _invalid(snapshot: snapshots.Snapshot, pod: model.Pod) -> bool:
 # -- workloads ----------------------------------------------------------------------------------
 
 
-def _of_workloads(snapshot: snapshots.Snapshot, cluster: diagnosing.Cluster) -> Iterator[diagnosing.Result]:
+def _of_workloads(
+    snapshot: snapshots.Snapshot, cluster: doctor_checks.Cluster
+) -> Iterator[doctor_checks.Result]:
     for one in cluster.workloads:
         on_object = next((one.labels[label] for label in logic.indexed() if label in one.labels), None)
         in_template = next(

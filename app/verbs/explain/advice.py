@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from app.domain import projections, verdicts
-from app.framework import advising, cycles, pipeline, registry
+from app.framework import cluster_changes, cycles, pipeline, registry
 
 MAX_SHOWN = 5
 """Changes shown at most."""
@@ -49,7 +49,7 @@ def smallest(
 
 def proposed(
     plugins: registry.Registry, cycle: cycles.Cycle, refusals: Sequence[verdicts.Refusal]
-) -> Iterator[advising.Hypothesis]:
+) -> Iterator[cluster_changes.Hypothesis]:
     """What the plugins that refused propose; nominated pods count as placed in the cycle.
 
     One stays ``indirect`` only if it cannot help alone: its plugin, to which no transformer shows another
@@ -65,10 +65,10 @@ def proposed(
 
 
 def _cheapest(
-    plugins: registry.Registry, cycle: cycles.Cycle, ordered: Sequence[advising.Hypothesis]
-) -> list[advising.Hypothesis]:
+    plugins: registry.Registry, cycle: cycles.Cycle, ordered: Sequence[cluster_changes.Hypothesis]
+) -> list[cluster_changes.Hypothesis]:
     """The hypotheses of the lowest cost that help."""
-    found: list[advising.Hypothesis] = []
+    found: list[cluster_changes.Hypothesis] = []
     for hypothesis in ordered:
         if len(found) >= MAX_SHOWN or (found and hypothesis.cost > found[0].cost):
             break
@@ -77,8 +77,8 @@ def _cheapest(
     return found
 
 
-def _both(one: advising.Hypothesis, other: advising.Hypothesis) -> advising.Hypothesis:
-    return advising.Hypothesis(
+def _both(one: cluster_changes.Hypothesis, other: cluster_changes.Hypothesis) -> cluster_changes.Hypothesis:
+    return cluster_changes.Hypothesis(
         f"{one.sentence}; and {other.sentence}",
         one.cost + other.cost,
         (*one.changes, *other.changes),
@@ -87,7 +87,7 @@ def _both(one: advising.Hypothesis, other: advising.Hypothesis) -> advising.Hypo
     )
 
 
-def _helps(plugins: registry.Registry, cycle: cycles.Cycle, hypothesis: advising.Hypothesis) -> bool:
+def _helps(plugins: registry.Registry, cycle: cycles.Cycle, hypothesis: cluster_changes.Hypothesis) -> bool:
     changed = replace(
         cycle,
         snapshot=projections.project_all(cycle.snapshot, [make() for make in hypothesis.changes]),
@@ -96,7 +96,7 @@ def _helps(plugins: registry.Registry, cycle: cycles.Cycle, hypothesis: advising
     return bool(pipeline.run_filter(plugins, changed).kept)
 
 
-def _order(hypothesis: advising.Hypothesis) -> tuple[int, str]:
+def _order(hypothesis: cluster_changes.Hypothesis) -> tuple[int, str]:
     return hypothesis.cost, hypothesis.sentence
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from app.domain import model, snapshots
 from app.domain.fold import settings_fold
-from app.framework import configuring, registry
+from app.framework import registry, registry_builder
 
 _KEPT = 2 * settings_fold.MOST_CONFIGURATIONS
 
@@ -46,7 +46,7 @@ class RecordedConfigurations:
 
     def _build(self, recorded: model.Configuration) -> registry.Registry | None:
         try:
-            made = configuring.rebuild(self.known, recorded)
+            made = registry_builder.rebuild(self.known, recorded)
         except registry.ConfigurationRefused:
             return None
         repeats = made.digest == recorded.digest

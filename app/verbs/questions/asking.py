@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from app.framework import plans, registry, supposing
+from app.framework import plans, registry, supposed_operations
 from app.store.decisions import conditions
 from app.verbs.questions import errors, operations
 
@@ -82,7 +82,7 @@ class Gang(Question, frozen=True):
 
 
 Candidates = Annotated[
-    list[supposing.NodeName] | str,
+    list[supposed_operations.NodeName] | str,
     Meta(description="recorded, all, roomy, or a list of nodes."),
 ]
 AskedPod = Annotated[PodName | dict[str, Any], Meta(description="NAMESPACE/NAME, or a manifest.")]
@@ -242,21 +242,21 @@ def read(document: Mapping[str, Any], kind: type[Q]) -> Q:
 
 def overrides(
     given: Sequence[Mapping[str, Any]], plugins: registry.Registry, path: str = "overrides"
-) -> tuple[supposing.Operation, ...]:
+) -> tuple[supposed_operations.Operation, ...]:
     """The operations, those of the plugins included. Raises Mistake."""
     known = operations_of(plugins)
     return tuple(_override(one, known, f"{path}[{at}]") for at, one in enumerate(given))
 
 
-def operations_of(plugins: registry.Registry) -> dict[str, type[supposing.Operation]]:
+def operations_of(plugins: registry.Registry) -> dict[str, type[supposed_operations.Operation]]:
     """Name -> operation: those on nodes, pods and declared kinds, then those of the plugins."""
     found = (*operations.CORE, *(kind for plugin in plugins.supposes for kind in plugin.operations()))
     return {str(kind.__struct_config__.tag): kind for kind in found}
 
 
 def _override(
-    given: Mapping[str, Any], known: Mapping[str, type[supposing.Operation]], path: str
-) -> supposing.Operation:
+    given: Mapping[str, Any], known: Mapping[str, type[supposed_operations.Operation]], path: str
+) -> supposed_operations.Operation:
     name = given.get("op")
     kind = known.get(name) if isinstance(name, str) else None
     if kind is None:

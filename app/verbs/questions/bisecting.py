@@ -6,7 +6,7 @@ from typing import Final
 
 from app.domain import model, snapshots
 from app.domain.fit import fitting_nodes
-from app.framework import cycles, pipeline, registry, supposing
+from app.framework import cycles, pipeline, registry, supposed_operations
 from app.verbs.questions import asking, errors, kinds, offering
 
 Predicate = Callable[[snapshots.Snapshot], bool]
@@ -140,6 +140,6 @@ def _exists(text: str, last: snapshots.Snapshot) -> Predicate:
         return lambda snapshot: name in snapshot.names
     try:
         kinds.all_of(last, kind)
-    except supposing.Impossible as error:
+    except supposed_operations.Impossible as error:
         raise errors.Mistake("exists", f"{error.text}, node, pod") from error
     return lambda snapshot: name in kinds.all_of(snapshot, kind)

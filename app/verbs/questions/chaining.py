@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from app.domain import events, model, node_sets, projections, snapshots
-from app.framework import cycles, pipeline, registry, supposing
+from app.framework import cycles, pipeline, registry, supposed_operations
 from app.store.decisions import records
 from app.store.log import readers
 from app.verbs.explain import explanations, recorded_configurations
@@ -356,7 +356,7 @@ def _object(
     try:
         after = kinds.all_of(wanted, kind).get(identity)
         before = kinds.all_of(held, kind).get(identity)
-    except supposing.Impossible:
+    except supposed_operations.Impossible:
         return
     if after is not None and after != before:
         yield from kinds.replaced(held, kind, after)

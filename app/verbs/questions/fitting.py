@@ -13,7 +13,7 @@ from typing import Any
 
 from app.domain import events, model, node_sets, snapshots
 from app.domain.fit import fitting_nodes
-from app.framework import advising, cycles, pipeline, registry
+from app.framework import cluster_changes, cycles, pipeline, registry
 from app.kube.objects import merge_patches
 from app.verbs.explain import advice, explanations
 from app.verbs.questions import asking, errors, kinds, situations
@@ -47,7 +47,7 @@ class Change:
     kept: int = 0
     """Nodes that are kept then."""
     indirect: bool = False
-    """It cannot help alone (advising.Hypothesis)."""
+    """It cannot help alone (cluster_changes.Hypothesis)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -240,7 +240,9 @@ def least_first(pods: Iterable[model.Pod]) -> list[str]:
     return [one.key for one in found]
 
 
-def as_change(snapshot: snapshots.Snapshot, pod: model.Pod, proposed: advising.Hypothesis) -> Change | None:
+def as_change(
+    snapshot: snapshots.Snapshot, pod: model.Pod, proposed: cluster_changes.Hypothesis
+) -> Change | None:
     """The hypothesis as overrides; None if it contains a change for which there is no operation."""
     overrides: list[Override] = []
     for make in proposed.changes:
@@ -290,6 +292,6 @@ def both(one: Change, other: Change) -> Change:
     return Change(message, one.cost + other.cost, overrides, indirect=one.indirect and other.indirect)
 
 
-def order(change: Change | advising.Hypothesis) -> tuple[int, str]:
+def order(change: Change | cluster_changes.Hypothesis) -> tuple[int, str]:
     """By which changes are sorted: the cheapest first."""
     return change.cost, change.message

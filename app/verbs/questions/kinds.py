@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from app.domain import declared_objects, events, model, node_sets, observations, snapshots
-from app.framework import supposing
+from app.framework import supposed_operations
 from app.verbs.questions import manifests
 
 _KEPT = ("uid", "created")
@@ -38,7 +38,7 @@ def decoded(snapshot: snapshots.Snapshot, name: str, manifest: Mapping[str, Any]
     try:
         found = kind.decode(raw)
     except (ValueError, RecursionError) as error:
-        raise supposing.Impossible("manifest", f"{error}") from error
+        raise supposed_operations.Impossible("manifest", f"{error}") from error
     return _valid(found, "manifest")
 
 
@@ -49,7 +49,7 @@ def recorded(
     found = _of_fields(_kind(snapshot, name), held, field)
     unknown = [one for one in held if one not in found.__struct_fields__]
     if unknown:
-        raise supposing.Impossible(field, f"{name} have no field {unknown[0]}")
+        raise supposed_operations.Impossible(field, f"{name} have no field {unknown[0]}")
     return _valid(found, field)
 
 
@@ -57,7 +57,7 @@ def get(snapshot: snapshots.Snapshot, name: str, identity: str) -> model.Declare
     """The object of that identity. Raises Impossible."""
     found = all_of(snapshot, name).get(identity)
     if found is None:
-        raise supposing.Impossible("name", f"there is no {name} {identity} at {snapshot.position}")
+        raise supposed_operations.Impossible("name", f"there is no {name} {identity} at {snapshot.position}")
     return found
 
 
@@ -151,7 +151,7 @@ def _kind(snapshot: snapshots.Snapshot, name: str) -> declared_objects.Kind[Any]
     kind = snapshot.schema.kind(name) or next(named, None)
     if kind is None:
         declared = ", ".join(sorted(names(snapshot)))
-        raise supposing.Impossible("kind", f"there is no kind {name}; declared kinds: {declared}")
+        raise supposed_operations.Impossible("kind", f"there is no kind {name}; declared kinds: {declared}")
     return kind
 
 
@@ -159,7 +159,7 @@ def _of_fields(kind: declared_objects.Kind[Any], held: Mapping[str, Any], field:
     try:
         found: model.DeclaredObject = msgspec.convert(held, kind.type)
     except msgspec.ValidationError as error:
-        raise supposing.Impossible(field, f"{error}") from error
+        raise supposed_operations.Impossible(field, f"{error}") from error
     return found
 
 
@@ -167,5 +167,5 @@ def _valid(found: model.DeclaredObject, field: str) -> model.DeclaredObject:
     """The object, unless its kind keeps it with errors because it is invalid."""
     problems = fields(found).get("errors")
     if problems:
-        raise supposing.Impossible(field, "; ".join(map(str, problems)))
+        raise supposed_operations.Impossible(field, "; ".join(map(str, problems)))
     return found

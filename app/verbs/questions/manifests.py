@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from app.domain import model
-from app.framework import supposing
+from app.framework import supposed_operations
 from app.kube import errors as kube_errors
 from app.kube.objects import decoding, pod_requests
 
@@ -16,7 +16,7 @@ def pod(manifest: Mapping[str, Any], field: str) -> model.Pod:
     try:
         return decoding.pod(complete(manifest, field, namespaced=True))
     except kube_errors.Undecodable as error:
-        raise supposing.Impossible(field, f"{error}") from error
+        raise supposed_operations.Impossible(field, f"{error}") from error
 
 
 def amounts(quantities: Mapping[str, str]) -> dict[str, int]:
@@ -24,7 +24,7 @@ def amounts(quantities: Mapping[str, str]) -> dict[str, int]:
     try:
         return dict(pod_requests.amounts(tuple(quantities.items())))
     except ValueError as error:
-        raise supposing.Impossible("allocatable", f"{error}") from error
+        raise supposed_operations.Impossible("allocatable", f"{error}") from error
 
 
 def complete(manifest: Mapping[str, Any], field: str, *, namespaced: bool) -> bytes:
@@ -34,7 +34,7 @@ def complete(manifest: Mapping[str, Any], field: str, *, namespaced: bool) -> by
     """
     metadata = manifest.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
-        raise supposing.Impossible(f"{field}.metadata", "an object with a name is required")
+        raise supposed_operations.Impossible(f"{field}.metadata", "an object with a name is required")
     # A null means absent, as everywhere in Kubernetes.
     given = {key: value for key, value in metadata.items() if value is not None}
     spelled = {"namespace": "default", **given} if namespaced else given

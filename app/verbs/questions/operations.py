@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from app.domain import events, model, observations, snapshots
-from app.framework import supposing
+from app.framework import supposed_operations
 from app.kube.objects import merge_patches
 from app.verbs.questions import kinds, manifests
 
@@ -21,7 +21,8 @@ _KUBELET_PODS = 110
 """The kubelet's default of maxPods."""
 LabelChanges = Annotated[dict[str, str | None], Meta(description="Label -> value; null removes the label.")]
 NodeNames = Annotated[
-    list[supposing.NodeName], Meta(min_length=1, max_length=MAX_NODES, description="Names of nodes.")
+    list[supposed_operations.NodeName],
+    Meta(min_length=1, max_length=MAX_NODES, description="Names of nodes."),
 ]
 
 
@@ -33,7 +34,7 @@ class PodSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 Pods = Annotated[
-    list[supposing.Name] | PodSelection,
+    list[supposed_operations.Name] | PodSelection,
     Meta(description="A list of NAMESPACE/NAME, or a namespace and labels."),
 ]
 NewPods = Annotated[int, Meta(ge=1, le=MAX_PODS, description="How many pods to add.")]
@@ -41,7 +42,7 @@ Manifest = Annotated[dict[str, Any], Meta(description="The object as in kubectl 
 KindName = Annotated[str, Meta(max_length=253, description="Plural name of a declared kind.")]
 
 
-class Cordon(supposing.Operation, frozen=True, tag="cordon"):
+class Cordon(supposed_operations.Operation, frozen=True, tag="cordon"):
     """Nodes are marked unschedulable."""
 
     nodes: NodeNames
@@ -52,7 +53,7 @@ class Cordon(supposing.Operation, frozen=True, tag="cordon"):
         ]
 
 
-class Uncordon(supposing.Operation, frozen=True, tag="uncordon"):
+class Uncordon(supposed_operations.Operation, frozen=True, tag="uncordon"):
     """Nodes are marked schedulable."""
 
     nodes: NodeNames
@@ -65,7 +66,7 @@ class Uncordon(supposing.Operation, frozen=True, tag="uncordon"):
         ]
 
 
-class AddNodes(supposing.Operation, frozen=True, tag="addNodes"):
+class AddNodes(supposed_operations.Operation, frozen=True, tag="addNodes"):
     """Nodes are added: like an existing one, without its taints of the moment and never cordoned."""
 
     count: Annotated[int, Meta(ge=1, le=MAX_NODES, description="How many nodes to add.")] = 1
@@ -109,7 +110,7 @@ class AddNodes(supposing.Operation, frozen=True, tag="addNodes"):
 HOSTNAME = "kubernetes.io/hostname"
 
 
-class RemoveNodes(supposing.Operation, frozen=True, tag="removeNodes"):
+class RemoveNodes(supposed_operations.Operation, frozen=True, tag="removeNodes"):
     """Nodes are removed, with the pods on them."""
 
     nodes: NodeNames
@@ -122,7 +123,7 @@ class RemoveNodes(supposing.Operation, frozen=True, tag="removeNodes"):
         return found
 
 
-class LabelNodes(supposing.Operation, frozen=True, tag="labelNodes"):
+class LabelNodes(supposed_operations.Operation, frozen=True, tag="labelNodes"):
     """Labels of nodes are set or removed."""
 
     nodes: NodeNames
@@ -136,7 +137,7 @@ class LabelNodes(supposing.Operation, frozen=True, tag="labelNodes"):
         ]
 
 
-class AddPods(supposing.Operation, frozen=True, tag="addPods"):
+class AddPods(supposed_operations.Operation, frozen=True, tag="addPods"):
     """Pods are added: waiting, or bound to a node."""
 
     pod: Manifest | None = None
@@ -146,7 +147,7 @@ class AddPods(supposing.Operation, frozen=True, tag="addPods"):
 
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
         if (self.pod is None) == (not self.like):
-            raise supposing.Impossible("pod", "exactly one of pod and like is required")
+            raise supposed_operations.Impossible("pod", "exactly one of pod and like is required")
         if self.node:
             _nodes(snapshot, [self.node], field="node")
         example = self._example(snapshot)
@@ -168,7 +169,7 @@ class AddPods(supposing.Operation, frozen=True, tag="addPods"):
         return found
 
 
-class DeletePods(supposing.Operation, frozen=True, tag="deletePods"):
+class DeletePods(supposed_operations.Operation, frozen=True, tag="deletePods"):
     """Pods are deleted: at most ``most`` of those selected, the least important first."""
 
     pods: Pods
@@ -181,7 +182,7 @@ class DeletePods(supposing.Operation, frozen=True, tag="deletePods"):
         return [_gone(pod) for pod in found[: self.most]]
 
 
-class LabelPods(supposing.Operation, frozen=True, tag="labelPods"):
+class LabelPods(supposed_operations.Operation, frozen=True, tag="labelPods"):
     """Labels of pods are set or removed."""
 
     pods: Pods
@@ -197,7 +198,7 @@ class LabelPods(supposing.Operation, frozen=True, tag="labelPods"):
         ]
 
 
-class SetObject(supposing.Operation, frozen=True, tag="setObject"):
+class SetObject(supposed_operations.Operation, frozen=True, tag="setObject"):
     """An object of a declared kind is created or replaced."""
 
     kind: Annotated[
@@ -210,14 +211,14 @@ class SetObject(supposing.Operation, frozen=True, tag="setObject"):
 
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
         if (self.manifest is None) == (self.fields is None):
-            raise supposing.Impossible("manifest", "exactly one of manifest and fields is required")
+            raise supposed_operations.Impossible("manifest", "exactly one of manifest and fields is required")
         kind = self.kind or kinds.of_manifest(snapshot, self.manifest or {})
         if self.manifest is not None:
             return kinds.replaced(snapshot, kind, kinds.decoded(snapshot, kind, self.manifest))
         return kinds.replaced(snapshot, kind, kinds.recorded(snapshot, kind, self.fields or {}, "fields"))
 
 
-class PatchObject(supposing.Operation, frozen=True, tag="patchObject"):
+class PatchObject(supposed_operations.Operation, frozen=True, tag="patchObject"):
     """Fields of an object of a declared kind are changed, by a JSON merge patch (RFC 7386)."""
 
     kind: KindName
@@ -229,11 +230,11 @@ class PatchObject(supposing.Operation, frozen=True, tag="patchObject"):
         merged = merge_patches.merge(kinds.fields(before), self.patch)
         after = kinds.recorded(snapshot, self.kind, merged if isinstance(merged, dict) else {}, "patch")
         if after.key != self.name:
-            raise supposing.Impossible("patch", "the identity of an object cannot be changed")
+            raise supposed_operations.Impossible("patch", "the identity of an object cannot be changed")
         return kinds.replaced(snapshot, self.kind, after)
 
 
-class DeleteObject(supposing.Operation, frozen=True, tag="deleteObject"):
+class DeleteObject(supposed_operations.Operation, frozen=True, tag="deleteObject"):
     """An object of a declared kind is deleted."""
 
     kind: KindName
@@ -243,8 +244,8 @@ class DeleteObject(supposing.Operation, frozen=True, tag="deleteObject"):
         return kinds.deleted(snapshot, self.kind, kinds.get(snapshot, self.kind, self.name))
 
 
-OBJECTS: tuple[type[supposing.Operation], ...] = (SetObject, PatchObject, DeleteObject)
-CORE: tuple[type[supposing.Operation], ...] = (
+OBJECTS: tuple[type[supposed_operations.Operation], ...] = (SetObject, PatchObject, DeleteObject)
+CORE: tuple[type[supposed_operations.Operation], ...] = (
     Cordon,
     Uncordon,
     AddNodes,
@@ -299,7 +300,7 @@ def _nodes(
     for at, name in enumerate(names):
         node = snapshot.nodes.get(name)
         if node is None:
-            raise supposing.Impossible(
+            raise supposed_operations.Impossible(
                 field or f"nodes[{at}]", f"there is no node {name} at {snapshot.position}"
             )
         yield node
@@ -312,7 +313,7 @@ def _named(snapshot: snapshots.Snapshot, names: Sequence[str], field: str) -> li
         pod = snapshot.pod_named(namespace, own)
         if pod is None:
             where = f"{field}[{at}]" if field == "pods" else field
-            raise supposing.Impossible(where, f"there is no pod {name} at {snapshot.position}")
+            raise supposed_operations.Impossible(where, f"there is no pod {name} at {snapshot.position}")
         found.append(pod)
     return found
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from app.domain import events, model, node_sets, snapshots, verdicts
 from app.domain.fit import fitting_nodes
-from app.framework import cycles, pipeline, plans, registry, supposing
+from app.framework import cycles, pipeline, plans, registry, supposed_operations
 from app.verbs.explain import explanations
 from app.verbs.questions import asking, errors, manifests, operations, situations
 
@@ -86,7 +86,7 @@ def introduced(
             continue
         try:
             found = manifests.pod(one, where)
-        except supposing.Impossible as error:
+        except supposed_operations.Impossible as error:
             raise errors.Mistake(error.field, error.text) from error
         known = snapshot.pod_named(found.namespace, found.name)
         uid = known.uid if known is not None else found.uid

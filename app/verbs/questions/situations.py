@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from app.domain import events, model, node_sets, projections, snapshots
-from app.framework import configuring, registry, supposing
+from app.framework import registry, registry_builder, supposed_operations
 from app.verbs.questions import asking, errors, operations
 
 MAX_ADDED_NODES, MAX_CHANGED_PODS = operations.MAX_NODES, operations.MAX_PODS
@@ -25,7 +25,7 @@ class Hypothesis:
     """A situation without its moment: what is different, and the configuration that decides."""
 
     plugins: registry.Registry
-    operations: tuple[supposing.Operation, ...] = ()
+    operations: tuple[supposed_operations.Operation, ...] = ()
     paths: tuple[str, ...] = ()
     """For each operation, where the question names it."""
     configured: bool = False
@@ -142,19 +142,21 @@ def resolve(
 
 
 def applied(
-    operation: supposing.Operation, snapshot: snapshots.Snapshot, path: str
+    operation: supposed_operations.Operation, snapshot: snapshots.Snapshot, path: str
 ) -> Sequence[events.AnyEvent]:
     """The events of one operation. Raises Mistake with the path of the part that does not apply."""
     try:
         return operation.events(snapshot)
-    except supposing.Impossible as error:
+    except supposed_operations.Impossible as error:
         raise errors.Mistake(_below(path, error.field), error.text) from error
 
 
-def _lenient(operation: supposing.Operation, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+def _lenient(
+    operation: supposed_operations.Operation, snapshot: snapshots.Snapshot
+) -> Sequence[events.AnyEvent]:
     try:
         return operation.events(snapshot)
-    except supposing.Impossible:
+    except supposed_operations.Impossible:
         return ()
 
 
@@ -179,7 +181,7 @@ def _configured(
         args[name] = {**args.get(name, {}), **given}
     weights = {name: weight for name, weight in plugins.weights.items() if name in enabled}
     try:
-        chosen = configuring.build(
+        chosen = registry_builder.build(
             known,
             enabled=enabled,
             weights={**weights, **asked.weights},

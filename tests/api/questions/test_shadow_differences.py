@@ -9,7 +9,7 @@ import pytest
 
 from app import plugins
 from app.domain import events, model, snapshots, verdicts
-from app.framework import cycles, registry, transforming
+from app.framework import cycles, registry, transformer_chain
 from app.plugins.workload_policy import kinds
 from app.plugins.workload_policy.plugin import WorkloadPolicy
 from app.store.decisions import records
@@ -185,7 +185,7 @@ def test_a_plugin_that_fails_in_one_shadow_stops_no_other(
     def failing(plugin: WorkloadPolicy, cycle: cycles.Cycle) -> verdicts.Refusal | None:
         policy = cycle.snapshot.get(kinds.POLICIES, "shop/spread")
         if policy is not None and any(one.replicas == 7 for one in policy.allocations):
-            raise transforming.TransformFailed("Growing", "it fails")
+            raise transformer_chain.TransformFailed("Growing", "it fails")
         return filtering(plugin, cycle)
 
     monkeypatch.setattr(WorkloadPolicy, "filter", failing)

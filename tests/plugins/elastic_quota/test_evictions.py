@@ -11,7 +11,7 @@ import pytest
 
 from app.domain import events, model
 from app.domain.fit import budgets
-from app.framework import configuring, cycles, effects, pipeline, registry
+from app.framework import cycles, effects, pipeline, registry, registry_builder
 from app.plugins import IN_TREE
 from app.plugins.coscheduling.plugin import Coscheduling
 from app.plugins.elastic_quota import evictions
@@ -262,7 +262,7 @@ def test_only_two_actions_are_accepted() -> None:
         with pytest.raises(
             registry.ConfigurationRefused, match=f"{argument} is 'kill'; allowed: report, evict"
         ):
-            configuring.build(IN_TREE, enabled=("ElasticQuota",), weights={}, score_max=10, args=args)
+            registry_builder.build(IN_TREE, enabled=("ElasticQuota",), weights={}, score_max=10, args=args)
 
 
 @pytest.mark.parametrize("seed", range(60))

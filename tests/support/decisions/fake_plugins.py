@@ -6,7 +6,15 @@ from typing import Any, ClassVar
 
 from app.domain import declared_objects, events, model, node_sets, schema, snapshots, verdicts
 from app.domain.fit import budgets
-from app.framework import advising, capabilities, cycles, diagnosing, effects, supposing, views
+from app.framework import (
+    capabilities,
+    cluster_changes,
+    cycles,
+    doctor_checks,
+    effects,
+    supposed_operations,
+    views,
+)
 from tests.support import gadgets
 
 
@@ -88,9 +96,11 @@ class Advising(Filtering):
     """Refuses these nodes, and proposes these changes."""
 
     name: str = "Advising"
-    proposed: tuple[advising.Hypothesis, ...] = ()
+    proposed: tuple[cluster_changes.Hypothesis, ...] = ()
 
-    def hypotheses(self, cycle: cycles.Cycle, refusal: verdicts.Refusal) -> tuple[advising.Hypothesis, ...]:
+    def hypotheses(
+        self, cycle: cycles.Cycle, refusal: verdicts.Refusal
+    ) -> tuple[cluster_changes.Hypothesis, ...]:
         return self.proposed
 
 
@@ -255,7 +265,7 @@ class Waking(Idle):
         return None
 
 
-class Paint(supposing.Operation, frozen=True, tag="paint"):
+class Paint(supposed_operations.Operation, frozen=True, tag="paint"):
     """Changes nothing."""
 
 
@@ -263,7 +273,7 @@ class Paint(supposing.Operation, frozen=True, tag="paint"):
 class Supposing(Idle):
     name: str = "Supposing"
 
-    def operations(self) -> tuple[type[supposing.Operation], ...]:
+    def operations(self) -> tuple[type[supposed_operations.Operation], ...]:
         return (Paint,)
 
 
@@ -271,13 +281,15 @@ class Supposing(Idle):
 class Grouping(Idle):
     name: str = "Grouping"
 
-    def group(self, snapshot: snapshots.Snapshot, name: model.NamespacedName) -> supposing.Group | None:
+    def group(
+        self, snapshot: snapshots.Snapshot, name: model.NamespacedName
+    ) -> supposed_operations.Group | None:
         return None
 
     def grouped(
         self, snapshot: snapshots.Snapshot, template: model.Pod, members: int, minimum: int
-    ) -> supposing.Group:
-        return supposing.Group(
+    ) -> supposed_operations.Group:
+        return supposed_operations.Group(
             model.NamespacedName(f"{template.namespace}/new"), (template,) * members, minimum
         )
 
@@ -301,8 +313,8 @@ class Evicting(Idle):
 class Diagnosing(Idle):
     name: str = "Diagnosing"
 
-    def diagnosis(self) -> diagnosing.Diagnosis:
-        return diagnosing.Diagnosis((), lambda _: ())
+    def diagnosis(self) -> doctor_checks.Diagnosis:
+        return doctor_checks.Diagnosis((), lambda _: ())
 
 
 @dataclass(frozen=True, slots=True)

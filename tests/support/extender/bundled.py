@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from app import plugins, settings
-from app.framework import configuring
+from app.framework import registry_builder
 from app.store import stores
 from app.store.bundles import pseudonymizing, pseudonyms, restoring, vocabulary
 from app.store.server import connections, embedded
@@ -21,7 +21,7 @@ SEED, LENGTH = 11, 300
 PUBLIC = pseudonyms.Public(
     vocabulary.words(("app", "workers")),
     frozenset(plugin.name for plugin in plugins.IN_TREE),
-    configuring.terms_of(plugins.IN_TREE),
+    registry_builder.terms_of(plugins.IN_TREE),
 )
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from app import plugins, settings
 from app.domain import events, model, projections, snapshots
-from app.framework import configuring, registry
+from app.framework import registry, registry_builder
 from app.kube.client import clients, credentials
 from app.kube.objects import decoding
 from app.kube.watch import kinds as watched
@@ -209,7 +209,7 @@ class Cluster:
         client = clients.Client(credentials.plain(self.api.url))
         self._stack.callback(client.close)
         clock = Clock()
-        chosen = configuring.build(
+        chosen = registry_builder.build(
             known,
             enabled=[plugin().name for plugin in known],
             weights={},

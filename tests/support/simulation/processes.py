@@ -8,7 +8,7 @@ import msgspec
 
 from app import plugins, settings
 from app.domain import events, model
-from app.framework import configuring, cycles, pipeline, registry
+from app.framework import cycles, pipeline, registry, registry_builder
 from app.kube.election import electors
 from app.kube.objects import decoding
 from app.kube.watch import kinds, reflectors
@@ -40,7 +40,7 @@ SHARING_GANGS = registry.Registry(
     [*(plugin() for plugin in plugins.USUAL), _QUOTAS, coscheduling.Coscheduling()]
 )
 """The plugins of histories with both."""
-SELECTED = configuring.build(
+SELECTED = registry_builder.build(
     plugins.USUAL,
     enabled=[plugin.name for plugin in plugins.USUAL],
     weights={},

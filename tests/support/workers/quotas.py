@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from app import plugins
-from app.framework import configuring, registry
+from app.framework import registry, registry_builder
 from app.kube import backoffs
 from app.plugins.elastic_quota.trees import membership
 from app.simulation import populations
@@ -20,7 +20,7 @@ class FastClock(backoffs.RealClock):
 
 def configured(**arguments: str | bool) -> registry.Registry:
     """The plugins of quotas and gangs; the arguments are those of ElasticQuota."""
-    return configuring.build(
+    return registry_builder.build(
         plugins.IN_TREE,
         enabled=("ElasticQuota", "Coscheduling"),
         weights={},

@@ -8,7 +8,7 @@ import pytest
 
 from app import plugins
 from app.domain import events, model, projections, snapshots
-from app.framework import advising, capabilities, registry
+from app.framework import capabilities, cluster_changes, registry
 from app.plugins.workload_policy import plugin as workload_policy
 from app.plugins.workload_policy import policy_model
 from app.verbs.explain import explanations
@@ -182,7 +182,7 @@ def test_a_pod_under_two_full_policies_is_shown_both_quotas_together() -> None:
 REFUSED = "Filtering would have to accept one of the 3 nodes that it refuses: refused (3 held)"
 
 
-def crowded(*proposed: advising.Hypothesis) -> fake_plugins.Advising:
+def crowded(*proposed: cluster_changes.Hypothesis) -> fake_plugins.Advising:
     """Refuses every node that holds a pod."""
     return fake_plugins.Advising(crowded=True, proposed=proposed)
 
@@ -191,8 +191,8 @@ def gone(name: str) -> events.PodGone:
     return events.PodGone(uid=name, namespace="ns", name=name)
 
 
-def proposal(message: str, cost: int, *names: str) -> advising.Hypothesis:
-    return advising.Hypothesis(message, cost, tuple(partial(gone, name) for name in names))
+def proposal(message: str, cost: int, *names: str) -> cluster_changes.Hypothesis:
+    return cluster_changes.Hypothesis(message, cost, tuple(partial(gone, name) for name in names))
 
 
 def advised(*plugins: capabilities.Plugin) -> tuple[str, ...]:
@@ -218,7 +218,7 @@ def test_an_indirect_change_is_not_evaluated_alone() -> None:
     for beside in (other, fake_plugins.Transforming(), fake_plugins.TransformingNodes()):
         assert advised(plugin, beside) == ("a leaves",)
     # Beside another change it is.
-    labelled = advising.Hypothesis("the pod waits", 2, pod=pod("w", priority=2))
+    labelled = cluster_changes.Hypothesis("the pod waits", 2, pod=pod("w", priority=2))
     assert advised(dataclasses.replace(plugin, proposed=(*plugin.proposed, labelled))) == (
         "a leaves; and the pod waits",
     )
@@ -227,7 +227,7 @@ def test_an_indirect_change_is_not_evaluated_alone() -> None:
 def test_two_changes_are_combined_where_no_single_one_helps() -> None:
     crowding = crowded(
         proposal("a leaves", 1, "on-h1"),
-        advising.Hypothesis("the pod loses its label", 2, pod=pod("w", labels={"other": "yes"})),
+        cluster_changes.Hypothesis("the pod loses its label", 2, pod=pod("w", labels={"other": "yes"})),
     )
     other = fake_plugins.Filtering(name="Labelled", label="app", refused=frozenset(("h1", "h2", "m1")))
     assert advised(crowding, other) == ("a leaves; and the pod loses its label",)

@@ -13,7 +13,7 @@ import structlog
 
 from app import plugins, settings
 from app.domain import events, model, projections, snapshots
-from app.framework import configuring, effects, registry
+from app.framework import effects, registry, registry_builder
 from app.kube import call_limits
 from app.kube.writes import event_recorders, pod_conditions
 from app.simulation.apiserver import faults
@@ -61,7 +61,7 @@ def events_of(cluster: clusters.Cluster) -> list[tuple[str, str, str, int]]:
 @pytest.fixture
 def built() -> registry.Registry:
     names = tuple(kind.name for kind in plugins.USUAL)
-    return configuring.build(plugins.USUAL, enabled=names, weights={}, score_max=10, args={})
+    return registry_builder.build(plugins.USUAL, enabled=names, weights={}, score_max=10, args={})
 
 
 @pytest.fixture

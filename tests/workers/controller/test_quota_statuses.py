@@ -11,7 +11,7 @@ import structlog
 
 from app import plugins
 from app.domain import events
-from app.framework import configuring
+from app.framework import registry_builder
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.trees import membership
 from app.simulation import populations
@@ -33,7 +33,7 @@ def control(again: Callable[..., stores.Store], cluster_side: clusters.Cluster) 
 
         def start(*enabled: str) -> controllers.Controller:
             classes = plugins.IN_TREE
-            built = configuring.build(classes, enabled=enabled, weights={}, score_max=10, args={})
+            built = registry_builder.build(classes, enabled=enabled, weights={}, score_max=10, args={})
             made = controllers.Controller(again(indexed=built.indexed()), cluster_side.client, built)
             thread = threading.Thread(target=made.run, daemon=True)
             thread.start()

@@ -11,7 +11,7 @@ from marshmallow import Schema
 from app.api import errors
 from app.api.extender import strict_json
 from app.api.introspection import moments, pages, schemas, services
-from app.framework import registry, supposing
+from app.framework import registry, supposed_operations
 from app.verbs.questions import asking, situations
 from app.verbs.questions import errors as question_errors
 
@@ -51,7 +51,7 @@ def answering(*, heavy: bool = True) -> Iterator[None]:
             yield
     except question_errors.TooMuch as error:
         raise errors.Problem(400, "TooMuch", str(error)) from error
-    except (question_errors.Mistake, supposing.Impossible) as error:
+    except (question_errors.Mistake, supposed_operations.Impossible) as error:
         raise errors.bad(str(error)) from error
     except question_errors.Missing as error:
         raise errors.Problem(404, "NotFound", str(error)) from error

@@ -12,7 +12,7 @@ from typing import Final
 
 from app.domain import model, snapshots
 from app.domain.fit import fitting_nodes, node_fit, node_sums
-from app.framework import cycles, pipeline, registry, supposing
+from app.framework import cycles, pipeline, registry, supposed_operations
 from app.verbs.explain import advice
 from app.verbs.questions import asking, errors, fitting, kinds, situations
 from app.verbs.questions.fitting import Change, Override
@@ -58,7 +58,7 @@ class _Search:
     def __init__(
         self,
         resolved: situations.Resolved,
-        group: supposing.Group,
+        group: supposed_operations.Group,
         candidates: frozenset[model.NodeName] | None,
         allow: frozenset[asking.Allowed],
         running: Callable[[], bool],

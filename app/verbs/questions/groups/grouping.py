@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from app.domain import events, model, node_sets, snapshots
-from app.framework import cycles, pipeline, registry, supposing
+from app.framework import cycles, pipeline, registry, supposed_operations
 from app.verbs.explain import explanations
 from app.verbs.questions import asking, errors, manifests, operations, simulating
 
@@ -14,7 +14,7 @@ from app.verbs.questions import asking, errors, manifests, operations, simulatin
 class Outcome:
     """What became of a group: all that are needed are placed, or none is."""
 
-    group: supposing.Group
+    group: supposed_operations.Group
     fits: bool
     several: simulating.Several
 
@@ -30,14 +30,14 @@ def introduced(
         raise errors.Mistake("gang", "no plugin that is enabled places pods together")
     try:
         found = manifests.pod(asked.template, "gang.template")
-    except supposing.Impossible as error:
+    except supposed_operations.Impossible as error:
         raise errors.Mistake(error.field, error.text) from error
     template = operations.waiting(found, found.uid)
     made = plugins.groups[0].grouped(snapshot, template, asked.members, minimum)
     return made.name, [events.PodSeen(pod=pod) for pod in made.waiting]
 
 
-def find(plugins: registry.Registry, snapshot: snapshots.Snapshot, name: str) -> supposing.Group:
+def find(plugins: registry.Registry, snapshot: snapshots.Snapshot, name: str) -> supposed_operations.Group:
     """The group NAMESPACE/NAME. Raises Missing."""
     for plugin in plugins.groups:
         found = plugin.group(snapshot, name)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain import model, verdicts
-from app.framework import capabilities, cycles, pipeline, plans, registry, transforming
+from app.framework import capabilities, cycles, pipeline, plans, registry, transformer_chain
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from tests.support.decisions import commitments, fake_plugins, fake_transformers, scheduling_driver
 from tests.support.decisions.small_quotas import CORE, node, pod, quota
@@ -78,7 +78,7 @@ DEFECTS: dict[str, tuple[Callable[[cycles.Cycle], object], str]] = {
 def test_a_defect_of_a_transformer_is_its_own(defect: str) -> None:
     does, problem = DEFECTS[defect]
     small = cluster(fake_transformers.Misbehaving(does=does), ElasticQuota())
-    with pytest.raises(transforming.TransformFailed) as failed:
+    with pytest.raises(transformer_chain.TransformFailed) as failed:
         small.filter(pod("p", 1, "q"))
     assert str(failed.value) == f"transformer Misbehaving failed: {problem}"
     assert failed.value.plugin == "Misbehaving"
@@ -164,7 +164,7 @@ def test_the_order_of_each_phase_is_the_operators() -> None:
     chosen = registry.Registry(
         [NARROWING, fake_transformers.Emptying(), GROWING, fake_plugins.TransformingScores()]
     )
-    assert transforming.order(chosen) == {
+    assert transformer_chain.order(chosen) == {
         "filter": ("Narrowing", "Growing"),
         "node": ("Emptying",),
         "score": ("TransformingScores",),
@@ -203,7 +203,7 @@ def test_transformed_decisions_are_functions_of_their_input(
     assert (first.pod, first.candidates, first.position) == (asked.pod, asked.candidates, before.position)
     assert first.kept | first.refused == offered
     assert not first.kept & first.refused
-    once = transforming.before_filter(small.plugins, asked)
+    once = transformer_chain.before_filter(small.plugins, asked)
     assert once.cycle.candidates <= asked.candidates
     assert once.cycle.snapshot.position == before.position
     for name in first.kept:
