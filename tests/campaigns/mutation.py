@@ -30,7 +30,7 @@ import redis
 from hypothesis import settings as hypothesis_settings
 
 from app.domain import event_subjects, projections, schema
-from app.plugins.workload_policy import counting
+from app.plugins.workload_policy import policy_counts
 from app.store import errors, schemas
 from app.store.server import connections, embedded
 from tests.support.campaigns import mutants
@@ -71,7 +71,7 @@ def _plant_function(text: str) -> None:
 
 def _in_fold() -> list[tuple[mutants.Mutant, Callable[[str], None]]]:
     found: list[tuple[mutants.Mutant, Callable[[str], None]]] = []
-    for module in (projections, event_subjects, schema, counting):
+    for module in (projections, event_subjects, schema, policy_counts):
         assert module.__file__ is not None
         text = pathlib.Path(module.__file__).read_text()
         name = module.__name__.rpartition(".")[2]

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from app.domain import events, model, projections, selectors, snapshots
-from app.plugins.workload_policy import counting, policy_model
+from app.plugins.workload_policy import policy_counts, policy_model
 from tests.support import declared
 
 HOST = model.Node(name="h1", uid="h1", labels={"zone": "host"})
@@ -66,7 +66,7 @@ def test_the_count_that_a_pod_raises_is_the_one_of_the_fold(
     chosen = policy(errors=("spec is invalid",)) if invalid else policy()
     bound = pod("u1", node.name, **changes)
     snapshot = after(events.NodeSeen(node=BARE), declared.observed(chosen), events.PodSeen(pod=bound))
-    assert counting.counted_by(chosen, bound, node) == raised
+    assert policy_counts.counted_by(chosen, bound, node) == raised
     assert dict(snapshot.counts) == ({} if raised is None else {raised: 1})
     # What selects it does not depend on the node.
     selected = bound.counted and bound.labels["app"] == "mix" and not invalid

@@ -8,7 +8,7 @@ import redis
 from click import testing
 
 from app import cli
-from app.plugins.workload_policy import counting, policy_model
+from app.plugins.workload_policy import policy_counts, policy_model
 from app.store import errors, keys, schemas, snapshot_format
 from app.store.server import embedded
 from migrations import forms, running
@@ -20,7 +20,7 @@ def test_counts_of_the_present_form_are_those_of_the_first_without_their_labels(
     policy = policy_model.WorkloadPolicy(
         uid="p", namespace="blue", name="web", topology_key="example.org/zone"
     )
-    present = {counting.key(policy, "a"): 3, counting.key(policy, ""): 1}
+    present = {policy_counts.key(policy, "a"): 3, policy_counts.key(policy, ""): 1}
     assert present == {"blue/web|example.org/zone=a": 3, "blue/web|example.org/zone=": 1}
     first = forms.counts_in(1, present, int(declared.FIRST.forms))
     assert first == {"blue/web|a": 3, "blue/web|": 1}

@@ -8,8 +8,8 @@ from app.domain import topology
 from app.domain.fit import node_sums
 from app.framework import cycles, pipeline, plans, registry
 from app.plugins.preemption_rules import plugin as preemption_rules
-from app.plugins.workload_policy import counting, policy_model
 from app.plugins.workload_policy import plugin as workload_policy
+from app.plugins.workload_policy import policy_counts, policy_model
 from app.verbs import preempting
 from tests.support.decisions import crowded_nodes, scheduling_driver, small_clusters
 
@@ -36,7 +36,7 @@ def test_a_bind_reads_the_count_of_its_own_domain_alone() -> None:
     cycle = cycles.cycle(asking, frozenset((node,)), cluster.snapshot)
     searched = AssertionError("the domains of the policy were searched")
     with (
-        mock.patch.object(counting, "listed", side_effect=searched),
+        mock.patch.object(policy_counts, "listed", side_effect=searched),
         mock.patch.object(policy_model.WorkloadPolicy, "desired", side_effect=searched),
     ):
         assert not pipeline.run_filter(plugins, cycle).refusals

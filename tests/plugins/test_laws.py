@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.domain import events, model, projections, snapshots, verdicts
 from app.framework import cycles, pipeline, registry
 from app.plugins.job_affinity.plugin import JobAffinity
-from app.plugins.workload_policy import counting, policy_model
+from app.plugins.workload_policy import policy_counts, policy_model
 from app.plugins.workload_policy.plugin import WorkloadPolicy
 from tests.support import declared
 from tests.support.decisions import commitments, small_clusters
@@ -162,7 +162,7 @@ def test_a_full_required_domain_is_always_refused(world: snapshots.Snapshot, off
     for name in offered:
         domain = world.nodes[name].labels.get(small_clusters.KEY) if name in world.nodes else None
         desired = None if domain is None else policy.desired(domain)
-        count = 0 if domain is None else counting.count(world, policy, domain)
+        count = 0 if domain is None else policy_counts.count(world, policy, domain)
         if policy.required and (desired is None or count >= desired):
             assert name not in kept
         if not policy.required:
@@ -173,7 +173,7 @@ def refuses(policy: policy_model.WorkloadPolicy, world: snapshots.Snapshot, name
     """Whether a Required policy refuses a node, computed from the counts alone."""
     labels = world.nodes[name].labels if name in world.nodes else {}
     desired = policy.desired(labels.get(policy.topology_key, ""))
-    return desired is None or counting.count(world, policy, labels[policy.topology_key]) >= desired
+    return desired is None or policy_counts.count(world, policy, labels[policy.topology_key]) >= desired
 
 
 @unhurried

@@ -6,7 +6,7 @@ import pytest
 from app.domain import events, model
 from app.framework import cycles
 from app.plugins.elastic_quota.plugin import ElasticQuota
-from app.plugins.elastic_quota.sigs import counting, namespace_quota, reclaiming
+from app.plugins.elastic_quota.sigs import namespace_counts, namespace_quota, reclaimable_pods
 from app.verbs import preempting
 from tests.support.decisions import scheduling_driver
 from tests.support.decisions.small_quotas import CORE, GIB, check, cluster, node, pod, quota
@@ -41,7 +41,7 @@ def two(*things: scheduling_driver.Thing, **arguments: bool | str) -> scheduling
 
 
 def used(small: scheduling_driver.Cluster, namespace: str) -> int:
-    return counting.used(small.snapshot, namespace, "cpu") // CORE
+    return namespace_counts.used(small.snapshot, namespace, "cpu") // CORE
 
 
 @pytest.mark.scenario("EQ-22")
@@ -54,7 +54,7 @@ def test_a_namespace_borrows_what_the_mins_of_all_leave_and_no_more_than_its_max
     assert small.why(pod("p", 9, namespace="a")) == "elastic quota a/quota: no capacity in cpu"
     assert small.plugins.concerned(pod("p", 99, namespace="other"), small.snapshot) == ()
     small.place(pod("p", 4, namespace="a"), "n1")
-    assert (used(small, "a"), used(small, "b"), used(small, counting.ALL)) == (16, 4, 20)
+    assert (used(small, "a"), used(small, "b"), used(small, namespace_counts.ALL)) == (16, 4, 20)
     check(small)
 
 
@@ -112,7 +112,7 @@ def test_the_oldest_quota_of_a_namespace_is_used() -> None:
 def test_a_namespace_is_not_counted_without_a_quota() -> None:
     small = two()
     small.take(NAMESPACE_QUOTAS.gone("b", "quota", "uid-b"))
-    assert (used(small, "b"), used(small, counting.ALL)) == (0, 12)
+    assert (used(small, "b"), used(small, namespace_counts.ALL)) == (0, 12)
     assert small.filter(pod("p", 1, namespace="a")).refused, "the 10 of b are no longer guaranteed"
     check(small)
 
@@ -213,7 +213,7 @@ def asking(cpu: int, namespace: str = "b", policy: str = "PreemptLowerPriority")
 
 def view(small: scheduling_driver.Cluster, one: model.Pod) -> dict[str, str]:
     """Node -> the pods to reclaim there."""
-    found = reclaiming.evictions(small.snapshot, one, ElasticQuota())
+    found = reclaimable_pods.evictions(small.snapshot, one, ElasticQuota())
     return {name: " ".join(victim.name for victim in eviction.victims) for name, eviction in found.items()}
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from app.domain import events, model, projections, snapshots, verdicts
 from app.framework import capabilities, cycles, registry
-from app.plugins.workload_policy import counting, plugin
+from app.plugins.workload_policy import plugin, policy_counts
 from tests.support.decisions import commitments, scheduling_driver, small_clusters
 
 N1, N2, N3, N4 = small_clusters.HOSTS
@@ -87,7 +87,7 @@ def test_a_terminating_victim_is_not_subtracted_twice() -> None:
     assert cluster.veto(preemptor(), N4, ending) is not None
     cluster.see(*(msgspec.structs.replace(pod, terminating=True) for pod in host_pods(3)))
     cycle = cycles.cycle(preemptor(), frozenset((N1,)), cluster.snapshot)
-    assert counting.count(cycles.without(cycle, [*host_pods(3), ending]).snapshot, POLICY, "host") == 0
+    assert policy_counts.count(cycles.without(cycle, [*host_pods(3), ending]).snapshot, POLICY, "host") == 0
 
 
 @pytest.mark.parametrize(

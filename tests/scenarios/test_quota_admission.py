@@ -5,7 +5,7 @@ import pytest
 
 from app.domain import events, model, snapshots
 from app.framework import cycles
-from app.plugins.elastic_quota import admission, counting, families, kinds, waking
+from app.plugins.elastic_quota import admission, families, kinds, quota_counts, wakeups
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.trees import membership, overuse, runtimes, usage
 from app.verbs import preempting
@@ -15,7 +15,7 @@ from tests.support.decisions.small_quotas import CORE, GIB, check, cluster, node
 
 def used(small: scheduling_driver.Cluster, name: str, resource: str = "cpu", part: str = "") -> int:
     """A count as it is stored."""
-    return counting.count(small.snapshot, usage.forest(small.snapshot), name, resource, part)
+    return quota_counts.count(small.snapshot, usage.forest(small.snapshot), name, resource, part)
 
 
 @pytest.mark.scenario("EQ-11")
@@ -115,7 +115,7 @@ def test_non_preemptible_pods_get_no_more_than_min() -> None:
         "elastic quota q: no capacity for non-preemptible pods in cpu"
     )
     assert not small.filter(pod("soft", 1, "q")).refused
-    assert used(small, "q", part=counting.FIRM) == 4 * CORE
+    assert used(small, "q", part=quota_counts.FIRM) == 4 * CORE
 
 
 @pytest.mark.scenario("EQ-16")
@@ -145,7 +145,7 @@ def test_pods_of_a_deleted_quota_count_in_the_default_one() -> None:
     assert used(small, "q") == 6 * CORE
     gone(small, q)
     assert (used(small, "q"), used(small, "koordinator-default-quota")) == (0, 6 * CORE)
-    assert used(small, "koordinator-default-quota", part=counting.PENDING) == 1 * CORE
+    assert used(small, "koordinator-default-quota", part=quota_counts.PENDING) == 1 * CORE
     check(small)
     small.see(q)
     assert (used(small, "q"), used(small, "koordinator-default-quota")) == (6 * CORE, 0)
@@ -326,7 +326,7 @@ def test_a_pending_pod_that_ends_costs_nothing_while_no_limit_rises(monkeypatch:
         looked.append(one)
         return 0
 
-    monkeypatch.setattr(waking, "_importance", importance)
+    monkeypatch.setattr(wakeups, "_importance", importance)
     for one in many[:30]:
         event = events.PodGone(uid=one.uid, namespace=one.namespace, name=one.name)
         assert woken(small, event) == []
@@ -349,7 +349,7 @@ def test_a_release_looks_at_the_pods_of_its_quota_one_by_one_and_at_others_by_cl
     small = cluster(node("n1", 100), *(quota(name, 0, 5) for name in names), *runs, *waits)
     small.place(flying := pod("flying", 2, "b"), "n1")
     asked, sorted_by = list[str](), list[str]()
-    admissions, importance = families.admissions, waking._importance
+    admissions, importance = families.admissions, wakeups._importance
 
     def counted(state: snapshots.Snapshot, one: model.Pod, rules: admission.Rules) -> object:
         asked.append(one.name)
@@ -360,7 +360,7 @@ def test_a_release_looks_at_the_pods_of_its_quota_one_by_one_and_at_others_by_cl
         return importance(one)
 
     monkeypatch.setattr(families, "admissions", counted)
-    monkeypatch.setattr(waking, "_importance", looked)
+    monkeypatch.setattr(wakeups, "_importance", looked)
     assert woken(small, released(flying)) == ["b0"]
     assert len(asked) == 2 * len(names)
     assert set(sorted_by) == {one.name for one in waits if one.labels == waits[50].labels}

@@ -11,10 +11,9 @@ import redis
 
 from app import settings
 from app.domain import events, model, projections, schema
-from app.plugins.elastic_quota import counting as quota_counting
 from app.plugins.elastic_quota import kinds as quota_kinds
-from app.plugins.elastic_quota.sigs import counting as sums
-from app.plugins.elastic_quota.sigs import namespace_quota
+from app.plugins.elastic_quota import quota_counts
+from app.plugins.elastic_quota.sigs import namespace_counts, namespace_quota
 from app.plugins.workload_policy import policy_model
 from app.store import count_rebuild, errors, keys, schemas, stores
 from app.store.log import logs
@@ -116,7 +115,7 @@ def test_a_store_that_counted_larger_amounts_for_quotas_is_counted_again(
     store_server: embedded.Server, cluster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Form 1 of the quotas' counts was cut at 2^40 units, form 2 at 2^35."""
-    quotas = (quota_counting.COUNTER, sums.COUNTER)
+    quotas = (quota_counts.COUNTER, namespace_counts.COUNTER)
     first = [dataclasses.replace(one, form=1) if one in quotas else one for one in declared.SCHEMA.counters]
     former = schema.Schema(declared.SCHEMA.kinds, first)
     asking = pod(1).pod
@@ -132,7 +131,7 @@ def test_a_store_that_counted_larger_amounts_for_quotas_is_counted_again(
         names = keys.Keys(cluster, former.forms)
         schemas.migrate(client, names, former)
         url = settings.Store(url=store_server.url)
-        monkeypatch.setattr(quota_counting, "LARGEST", 2**40)
+        monkeypatch.setattr(quota_counts, "LARGEST", 2**40)
         with contextlib.closing(stores.open_store(url, schema=former, cluster=cluster)) as opened:
             writers.facts(opened.log, opened.follower.catch_up(), happened)
             assert opened.log.counts().items() >= dict.fromkeys(wanted, 2**40).items()

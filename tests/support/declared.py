@@ -2,12 +2,12 @@
 
 from app import plugins
 from app.domain import events, schema, snapshots
-from app.plugins.workload_policy import counting, kinds, policy_model
+from app.plugins.workload_policy import kinds, policy_counts, policy_model
 from app.store import keys
 
 SCHEMA = plugins.catalog().schema
 POLICIES = kinds.POLICIES
-FIRST = schema.Schema(kinds.declared(), counting.declared())
+FIRST = schema.Schema(kinds.declared(), policy_counts.declared())
 """The schema of the first form of counts: WorkloadPolicy alone."""
 
 

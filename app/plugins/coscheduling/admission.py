@@ -16,7 +16,7 @@ from app.domain.fit import node_fit
 from app.framework import capabilities, cycles
 from app.plugins.coscheduling import gangs, membership
 from app.plugins.coscheduling.gangs import Gang
-from app.plugins.coscheduling.planning import evictions, nominations, plans
+from app.plugins.coscheduling.planner import evictions, nominations, plans
 
 CLAIM = "seats:all"
 """Moved on by every commitment of a gang: of two that are planned on one state, one is planned again."""

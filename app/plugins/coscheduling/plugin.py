@@ -8,15 +8,15 @@ from app.domain import model, snapshots, verdicts
 from app.framework import capabilities, cluster_changes, cycles, effects, views
 from app.plugins.coscheduling import (
     admission,
+    endpoints,
     gangs,
     kinds,
     membership,
     options,
     questions,
-    serving,
     status,
 )
-from app.plugins.coscheduling.planning import nominations
+from app.plugins.coscheduling.planner import nominations
 
 USUAL_LAYERS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
@@ -26,7 +26,7 @@ class Coscheduling:
     """Places all members of a gang in one commitment, in as few domains as they fit in; see README.md."""
 
     name: ClassVar[str] = gangs.NAME
-    tables: ClassVar[tuple[views.Table, ...]] = serving.TABLES
+    tables: ClassVar[tuple[views.Table, ...]] = endpoints.TABLES
     public_terms: ClassVar[views.Terms] = options.TERMS
     statuses: ClassVar[tuple[str, ...]] = tuple(status.WRITTEN.values())
     layers: tuple[str, ...] = USUAL_LAYERS
@@ -71,4 +71,4 @@ class Coscheduling:
         return status.reconcile(snapshot, changes, self)
 
     def shown(self) -> views.Shown:
-        return serving.shown(self)
+        return endpoints.shown(self)

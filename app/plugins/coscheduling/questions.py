@@ -13,7 +13,7 @@ from app.framework import cluster_changes, cycles, supposed_operations
 from app.plugins.coscheduling import admission, gang_model, gangs, kinds, membership, options
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.membership import GangKey
-from app.plugins.coscheduling.planning import plans
+from app.plugins.coscheduling.planner import plans
 
 PROPOSED = 8
 """Minimums that are proposed for one gang, the largest first."""

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 from app.domain import events, model, snapshots
 from app.framework import effects
-from app.plugins.coscheduling import admission, gang_model, gangs, kinds, membership, serving
+from app.plugins.coscheduling import admission, endpoints, gang_model, gangs, kinds, membership
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.membership import GangKey
-from app.plugins.coscheduling.planning import shortages
+from app.plugins.coscheduling.planner import shortages
 
 WRITTEN = {gang_model.KOORDINATOR: kinds.KOORDINATOR.name, gang_model.SIGS: kinds.SIGS.name}
 """Family -> the kind whose status is written; kube-scheduler writes that of its own."""
@@ -27,9 +27,9 @@ def reconcile(
 ) -> Iterator[effects.Effect]:
     """The effects for the gangs that the changes concern, and for those that fit now and did not before."""
     before = changes.before
-    concerned = serving.keys(snapshot) if before is None else _concerned(before, snapshot, changes.events)
+    concerned = endpoints.keys(snapshot) if before is None else _concerned(before, snapshot, changes.events)
     if any(map(_commits_gang, changes.events)):
-        concerned |= serving.keys(snapshot)  # What others lack has changed.
+        concerned |= endpoints.keys(snapshot)  # What others lack has changed.
     for key in sorted(concerned):
         gang = gangs.find(snapshot, key)
         if gang is not None:
@@ -39,10 +39,10 @@ def reconcile(
     if before is None:
         yield from _incomplete(snapshot)
         if changes.missed:
-            yield from _woken(None, snapshot, serving.keys(snapshot), rules)
+            yield from _woken(None, snapshot, endpoints.keys(snapshot), rules)
         return
     yield from _of_seats(before, snapshot, changes.events)
-    everyone = serving.keys(snapshot) if any(map(_may_free, changes.events)) else concerned
+    everyone = endpoints.keys(snapshot) if any(map(_may_free, changes.events)) else concerned
     yield from _woken(before, snapshot, everyone, rules)
 
 
@@ -100,7 +100,7 @@ def _of_gang(snapshot: snapshots.Snapshot, gang: Gang, rules: admission.Rules) -
     about = _about(snapshot, gang)
     if about is None or not gang.waiting:
         return
-    question, plan = serving.planned(rules, snapshot, gang)
+    question, plan = endpoints.planned(rules, snapshot, gang)
     if plan.reason:
         text = plan.reason
         if gang.minimum and not gang.errors and gang.present >= gang.minimum:
@@ -275,7 +275,7 @@ def _woken(
         gang = gangs.find(after, key)
         if gang is None or not gang.waiting:
             continue
-        _, plan = serving.planned(rules, after, gang)
+        _, plan = endpoints.planned(rules, after, gang)
         waiting = tuple(pod for pod in plan.pods if pod in gang.waiting)
         if not waiting or (before is not None and _had_capacity(before, key, rules)):
             continue
@@ -286,4 +286,4 @@ def _had_capacity(before: snapshots.Snapshot, key: GangKey, rules: admission.Rul
     former = gangs.find(before, key)
     if former is None or not former.waiting:
         return False
-    return bool(serving.planned(rules, before, former)[1].seats)
+    return bool(endpoints.planned(rules, before, former)[1].seats)

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from app.domain import model, schema, snapshots
 from app.domain.fit import quantities
-from app.plugins.elastic_quota import counting, kinds, quota_model
+from app.plugins.elastic_quota import kinds, quota_counts, quota_model
 from app.plugins.elastic_quota.quota_model import Amounts
 from app.plugins.elastic_quota.trees import forests, membership, runtimes, usage
 
@@ -156,22 +156,24 @@ def _tests(
     unseen: bool = False,
 ) -> Iterator[Test]:
     asked = {
-        resource: counting.counted(resource, amount)
-        for resource, amount in counting.requests(pod, grown, name).items()
+        resource: quota_counts.counted(resource, amount)
+        for resource, amount in quota_counts.requests(pod, grown, name).items()
     }
     asking = (name, asked) if unseen else None
     for above in grown.chains[name] if rules.check_parents else (name,):
-        most, tree = limit(snapshot, grown, above, rules, asking), counting.tree_of(grown, above)
+        most, tree = limit(snapshot, grown, above, rules, asking), quota_counts.tree_of(grown, above)
         for resource in sorted(most if rules.strict_resources and above == name else asked):
             if resource in most:
-                key = counting.key(tree, above, resource)
+                key = quota_counts.key(tree, above, resource)
                 used, request = snapshot.counts.get(key, 0), asked.get(resource, 0)
-                yield Test(above, resource, key, used, request, counting.ceiling(resource, most[resource]))
+                yield Test(
+                    above, resource, key, used, request, quota_counts.ceiling(resource, most[resource])
+                )
         if above == name and not membership.preemptible(pod):
             least = grown.quotas[name].min
             for resource, request in sorted(asked.items()):
-                key = counting.key(tree, name, resource, counting.FIRM)
-                low = counting.ceiling(resource, least.get(resource, 0))
+                key = quota_counts.key(tree, name, resource, quota_counts.FIRM)
+                low = quota_counts.ceiling(resource, least.get(resource, 0))
                 yield Test(name, resource, key, snapshot.counts.get(key, 0), request, low, firm=True)
 
 
@@ -194,7 +196,7 @@ def _reason(name: str, failed: list[Test]) -> str:
 def described(test: Test) -> str:
     """``team: cpu used 8 + requested 3 > limit 10``."""
     used, request, most = (
-        quantities.written(test.resource, counting.amount(test.resource, value))
+        quantities.written(test.resource, quota_counts.amount(test.resource, value))
         for value in (test.used, test.request, test.limit)
     )
     sign, kind = "<=" if test.fits else ">", "min for non-preemptible pods" if test.firm else "limit"

@@ -10,7 +10,7 @@ import msgspec
 
 from app.domain import snapshots
 from app.domain.fit import quantities
-from app.plugins.elastic_quota import admission, counting, decoding, quota_model
+from app.plugins.elastic_quota import admission, decoding, quota_counts, quota_model
 from app.plugins.elastic_quota.quota_model import Amounts, Quota
 from app.plugins.elastic_quota.trees import forests, usage
 
@@ -45,7 +45,9 @@ class Writer:
             return dict.fromkeys(KEYS)
         found = usage.of_tree(self._snapshot, quota.tree, admission.sharing(self._rules))
         at, lines = found.tree.index[name], found.runtimes.lines
-        firm = {one: counting.count(self._snapshot, grown, name, one, counting.FIRM) for one in quota.max}
+        firm = {
+            one: quota_counts.count(self._snapshot, grown, name, one, quota_counts.FIRM) for one in quota.max
+        }
         pending = self._pending.get(name, {})
         columns: tuple[Mapping[str, int], ...] = (
             found.runtimes.runtime(name),
@@ -53,8 +55,8 @@ class Writer:
             {one: lines[one].child_requests[at] for one in quota.max},
             {one: lines[one].guaranteed[at] for one in quota.max},
             {one: lines[one].allocated[at] for one in quota.max},
-            {one: counting.amount(one, firm[one] + pending.get(one, 0)) for one in quota.max},
-            {one: counting.amount(one, firm[one]) for one in quota.max},
+            {one: quota_counts.amount(one, firm[one] + pending.get(one, 0)) for one in quota.max},
+            {one: quota_counts.amount(one, firm[one]) for one in quota.max},
         )
         return {
             key: _encoded(quantities.all_written(amounts)).decode()
@@ -73,9 +75,9 @@ def _pending(snapshot: snapshots.Snapshot, grown: forests.Forest) -> dict[str, A
 
 
 def _own_pending(snapshot: snapshots.Snapshot, grown: forests.Forest) -> Iterator[tuple[str, str, int]]:
-    part = f"{counting.PENDING}{counting.FIRM}"
+    part = f"{quota_counts.PENDING}{quota_counts.FIRM}"
     for name, quota in grown.quotas.items():
         for resource in quota.max:
-            count = counting.count(snapshot, grown, name, resource, part)
+            count = quota_counts.count(snapshot, grown, name, resource, part)
             if count:
                 yield name, resource, count

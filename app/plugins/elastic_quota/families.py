@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from app.domain import model, schema, snapshots, verdicts
 from app.framework import cycles, views
-from app.plugins.elastic_quota import admission, counting, kinds, quota_model
+from app.plugins.elastic_quota import admission, kinds, quota_counts, quota_model
 from app.plugins.elastic_quota.sigs import admission as of_namespaces
-from app.plugins.elastic_quota.sigs import counting as sums
-from app.plugins.elastic_quota.sigs import namespace_quota, reclaiming
+from app.plugins.elastic_quota.sigs import namespace_counts, namespace_quota, reclaimable_pods
 from app.plugins.elastic_quota.trees import membership, quota_preemption, usage
 
 Pods = Sequence[model.Pod]
@@ -22,12 +21,12 @@ _EXACT = 2**53
 
 def counters() -> tuple[schema.Counter, ...]:
     """All counters of the plugin."""
-    return counting.COUNTER, sums.COUNTER
+    return quota_counts.COUNTER, namespace_counts.COUNTER
 
 
 pod_class = membership.pod_class
 veto = quota_preemption.veto
-beside = reclaiming.beside
+beside = reclaimable_pods.beside
 
 
 def limited(snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.Rules) -> bool:

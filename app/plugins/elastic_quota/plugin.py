@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from app.domain import events, model, snapshots, verdicts
 from app.framework import capabilities, cycles, effects, views
-from app.plugins.elastic_quota import admission, evictions, families, kinds, serving, status, waking
+from app.plugins.elastic_quota import admission, endpoints, evictions, families, kinds, status, wakeups
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class ElasticQuota:
     """Admits pods while their quota has capacity; see README.md."""
 
     name: ClassVar[str] = "ElasticQuota"
-    tables: ClassVar[tuple[views.Table, ...]] = serving.TABLES
+    tables: ClassVar[tuple[views.Table, ...]] = endpoints.TABLES
     statuses: ClassVar[tuple[str, ...]] = status.KINDS
     public_terms: ClassVar[views.Terms] = families.TERMS
     runtime: bool = True
@@ -70,11 +70,11 @@ class ElasticQuota:
     def wake(
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, happened: Sequence[events.AnyEvent]
     ) -> effects.WakePods | None:
-        return waking.freed_capacity(before, after, happened, self)
+        return wakeups.freed_capacity(before, after, happened, self)
 
     def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterable[effects.Effect]:
         yield from status.reconcile(snapshot, changes, self)
         yield from evictions.reconcile(snapshot, changes, self, self.name)
 
     def shown(self) -> views.Shown:
-        return serving.shown(self)
+        return endpoints.shown(self)

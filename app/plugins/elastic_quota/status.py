@@ -11,10 +11,9 @@ from typing import Protocol
 from app.domain import events, model, snapshots
 from app.domain.fit import quantities
 from app.framework import effects
-from app.plugins.elastic_quota import admission, annotations, counting, kinds
+from app.plugins.elastic_quota import admission, annotations, kinds, quota_counts
 from app.plugins.elastic_quota.quota_model import Quota
-from app.plugins.elastic_quota.sigs import counting as sums
-from app.plugins.elastic_quota.sigs import namespace_quota
+from app.plugins.elastic_quota.sigs import namespace_counts, namespace_quota
 from app.plugins.elastic_quota.sigs.namespace_quota import NamespaceQuota
 from app.plugins.elastic_quota.trees import membership, usage
 
@@ -74,10 +73,10 @@ def status(snapshot: snapshots.Snapshot, quota: Quota) -> dict[str, object]:
     grown = usage.forest(snapshot)
     has_pods = quota.key not in grown.unused
     counts = {
-        resource: counting.count(snapshot, grown, quota.name, resource) if has_pods else 0
+        resource: quota_counts.count(snapshot, grown, quota.name, resource) if has_pods else 0
         for resource in quota.max
     }
-    amounts = {resource: counting.amount(resource, count) for resource, count in counts.items()}
+    amounts = {resource: quota_counts.amount(resource, count) for resource, count in counts.items()}
     return {"used": quantities.all_written(amounts)}
 
 
@@ -85,7 +84,9 @@ def _of_namespace(snapshot: snapshots.Snapshot, quota: NamespaceQuota) -> dict[s
     """``used`` in the resources of min and max; zeros if its namespace has an older quota."""
     in_force = quota.key not in namespace_quota.namespaces(snapshot.objects).unused
     amounts = {
-        resource: counting.amount(resource, sums.used(snapshot, quota.namespace, resource)) if in_force else 0
+        resource: quota_counts.amount(resource, namespace_counts.used(snapshot, quota.namespace, resource))
+        if in_force
+        else 0
         for resource in sorted({*quota.min, *quota.max})
     }
     return {"used": quantities.all_written(amounts)}

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from app.domain import model, verdicts
 from app.framework import cycles, views
-from app.plugins.job_affinity import logic, serving
+from app.plugins.job_affinity import endpoints, logic
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,7 @@ class JobAffinity:
     """Scores nodes by their distance to pods of the same group and refuses no node; see README.md."""
 
     name: ClassVar[str] = "JobAffinity"
-    tables: ClassVar[tuple[views.Table, ...]] = serving.TABLES
+    tables: ClassVar[tuple[views.Table, ...]] = endpoints.TABLES
     label: str = "rl-job-group"
     """Pod label whose value is the group; a pod with an empty value belongs to no group."""
     all_namespaces: bool = False
@@ -39,4 +39,4 @@ class JobAffinity:
         return logic.rating(cycle, self.label, self.grades, everywhere)
 
     def shown(self) -> views.Shown:
-        return serving.shown(self.label)
+        return endpoints.shown(self.label)

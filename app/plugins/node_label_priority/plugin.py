@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from app.domain import model, snapshots, verdicts
 from app.framework import cluster_changes, cycles, views
-from app.plugins.node_label_priority import logic, serving
+from app.plugins.node_label_priority import endpoints, logic
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class NodeLabelPriority:
     """Refuses nodes without the label and scores the others by its value; see README.md."""
 
     name: ClassVar[str] = "NodeLabelPriority"
-    tables: ClassVar[tuple[views.Table, ...]] = serving.TABLES
+    tables: ClassVar[tuple[views.Table, ...]] = endpoints.TABLES
     scheduler_names: tuple[str, ...] = ("i-scheduler-extender",)
     """The plugin concerns only pods of these schedulers (spec.schedulerName)."""
     label: str = "priority.lixueduan.com"
@@ -38,4 +38,4 @@ class NodeLabelPriority:
         return logic.rating(cycle, self.label)
 
     def shown(self) -> views.Shown:
-        return serving.shown(self.label)
+        return endpoints.shown(self.label)

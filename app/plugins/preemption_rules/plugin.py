@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from app.domain import model
 from app.framework import cycles, views
-from app.plugins.preemption_rules import kinds, logic, serving
+from app.plugins.preemption_rules import endpoints, kinds, logic
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class PreemptionRules:
     """Adds to the victims of a node the pods there that depend on one of them; see README.md."""
 
     name: ClassVar[str] = "PreemptionRules"
-    tables: ClassVar[tuple[views.Table, ...]] = serving.TABLES
+    tables: ClassVar[tuple[views.Table, ...]] = endpoints.TABLES
     co_dependents: Literal["add", "ignore"] = "add"
     """``ignore`` leaves pods running that require a victim near them."""
 
@@ -31,4 +31,4 @@ class PreemptionRules:
         return logic.dependents(cycle, node, victims) if self.co_dependents == "add" else ()
 
     def shown(self) -> views.Shown:
-        return serving.shown()
+        return endpoints.shown()

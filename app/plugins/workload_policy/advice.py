@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from app.domain import events, model, observations, selectors, snapshots, verdicts
 from app.framework import cluster_changes, cycles, supposed_operations
-from app.plugins.workload_policy import counting, kinds, logic, policy_model
+from app.plugins.workload_policy import kinds, logic, policy_counts, policy_model
 
 LABEL_COST, POLICY_COST, VALID_COST, SELECTED_COST, NODE_COST, LISTED_COST = 20, 20, 30, 40, 50, 100
 """What a change costs, beside one for each replica or label that it adds."""
@@ -43,7 +43,7 @@ def _more_replicas(
     """Raise the quota of a full domain that has candidates, or remove counted pods there."""
     selected = selectors.matches(policy.selector, cycle.pod.labels)
     for allocation in policy.allocations:
-        count = counting.count(cycle.snapshot, policy, allocation.name)
+        count = policy_counts.count(cycle.snapshot, policy, allocation.name)
         missing = count + 1 - allocation.replicas
         column = cycle.snapshot.topology[policy.topology_key]
         if missing < 1 or cycle.candidates.isdisjoint(column[allocation.name]):
@@ -67,13 +67,13 @@ def _more_domains(
         nodes = column[domain] & cycle.candidates
         labelled |= nodes
         if nodes and policy.desired(domain) is None:
-            count = counting.count(cycle.snapshot, policy, domain)
+            count = policy_counts.count(cycle.snapshot, policy, domain)
             message = f"policy {policy.key} would have to list {domain} with {_many(count + 1, 'replica')}"
             change = _quota(policy, domain, count + 1)
             yield cluster_changes.Hypothesis(message, LISTED_COST + count, (change,), indirect=not selected)
     bare = min(cycle.candidates - labelled, default=None)
     for allocation in policy.allocations if bare is not None else ():
-        if counting.count(cycle.snapshot, policy, allocation.name) < allocation.replicas:
+        if policy_counts.count(cycle.snapshot, policy, allocation.name) < allocation.replicas:
             change = cluster_changes.node_labelled(cycle, str(bare), policy.topology_key, allocation.name)
             message = f"a node would need the label {policy.topology_key}={allocation.name}, such as {bare}"
             yield cluster_changes.Hypothesis(message, NODE_COST, (change,))

@@ -5,7 +5,7 @@ from typing import Final
 
 from app.domain import model, selectors, snapshots
 from app.framework import doctor_checks
-from app.plugins.workload_policy import kinds, logic, policy_model, waking
+from app.plugins.workload_policy import kinds, logic, policy_model, wakeups
 
 _PAGE: Final = "how-to/find-out-what-is-wrong.md#check-policies"
 _POLICY: Final = "kubectl -n NAMESPACE edit workloadpolicies.kosmos.io POLICY"
@@ -150,7 +150,7 @@ def _capacity(
             why="no pod is evicted: the number falls as pods end",
             known=_known(policy),
         )
-    waiting = sum(1 for _ in waking.naming(snapshot, policy.namespace, policy.name))
+    waiting = sum(1 for _ in wakeups.naming(snapshot, policy.namespace, policy.name))
     free = logic.free(snapshot, policy)
     if waiting > free:
         yield CAPACITY.warning(subject, f"{waiting} pods wait for {free} free places", known=_known(policy))

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from app.domain import model, node_sets, selectors, snapshots, verdicts
 from app.framework import capabilities, cycles
-from app.plugins.workload_policy import counting, kinds, logic, policy_model
+from app.plugins.workload_policy import kinds, logic, policy_counts, policy_model
 
 Enforce = Literal["named", "selected"]
 Missing = Literal["reject", "ignore"]
@@ -114,7 +114,7 @@ def plan(cycle: cycles.Cycle, node: model.NodeName, rules: Rules) -> capabilitie
     return capabilities.Plan(
         subjects=tuple(f"policy:{policy.key}" for policy in hard),
         ceilings={
-            counting.key(policy, domain): logic.desired(snapshot, policy, domain) or 0
+            policy_counts.key(policy, domain): logic.desired(snapshot, policy, domain) or 0
             for policy, domain in domains
         },
     )

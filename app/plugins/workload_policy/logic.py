@@ -14,7 +14,7 @@ import msgspec
 
 from app.domain import model, node_sets, selectors, snapshots, topology, verdicts
 from app.framework import cycles
-from app.plugins.workload_policy import counting, kinds, policy_model
+from app.plugins.workload_policy import kinds, policy_counts, policy_model
 
 LABEL = "workload-policy/kosmos.io"
 """Pod label that names the policy in the pod's namespace, as in Kosmos' code."""
@@ -175,7 +175,7 @@ def state(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> 
 
 
 def _state(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> State:
-    counted = zip(policy.allocations, counting.listed(snapshot, policy), strict=True)
+    counted = zip(policy.allocations, policy_counts.listed(snapshot, policy), strict=True)
     return State(policy, tuple([Quota(one.name, one.replicas, count) for one, count in counted]))
 
 
@@ -213,7 +213,7 @@ def _admits(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, n
     top = None if domain is None else desired(snapshot, policy, domain)
     if domain is None or top is None:
         return False
-    return not policy.required or counting.count(snapshot, policy, domain) < top
+    return not policy.required or policy_counts.count(snapshot, policy, domain) < top
 
 
 def desired(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, domain: str) -> int | None:

@@ -10,15 +10,15 @@ from app.domain import events, model, node_sets, snapshots, verdicts
 from app.framework import capabilities, cycles, effects, views
 from app.plugins.workload_policy import (
     advice,
-    counting,
     diagnosis,
+    endpoints,
     kinds,
     limits,
     logic,
-    ranking,
-    serving,
+    policy_counts,
     status,
-    waking,
+    tie_breaks,
+    wakeups,
 )
 
 
@@ -28,7 +28,7 @@ class WorkloadPolicy:
 
     name: ClassVar[str] = "WorkloadPolicy"
     statuses: ClassVar[tuple[str, ...]] = (status.KIND,)
-    tables: ClassVar[tuple[views.Table, ...]] = serving.TABLES
+    tables: ClassVar[tuple[views.Table, ...]] = endpoints.TABLES
     missing_policy: limits.Missing = "reject"
     """Whether a pod whose policy is missing or invalid is refused everywhere, or placed without quotas."""
     enforce: limits.Enforce = "named"
@@ -47,7 +47,7 @@ class WorkloadPolicy:
 
     indexed = staticmethod(logic.indexed)
     kinds = staticmethod(kinds.declared)
-    counters = staticmethod(counting.declared)
+    counters = staticmethod(policy_counts.declared)
     pod_class = staticmethod(logic.pod_class)
     hypotheses = staticmethod(advice.hypotheses)
     operations = staticmethod(advice.operations)
@@ -60,7 +60,7 @@ class WorkloadPolicy:
         return logic.rating(cycle) if limits.prefers(cycle.pod, self) else verdicts.Rating({})
 
     def rank(self, cycle: cycles.Cycle, nodes: node_sets.Names) -> Mapping[model.NodeName, int]:
-        return ranking.ranks(cycle, nodes) if limits.prefers(cycle.pod, self) else {}
+        return tie_breaks.ranks(cycle, nodes) if limits.prefers(cycle.pod, self) else {}
 
     def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Plan:
         return limits.plan(cycle, node, self)
@@ -68,13 +68,13 @@ class WorkloadPolicy:
     def wake(
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, happened: Sequence[events.AnyEvent]
     ) -> effects.WakePods | None:
-        return waking.freed_capacity(before, after, happened, rules=self, limit=self.max_woken)
+        return wakeups.freed_capacity(before, after, happened, rules=self, limit=self.max_woken)
 
     def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterator[effects.Effect]:
         return status.reconcile(snapshot, changes, rules=self, limit=self.max_woken)
 
-    measured = staticmethod(serving.measured)
-    measure = staticmethod(serving.measure)
+    measured = staticmethod(endpoints.measured)
+    measure = staticmethod(endpoints.measure)
 
     def shown(self) -> views.Shown:
-        return serving.shown(self)
+        return endpoints.shown(self)

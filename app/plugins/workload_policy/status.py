@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from app.domain import events, model, selectors, snapshots
 from app.framework import effects
-from app.plugins.workload_policy import kinds, limits, logic, policy_model, waking
+from app.plugins.workload_policy import kinds, limits, logic, policy_model, wakeups
 
 KIND = kinds.POLICIES.name
 ACCEPTED = "Accepted"
@@ -37,7 +37,7 @@ def reconcile(
         yield effects.PatchStatus(KIND, policy.key, status(snapshot, policy))
     if changes.missed:
         for key in snapshot.all(kinds.POLICIES):
-            found = waking.of_policy(snapshot, key, rules=rules, limit=limit)
+            found = wakeups.of_policy(snapshot, key, rules=rules, limit=limit)
             if found is not None:
                 yield found
 
@@ -51,7 +51,7 @@ def status(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) ->
         {"name": quota.domain, "desired": quota.desired, "placed": quota.count}
         for quota in listed[:MAX_DOMAINS]
     ]
-    waits = sum(1 for _ in waking.naming(snapshot, policy.namespace, policy.name))
+    waits = sum(1 for _ in wakeups.naming(snapshot, policy.namespace, policy.name))
     return {
         "desired": sum(quota.desired for quota in listed),
         "placed": sum(quota.count for quota in listed),
@@ -209,7 +209,7 @@ def _labels(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -
 
 def _selection(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> Iterator[str]:
     missed = _Named()
-    for pod in waking.naming(snapshot, policy.namespace, policy.name):
+    for pod in wakeups.naming(snapshot, policy.namespace, policy.name):
         if not selectors.matches(policy.selector, pod.labels):
             missed.add(pod)
     if missed.count:
@@ -220,7 +220,7 @@ def _rolling_update(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadP
     """A rolling update that is blocked because old and new pods share the quotas (WP-21)."""
     if not policy.required or any(quota.free for quota in logic.quotas(snapshot, policy)):
         return
-    waiting = waking.naming(snapshot, policy.namespace, policy.name)
+    waiting = wakeups.naming(snapshot, policy.namespace, policy.name)
     new = {pod.labels[REVISION] for pod in waiting if REVISION in pod.labels}
     old = {
         pod.labels[REVISION]

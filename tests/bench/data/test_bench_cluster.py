@@ -3,7 +3,7 @@ import collections
 import msgspec
 
 from app.domain import events, projections, snapshots
-from app.plugins.workload_policy import counting
+from app.plugins.workload_policy import policy_counts
 from tests.bench.data import bench_cluster
 from tests.support import declared
 
@@ -26,7 +26,7 @@ def test_half_of_the_racks_of_the_policy_half_are_full_and_none_of_the_policy_fr
         policy.name
         for policy in found.all(declared.POLICIES).values()
         for domain in policy.allocations
-        if found.counts[counting.key(policy, domain.name)] >= domain.replicas
+        if found.counts[policy_counts.key(policy, domain.name)] >= domain.replicas
     )
     assert full == {bench_cluster.HALF: bench_cluster.RACKS // 2}
 
@@ -37,7 +37,7 @@ def test_what_the_client_expects_to_be_refused_is_what_stands_in_full_racks() ->
     refused = [
         node
         for node in found.nodes.values()
-        if counting.count(found, policy, node.labels[bench_cluster.RACK])
+        if policy_counts.count(found, policy, node.labels[bench_cluster.RACK])
         >= (policy.desired(node.labels[bench_cluster.RACK]) or 0)
     ]
     assert len(refused) == bench_cluster.refused(bench_cluster.HALF, NODES) == NODES // 2

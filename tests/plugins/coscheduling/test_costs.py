@@ -7,7 +7,7 @@ import msgspec
 from app.domain import model
 from app.domain.fit import budgets, node_sums
 from app.plugins.coscheduling import gangs
-from app.plugins.coscheduling.planning import capacities, domains, packing, plans
+from app.plugins.coscheduling.planner import capacities, domains, packing, plans
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.trees import forests, membership
 from app.verbs.explain import explanations

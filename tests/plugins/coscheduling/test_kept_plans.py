@@ -5,7 +5,7 @@ import msgspec
 from app.domain import model
 from app.domain.fit import budgets
 from app.plugins.coscheduling import options
-from app.plugins.coscheduling.planning import evictions
+from app.plugins.coscheduling.planner import evictions
 from tests.support.decisions import call_counts, group_evictions, scheduling_driver, small_gangs
 
 NODES = ["n0", "n1"]

@@ -7,7 +7,7 @@ import pytest
 
 from app.domain import model
 from app.domain.fit import budgets
-from app.plugins.coscheduling.planning import evictions
+from app.plugins.coscheduling.planner import evictions
 from tests.support.decisions import group_evictions, small_gangs
 from tests.support.decisions.group_evictions import GROUP, Case
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.domain import model
-from app.plugins.coscheduling.planning import consulting
+from app.plugins.coscheduling.planner import other_plugins
 from tests.support.campaigns import sizes
 from tests.support.decisions import call_counts, limited_evictions, small_gangs
 from tests.support.decisions.group_evictions import GROUP
@@ -82,7 +82,7 @@ def hopeless(count: int) -> tuple[small_gangs.Cluster, list[model.Pod]]:
 @pytest.mark.parametrize(("count", "least", "most"), [(16, 50, 100), (33, 0, 0)])
 def test_arrangements_are_tried_within_bounds(count: int, least: int, most: int) -> None:
     small, members = hopeless(count)
-    with call_counts.counted(consulting.Beside, "plus") as tried:
+    with call_counts.counted(other_plugins.Beside, "plus") as tried:
         found = small.filter(members[0], list(small.snapshot.nodes), offered=True)
     assert not found.kept
     assert "gang native/x/g: workload policy x/limit: no capacity" in found.reasons()["n01"]

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from app.domain import model
-from app.plugins.coscheduling.planning import evictions, nominations
+from app.plugins.coscheduling.planner import evictions, nominations
 from tests.support.decisions import call_counts, group_evictions, scheduling_driver, small_gangs
 
 GROUP = group_evictions.GROUP

@@ -9,7 +9,7 @@ import msgspec
 from app import plugins
 from app.domain import events, model, observations, projections, snapshots, verdicts
 from app.framework import capabilities, cycles, pipeline, registry
-from app.plugins.workload_policy import counting, policy_model
+from app.plugins.workload_policy import policy_counts, policy_model
 from tests.support import declared
 from tests.support.decisions import commitments
 
@@ -44,8 +44,8 @@ class Cluster:
 
     def count(self, policy: policy_model.WorkloadPolicy, domain: str) -> int:
         """The count, which must equal a recount from the pods."""
-        count = counting.count(self.snapshot, policy, domain)
-        assert count == counting.count(recounted(self.snapshot), policy, domain)
+        count = policy_counts.count(self.snapshot, policy, domain)
+        assert count == policy_counts.count(recounted(self.snapshot), policy, domain)
         return count
 
     # -- calls of kube-scheduler -----------------------------------------------------------

@@ -134,7 +134,10 @@ BUGS = (
         "read(before)[:3] != read(after)[:3]",
     ),
     Bug(
-        "finished pods count", "app.plugins.workload_policy.counting:_contributions", "or not pod.counted", ""
+        "finished pods count",
+        "app.plugins.workload_policy.policy_counts:_contributions",
+        "or not pod.counted",
+        "",
     ),
     # From the watch to the log.
     Bug(
@@ -348,7 +351,7 @@ BUGS = (
     # Gangs.
     Bug(
         "a gang goes with fewer members than its minimum",
-        "app.plugins.coscheduling.planning.plans:_Planning._enough",
+        "app.plugins.coscheduling.planner.plans:_Planning._enough",
         "return all(",
         "return True or all(",
     ),
@@ -367,19 +370,19 @@ BUGS = (
     # Preemption for gangs.
     Bug(
         "a group that preempts takes any nodes",
-        "app.plugins.coscheduling.planning.plans:_Planning.plan",
+        "app.plugins.coscheduling.planner.plans:_Planning.plan",
         "self._with_least_harm() or ",
         "",
     ),
     Bug(
         "a group that preempts overlooks budgets",
-        "app.plugins.coscheduling.planning.plans:_Planning._with_least_harm",
+        "app.plugins.coscheduling.planner.plans:_Planning._with_least_harm",
         "limits = budgets.recorded(self._snapshot)",
         "limits = ()",
     ),
     Bug(
         "a group that preempts breaks up a gang",
-        "app.plugins.coscheduling.planning.evictions:Evictions._occupancy",
+        "app.plugins.coscheduling.planner.evictions:Evictions._occupancy",
         "stay = stay or not self._may_go(pod)",
         "stay = False",
     ),
@@ -403,19 +406,19 @@ BUGS = (
     ),
     Bug(
         "a group that is disrupted as a whole is put back pod by pod",
-        "app.plugins.coscheduling.planning.evictions:Evictions._whole_group",
+        "app.plugins.coscheduling.planner.evictions:Evictions._whole_group",
         "if group is not None and group.disrupted_whole else",
         "if False else",
     ),
     Bug(
         "a group that is disrupted as a whole has to stay",
-        "app.plugins.coscheduling.planning.evictions:_expendable",
+        "app.plugins.coscheduling.planner.evictions:_expendable",
         "or gang.disrupted_whole ",
         "",
     ),
     Bug(
         "a group that is disrupted as a whole is put back where a part of it fits",
-        "app.plugins.coscheduling.planning.reprieves:Reprieves.outcome",
+        "app.plugins.coscheduling.planner.reprieves:Reprieves.outcome",
         "if all(left[name].takes(one)",
         "if any(left[name].takes(one)",
     ),
@@ -427,13 +430,13 @@ BUGS = (
     ),
     Bug(
         "pods of a node that is gone use up budgets",
-        "app.plugins.coscheduling.planning.evictions:Evictions._has_less_important",
+        "app.plugins.coscheduling.planner.evictions:Evictions._has_less_important",
         "if name not in snapshot.nodes:",
         "if False:",
     ),
     Bug(
         "a plan with evictions is kept although a running pod has changed",
-        "app.plugins.coscheduling.planning.kept_plans:_same_pods",
+        "app.plugins.coscheduling.planner.kept_plans:_same_pods",
         "if kept.compared is None or kept.pods is snapshot.pods:",
         "if True:",
     ),
@@ -459,18 +462,18 @@ BUGS = (
     Bug(
         "a quota that uses its max counts as over it",
         "app.plugins.elastic_quota.trees.overuse:over",
-        "- counting.ceiling(resource, most)",
-        "- counting.ceiling(resource, most) + 1000",
+        "- quota_counts.ceiling(resource, most)",
+        "- quota_counts.ceiling(resource, most) + 1000",
     ),
     Bug(
         "a gang takes the capacity of nominated pods",
-        "app.plugins.coscheduling.planning.nominations:of_others",
+        "app.plugins.coscheduling.planner.nominations:of_others",
         "if not snapshot.nominated:",
         "if True:",
     ),
     Bug(
         "less important nominated pods hold their capacity",
-        "app.plugins.coscheduling.planning.nominations:of_others",
+        "app.plugins.coscheduling.planner.nominations:of_others",
         "snapshot.nominated_before(least)",
         "map(snapshot.pods.__getitem__, snapshot.nominated)",
     ),
@@ -507,13 +510,13 @@ BUGS = (
     ),
     Bug(
         "a pod counts in its own quota alone",
-        "app.plugins.elastic_quota.counting:_used",
+        "app.plugins.elastic_quota.quota_counts:_used",
         "grown.chains.get(name, (name,))",
         "(name,)",
     ),
     Bug(
         "a terminating pod gives its share of the quota back",
-        "app.plugins.elastic_quota.counting:_selects",
+        "app.plugins.elastic_quota.quota_counts:_selects",
         "not pod.finished",
         "pod.counted",
     ),

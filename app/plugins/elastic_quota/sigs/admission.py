@@ -8,9 +8,8 @@ Pods that are nominated and at least as important count as placed in every filte
 from collections.abc import Iterator
 
 from app.domain import model, snapshots
-from app.plugins.elastic_quota import admission, counting
-from app.plugins.elastic_quota.sigs import counting as sums
-from app.plugins.elastic_quota.sigs import namespace_quota
+from app.plugins.elastic_quota import admission, quota_counts
+from app.plugins.elastic_quota.sigs import namespace_counts, namespace_quota
 from app.plugins.elastic_quota.sigs.namespace_quota import NamespaceQuota
 
 
@@ -37,7 +36,7 @@ def tests(snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.Rules) 
 def _tests(
     snapshot: snapshots.Snapshot, pod: model.Pod, quota: NamespaceQuota, rules: admission.Rules
 ) -> Iterator[admission.Test]:
-    asked = sums.requests(pod)
+    asked = namespace_counts.requests(pod)
     least = namespace_quota.namespaces(snapshot.objects).total
     for resource in sorted({*asked, *quota.max} if rules.strict_resources else asked):
         request = asked.get(resource, 0)
@@ -47,7 +46,9 @@ def _tests(
     for resource in sorted({*asked, *least} if rules.strict_resources else asked):
         request = asked.get(resource, 0)
         if resource in least:
-            test = _test(snapshot, sums.ALL, admission.TOGETHER, resource, request, least[resource])
+            test = _test(
+                snapshot, namespace_counts.ALL, admission.TOGETHER, resource, request, least[resource]
+            )
             yield test._replace(used=test.used + nominated.get(resource, 0))
 
 
@@ -57,10 +58,10 @@ def _test(
     return admission.Test(
         quota=name,
         resource=resource,
-        key=sums.key(namespace, resource),
-        used=sums.used(snapshot, namespace, resource),
+        key=namespace_counts.key(namespace, resource),
+        used=namespace_counts.used(snapshot, namespace, resource),
         request=request,
-        limit=counting.ceiling(resource, limit),
+        limit=quota_counts.ceiling(resource, limit),
     )
 
 
@@ -77,14 +78,14 @@ def _nominated(snapshot: snapshots.Snapshot, pod: model.Pod) -> dict[str, int]:
         quota = quotas.get(one.namespace)
         if quota is None or snapshot.node_of(uid) or _over_min(snapshot, quota):
             continue
-        for resource, amount in sums.requests(one).items():
+        for resource, amount in namespace_counts.requests(one).items():
             found[resource] = found.get(resource, 0) + amount
     return found
 
 
 def _over_min(snapshot: snapshots.Snapshot, quota: NamespaceQuota) -> bool:
     return any(
-        sums.used(snapshot, quota.namespace, resource)
-        > counting.ceiling(resource, quota.min.get(resource, 0))
+        namespace_counts.used(snapshot, quota.namespace, resource)
+        > quota_counts.ceiling(resource, quota.min.get(resource, 0))
         for resource in {*quota.min, *quota.max}
     )

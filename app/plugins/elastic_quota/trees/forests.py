@@ -12,7 +12,7 @@ from typing import NamedTuple
 from app.domain import memos
 from app.plugins.elastic_quota import quota_model
 from app.plugins.elastic_quota.quota_model import ROOT, Amounts, Quota
-from app.plugins.elastic_quota.trees import sharing
+from app.plugins.elastic_quota.trees import weighted_shares
 
 DEPTH = 32
 """Levels of a tree at most: a pod counts in its quota and all quotas above it."""
@@ -23,7 +23,7 @@ class Group(NamedTuple):
 
     places: tuple[int, ...]
     """Indices of the children whose max names the resource; at least one."""
-    members: sharing.Members
+    members: weighted_shares.Members
 
 
 class Column(NamedTuple):
@@ -74,7 +74,7 @@ class Tree:
             below = self.children[parent] if parent >= 0 else self.top
             places = tuple(at for at in below if resource in quotas[at].max)
             if places:
-                members = sharing.Members(
+                members = weighted_shares.Members(
                     names=tuple(self.names[at] for at in places),
                     minimums=tuple(quotas[at].min.get(resource, 0) for at in places),
                     weights=tuple(quotas[at].weights.get(resource, 0) for at in places),

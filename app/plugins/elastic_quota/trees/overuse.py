@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from app.domain import model, snapshots
-from app.plugins.elastic_quota import admission, counting, quota_model
+from app.plugins.elastic_quota import admission, quota_counts, quota_model
 from app.plugins.elastic_quota.trees import forests, membership, usage
 
 
@@ -33,8 +33,8 @@ def members(snapshot: snapshots.Snapshot, name: str) -> list[Member]:
 
 def amounts(pod: model.Pod, grown: forests.Forest, name: str) -> dict[str, int]:
     """Resource -> what the pod counts in the quota."""
-    asked = counting.requests(pod, grown, name)
-    return {resource: counting.counted(resource, amount) for resource, amount in asked.items()}
+    asked = quota_counts.requests(pod, grown, name)
+    return {resource: quota_counts.counted(resource, amount) for resource, amount in asked.items()}
 
 
 def over(snapshot: snapshots.Snapshot, name: str, rules: admission.Rules) -> dict[str, int]:
@@ -44,7 +44,7 @@ def over(snapshot: snapshots.Snapshot, name: str, rules: admission.Rules) -> dic
         return {}
     limits = admission.limit(snapshot, grown, name, rules)
     found = {
-        resource: counting.count(snapshot, grown, name, resource) - counting.ceiling(resource, most)
+        resource: quota_counts.count(snapshot, grown, name, resource) - quota_counts.ceiling(resource, most)
         for resource, most in limits.items()
     }
     return {resource: excess for resource, excess in sorted(found.items()) if excess > 0}

@@ -1,7 +1,7 @@
 """The runtime quota of every quota of a tree: a pure function of the quotas, the requests and the total.
 
 Requests are summed upwards, each limited to the max of its quota; the total is divided downwards, group by
-group (sharing). A resource that the max of a quota does not name is not limited by it: its children divide
+group. A resource that the max of a quota does not name is not limited by it: its children divide
 what their siblings' parent divides.
 
 The sums follow each change along the chain of the quota that it concerns. A group is divided when the
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from app.plugins.elastic_quota.quota_model import Amounts
-from app.plugins.elastic_quota.trees import forests, sharing
+from app.plugins.elastic_quota.trees import forests, weighted_shares
 
 Columns = Mapping[str, Sequence[int]]
 """Resource -> amounts of the pods that belong to each quota itself, in the order of Tree.quotas."""
@@ -41,7 +41,7 @@ class Division(NamedTuple):
     requests: tuple[int, ...]
     """Of the members, limited to max."""
     guarantees: tuple[int, ...]
-    shares: sharing.Shares
+    shares: weighted_shares.Shares
 
 
 class Line:
@@ -123,7 +123,7 @@ class Line:
     def _divide(self, group: forests.Group, total: int) -> Division:
         wanted = tuple([self.limited[at] for at in group.places])
         kept = tuple([self.guaranteed[at] for at in group.places]) if self._rules.guarantee else ()
-        shares = sharing.divide(total, group.members, wanted, kept, scale=self._rules.scale)
+        shares = weighted_shares.divide(total, group.members, wanted, kept, scale=self._rules.scale)
         return Division(group, total, wanted, kept, shares)
 
     def summed(self, requests: Sequence[int], used: Sequence[int]) -> "Line":

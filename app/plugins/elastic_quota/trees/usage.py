@@ -13,7 +13,7 @@ import immutables
 
 from app.domain import model, schema, snapshots
 from app.domain.fold import recounts
-from app.plugins.elastic_quota import counting, quota_model
+from app.plugins.elastic_quota import quota_counts, quota_model
 from app.plugins.elastic_quota.quota_model import Amounts
 from app.plugins.elastic_quota.trees import forests, membership, runtimes
 
@@ -96,7 +96,7 @@ def of_tree(snapshot: snapshots.Snapshot, name: str, rules: runtimes.Rules) -> T
 def with_request(found: TreeUsage, name: str, counted: Amounts) -> runtimes.Runtimes:
     """The runtimes if the pods of a quota itself requested more by these amounts, in counted units."""
     at = found.tree.index[name]
-    more = {one: {at: counting.amount(one, count)} for one, count in counted.items()}
+    more = {one: {at: quota_counts.amount(one, count)} for one, count in counted.items()}
     return found.runtimes.changed(found.total, more, {})
 
 
@@ -122,15 +122,15 @@ def _read(tree: forests.Tree) -> dict[schema.CountKey, _Own]:
     """The counts on which the runtimes of a tree depend."""
     size = len(tree.quotas)
     return {
-        counting.key(tree.name, name, resource, part): _Own(
+        quota_counts.key(tree.name, name, resource, part): _Own(
             slot=place * size + at,
             above=place * size + parent if parent >= 0 else -1,
-            bits=counting.bits(resource),
+            bits=quota_counts.bits(resource),
             pending=bool(part),
         )
         for place, resource in enumerate(tree.resources)
         for at, (name, parent) in enumerate(zip(tree.names, tree.parents, strict=True))
-        for part in ("", counting.PENDING)
+        for part in ("", quota_counts.PENDING)
     }
 
 
@@ -217,6 +217,8 @@ def _capacities(total: Amounts, grown: forests.Forest) -> Iterator[_Capacity]:
         yield _Capacity(
             resource=resource,
             amount=amount - sum(other.get(resource, 0) for other in others),
-            bits=counting.bits(resource),
-            outside=tuple(counting.key(counting.tree_of(grown, name), name, resource) for name in names),
+            bits=quota_counts.bits(resource),
+            outside=tuple(
+                quota_counts.key(quota_counts.tree_of(grown, name), name, resource) for name in names
+            ),
         )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.domain import model, selectors, snapshots
 from app.framework import cycles
 from app.plugins.job_affinity.plugin import JobAffinity
-from app.plugins.workload_policy import counting, logic
+from app.plugins.workload_policy import logic, policy_counts
 from app.plugins.workload_policy.plugin import WorkloadPolicy
 from tests.support import declared
 from tests.support.decisions import cluster_strategies, scheduling_driver, small_clusters
@@ -82,7 +82,7 @@ def test_the_best_rank_is_that_of_the_first_domain_and_of_the_method_inside_it(
             and selectors.matches(policy.selector, one.labels)
         ]
         held = -len(counted) if fill else len(counted)
-        desired, count = policy.desired(domain), counting.count(world, policy, domain)
+        desired, count = policy.desired(domain), policy_counts.count(world, policy, domain)
         if desired is None:
             return 2, fractions.Fraction(0), held
         if not desired:

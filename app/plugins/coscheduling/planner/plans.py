@@ -12,19 +12,19 @@ from app.domain.fit import budgets, node_fit
 from app.framework import cycles
 from app.plugins.coscheduling import options
 from app.plugins.coscheduling.gangs import Gang
-from app.plugins.coscheduling.planning import (
+from app.plugins.coscheduling.planner import (
+    arrangements,
     capacities,
-    consulting,
     domains,
     evictions,
     kept_plans,
     least_harm,
     nominations,
+    other_plugins,
     packing,
     reprieves,
-    searching,
 )
-from app.plugins.coscheduling.planning.domains import Path
+from app.plugins.coscheduling.planner.domains import Path
 
 _TARGETS = 4
 """Domains that are tried for a pod whose planned node is not offered."""
@@ -119,10 +119,10 @@ class _Planning:
         if question.above is not None:
             self._supposed = evictions.Evictions(self._snapshot, question.above)
             self._held = self._supposed.occupancies()
-        self._others = consulting.Others(
+        self._others = other_plugins.Others(
             question.peers, self._snapshot, self._pods, self._demands, self._capacity
         )
-        self._tries = searching.Tries(_TRIES)
+        self._tries = arrangements.Tries(_TRIES)
         self._most = 0
         """Members that could be placed in an attempt that placed too few."""
 
@@ -255,7 +255,7 @@ class _Planning:
         made: packing.Sums,
         fixed: Mapping[model.Uid, model.NodeName],
     ) -> Plan | None:
-        search = searching.Search(packing.by_size(problem.classes), self._others.beside(fixed))
+        search = arrangements.Search(packing.by_size(problem.classes), self._others.beside(fixed))
         for domain in packing.demanded(problem, made)[:_TARGETS]:
             nodes = packing.nodes_of(problem, made, domain)
             for seats in search.arrangements(nodes, capacity, self._tries):

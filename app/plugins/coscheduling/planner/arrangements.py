@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from app.domain import model
-from app.plugins.coscheduling.planning import capacities, consulting
+from app.plugins.coscheduling.planner import capacities, other_plugins
 
 MEMBERS = 32
 """Of more members no arrangement is tried."""
@@ -28,7 +28,7 @@ class Search:
     """A search for arrangements of all members."""
 
     def __init__(
-        self, classes: Sequence[capacities.PodClass], beside: consulting.Beside | None = None
+        self, classes: Sequence[capacities.PodClass], beside: other_plugins.Beside | None = None
     ) -> None:
         """``classes`` in the order in which they are tried; ``beside``: the state that others judge."""
         self._beside = beside
@@ -60,7 +60,7 @@ class Search:
         usable = [frozenset(nodes) - refused for refused in self._refused]
 
         def placed(
-            chosen: tuple[int, ...], held: capacities.Capacities, beside: consulting.Beside | None
+            chosen: tuple[int, ...], held: capacities.Capacities, beside: other_plugins.Beside | None
         ) -> Iterator[tuple[int, ...]]:
             """The places of all members; ``chosen``: those of the first ones."""
             at = len(chosen)

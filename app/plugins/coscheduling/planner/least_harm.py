@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from app.domain import model
-from app.plugins.coscheduling.planning import capacities, consulting, packing, reprieves, searching
-from app.plugins.coscheduling.planning.domains import Path
-from app.plugins.coscheduling.planning.searching import Seats
+from app.plugins.coscheduling.planner import arrangements, capacities, other_plugins, packing, reprieves
+from app.plugins.coscheduling.planner.arrangements import Seats
+from app.plugins.coscheduling.planner.domains import Path
 
 _COMPARED = 3_000
 """How often members are put on nodes to compare all arrangements for one plan."""
@@ -32,7 +32,7 @@ def choose(
     problem: packing.Problem,
     capacity: capacities.Capacities,
     known: reprieves.Reprieves,
-    others: consulting.Others,
+    others: other_plugins.Others,
 ) -> Choice | None:
     """The nodes with the least harm, in one domain that the gang demands; None if the members do not fit.
 
@@ -87,14 +87,14 @@ class _Search:
         problem: packing.Problem,
         capacity: capacities.Capacities,
         known: reprieves.Reprieves,
-        others: consulting.Others,
+        others: other_plugins.Others,
     ) -> None:
         self._pods = problem.pods
         self._capacity = capacity
         self._known = known
         self._classes = packing.by_size(problem.classes)
-        self._search = searching.Search(self._classes, others.beside({}))
-        self._tries = searching.Tries(_COMPARED)
+        self._search = arrangements.Search(self._classes, others.beside({}))
+        self._tries = arrangements.Tries(_COMPARED)
         self._needs: dict[tuple[int, int], reprieves.Need] = {}
         """Class, members -> what these members take."""
 

@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 from app.domain import model, snapshots
 from app.domain.fit import budgets
 from app.plugins.coscheduling.gangs import Gang
-from app.plugins.coscheduling.planning import evictions, nominations
+from app.plugins.coscheduling.planner import evictions, nominations
 
 P = TypeVar("P")
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from app.domain import events, model, node_sets, projections, snapshots
 from app.framework import cycles
-from app.plugins.coscheduling.planning import capacities, domains
-from app.plugins.coscheduling.planning.domains import Path
+from app.plugins.coscheduling.planner import capacities, domains
+from app.plugins.coscheduling.planner.domains import Path
 
 
 class Others:

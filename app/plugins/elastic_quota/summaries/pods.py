@@ -7,8 +7,8 @@ from typing import Any
 from app.domain import model, snapshots
 from app.domain.fit import quantities
 from app.framework import views
-from app.plugins.elastic_quota import admission, counting, evictions, families, quota_model
-from app.plugins.elastic_quota.sigs import namespace_quota, reclaiming
+from app.plugins.elastic_quota import admission, evictions, families, quota_counts, quota_model
+from app.plugins.elastic_quota.sigs import namespace_quota, reclaimable_pods
 from app.plugins.elastic_quota.trees import membership, overuse, quota_preemption, usage
 
 Json = dict[str, Any]
@@ -46,7 +46,7 @@ def member(snapshot: snapshots.Snapshot, pod: model.Pod, amounts: Mapping[str, i
         "isAssigned": bool(snapshot.node_of(pod.uid)),
         "preemptible": membership.preemptible(pod),
         "priority": pod.priority,
-        "resource": counting.written(dict(amounts)),
+        "resource": quota_counts.written(dict(amounts)),
     }
 
 
@@ -73,7 +73,7 @@ def one(rules: evictions.Rules, snapshot: snapshots.Snapshot, parameters: Mappin
         "reason": families.reason(found),
         "tests": [_test(test) for one in found for test in one.tests],
         "eviction": least_harm({} if on_node else quota_preemption.evictions(snapshot, pod, rules)),
-        "reclaim": least_harm({} if on_node else reclaiming.evictions(snapshot, pod, rules)),
+        "reclaim": least_harm({} if on_node else reclaimable_pods.evictions(snapshot, pod, rules)),
     }
 
 
@@ -83,8 +83,8 @@ def _test(test: admission.Test) -> Json:
         "quota": test.quota or "all quotas",
         "resource": test.resource,
         "against": "min" if test.firm else "limit",
-        "used": write(counting.amount(test.resource, test.used)),
-        "request": write(counting.amount(test.resource, test.request)),
-        "limit": write(counting.amount(test.resource, test.limit)),
+        "used": write(quota_counts.amount(test.resource, test.used)),
+        "request": write(quota_counts.amount(test.resource, test.request)),
+        "limit": write(quota_counts.amount(test.resource, test.limit)),
         "fits": test.fits,
     }

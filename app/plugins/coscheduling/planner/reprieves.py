@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from app.domain import model, snapshots
 from app.domain.fit import budgets, node_fit, node_sums, quantities, victims
-from app.plugins.coscheduling.planning import evictions
+from app.plugins.coscheduling.planner import evictions
 
 _LOWEST = -victims.OFFSET - 1
 """Below every priority."""

@@ -11,9 +11,8 @@ from app.domain import model, snapshots
 from app.domain.fit import budgets, node_fit, node_sums, victims
 from app.framework import cycles
 from app.plugins.elastic_quota import admission as quotas
-from app.plugins.elastic_quota import counting
-from app.plugins.elastic_quota.sigs import admission, namespace_quota
-from app.plugins.elastic_quota.sigs import counting as sums
+from app.plugins.elastic_quota import quota_counts
+from app.plugins.elastic_quota.sigs import admission, namespace_counts, namespace_quota
 
 Amounts = dict[str, int]
 
@@ -57,9 +56,12 @@ def _shortage(snapshot: snapshots.Snapshot, pod: model.Pod, rules: quotas.Rules)
         return {}
     known = namespace_quota.namespaces(snapshot.objects)
     least = known.quotas[pod.namespace].min
-    for resource, request in sums.requests(pod).items():
-        low = counting.ceiling(resource, least.get(resource, 0))
-        if resource in known.total and sums.used(snapshot, pod.namespace, resource) + request > low:
+    for resource, request in namespace_counts.requests(pod).items():
+        low = quota_counts.ceiling(resource, least.get(resource, 0))
+        if (
+            resource in known.total
+            and namespace_counts.used(snapshot, pod.namespace, resource) + request > low
+        ):
             return {}
     return {test.resource: test.used + test.request - test.limit for test in failed}
 
@@ -77,7 +79,9 @@ def _enough(
     rest: dict[str, Amounts] = {}  # ``over`` without those that go
     for one in reversed(victims.by_importance(sorted(there, key=lambda each: each.uid))):
         borrowed = rest.setdefault(one.namespace, dict(over.get(one.namespace, {})))
-        if any(left[at] > 0 and borrowed.get(at, 0) > 0 for at in sums.requests(one) if at in left):
+        if any(
+            left[at] > 0 and borrowed.get(at, 0) > 0 for at in namespace_counts.requests(one) if at in left
+        ):
             going.append(one)
             _add((left, borrowed), one, -1)
     if any(amount > 0 for amount in left.values()):
@@ -96,8 +100,8 @@ def _over(snapshot: snapshots.Snapshot, resources: Iterable[str]) -> dict[str, A
     known = namespace_quota.namespaces(snapshot.objects).quotas
     return {
         namespace: {
-            resource: sums.used(snapshot, namespace, resource)
-            - counting.ceiling(resource, quota.min.get(resource, 0))
+            resource: namespace_counts.used(snapshot, namespace, resource)
+            - quota_counts.ceiling(resource, quota.min.get(resource, 0))
             for resource in resources
         }
         for namespace, quota in known.items()
@@ -105,7 +109,7 @@ def _over(snapshot: snapshots.Snapshot, resources: Iterable[str]) -> dict[str, A
 
 
 def _add(columns: Iterable[Amounts], pod: model.Pod, by: int) -> None:
-    for resource, amount in sums.requests(pod).items():
+    for resource, amount in namespace_counts.requests(pod).items():
         for amounts in columns:
             if resource in amounts:
                 amounts[resource] += by * amount

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain import events, model, projections, snapshots
-from app.plugins.elastic_quota import admission, counting, kinds
+from app.plugins.elastic_quota import admission, kinds, quota_counts
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.quota_model import Quota
 from app.plugins.elastic_quota.trees import forests, membership, runtimes, usage
@@ -84,7 +84,7 @@ def from_the_facts(snapshot: snapshots.Snapshot, rules: runtimes.Rules) -> runti
     outside = dict.fromkeys(tree.resources, 0)
     for pod in filter(None, map(snapshot.pod, {*snapshot.pods, *snapshot.placements})):
         name, at = membership.of(pod, grown).name, snapshot.node_of(pod.uid)
-        for resource, amount in counting.requests(pod, grown, name).items():
+        for resource, amount in quota_counts.requests(pod, grown, name).items():
             if name in requests:
                 requests[name][resource] += amount
                 used[name][resource] += amount if at else 0

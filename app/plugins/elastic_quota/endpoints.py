@@ -7,9 +7,8 @@ from typing import Any
 from app.domain import snapshots
 from app.framework import cycles, views
 from app.plugins.elastic_quota import admission, evictions, families, quota_model, samples
-from app.plugins.elastic_quota.rendering import pods, quotas, shares
-from app.plugins.elastic_quota.sigs import namespace_quota
-from app.plugins.elastic_quota.sigs import serving as of_namespaces
+from app.plugins.elastic_quota.sigs import namespace_endpoints, namespace_quota
+from app.plugins.elastic_quota.summaries import pods, quotas, shares
 from app.plugins.elastic_quota.trees import membership, overuse, usage
 
 _NAMED = 3
@@ -34,7 +33,7 @@ TABLES = (
         },
         named=True,
     ),
-    of_namespaces.TABLE,
+    namespace_endpoints.TABLE,
 )
 
 
@@ -108,5 +107,5 @@ def _endpoints(rules: evictions.Rules) -> tuple[views.Endpoint, ...]:
             bound(pods.one),
             samples.ADMISSION,
         ),
-        *of_namespaces.ENDPOINTS,
+        *namespace_endpoints.ENDPOINTS,
     )

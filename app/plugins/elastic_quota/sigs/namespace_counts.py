@@ -6,7 +6,7 @@ A pod counts from its placement until it has finished or is gone, in any namespa
 from collections.abc import Iterator
 
 from app.domain import declared_objects, model, schema, snapshots
-from app.plugins.elastic_quota import counting
+from app.plugins.elastic_quota import quota_counts
 from app.plugins.elastic_quota.sigs import namespace_quota
 from app.plugins.elastic_quota.sigs.namespace_quota import NamespaceQuota
 
@@ -28,7 +28,7 @@ def used(snapshot: snapshots.Snapshot, namespace: str, resource: str) -> int:
 def requests(pod: model.Pod) -> dict[str, int]:
     """Resource -> what the pod counts, in counted units."""
     return {
-        resource: counting.counted(resource, asked)
+        resource: quota_counts.counted(resource, asked)
         for resource, asked in sorted(pod.requests.items())
         if asked > 0
     }

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.plugins.elastic_quota.quota_model import Quota
-from app.plugins.elastic_quota.trees import forests, runtimes, sharing
+from app.plugins.elastic_quota.trees import forests, runtimes, weighted_shares
 from tests.support.decisions import quota_oracle, small_quotas
 
 amounts = st.one_of(st.integers(0, 12), st.integers(0, 2**62))
@@ -94,11 +94,11 @@ def test_every_round_hands_out_exactly_what_was_left(tree: quota_oracle.Tree) ->
     [(75, (30, 30, 15)), (50, (20, 20, 10)), (7, (2, 2, 1)), (0, (0, 0, 0)), (-5, (0, 0, 0))],
 )
 def test_mins_are_scaled_to_a_total_that_is_too_small(total: int, expected: tuple[int, ...]) -> None:
-    assert sharing.scaled_minimums(total, (30, 30, 15)) == expected
+    assert weighted_shares.scaled_minimums(total, (30, 30, 15)) == expected
 
 
 def test_bases_above_the_total_are_kept_and_nothing_is_shared() -> None:
-    members = sharing.Members(("a", "b"), (30, 30), (1, 1), (True, True))
-    shares = sharing.divide(50, members, (40, 40), scale=False)
+    members = weighted_shares.Members(("a", "b"), (30, 30), (1, 1), (True, True))
+    shares = weighted_shares.divide(50, members, (40, 40), scale=False)
     assert shares.runtimes == (30, 30)
     assert shares.rounds == ()

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from app.domain import model
-from app.plugins.coscheduling.planning import capacities, domains, searching
-from app.plugins.coscheduling.planning.domains import Demands, Path
+from app.plugins.coscheduling.planner import arrangements, capacities, domains
+from app.plugins.coscheduling.planner.domains import Demands, Path
 
 _TRIALS = 2_000
 """How often members are put on nodes to find an arrangement of members of several sizes."""
@@ -274,7 +274,7 @@ def _fewer_domains(
     wanted, nodes = len(problem.pods), nodes_of(problem, made, domain)
     choices = (
         chosen
-        for count in range(2, len(used) if wanted <= searching.MEMBERS else 0)
+        for count in range(2, len(used) if wanted <= arrangements.MEMBERS else 0)
         for chosen in itertools.islice(itertools.combinations(parts, count), _FEWER)
         if sum(made.domains[path] for path in chosen) >= wanted
     )
@@ -293,7 +293,7 @@ def _searched(
     problem: Problem, capacity: capacities.Capacities, nodes: Sequence[model.NodeName], trials: int
 ) -> dict[model.Uid, model.NodeName] | None:
     """All members on the nodes by trial and error, within a limit of trials; None if none was found."""
-    found = searching.Search(problem.classes).arrangements(nodes, capacity, searching.Tries(trials))
+    found = arrangements.Search(problem.classes).arrangements(nodes, capacity, arrangements.Tries(trials))
     return next(found, None)
 
 

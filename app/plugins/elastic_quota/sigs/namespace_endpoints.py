@@ -6,9 +6,8 @@ from typing import Any
 from app.domain import snapshots
 from app.domain.fit import quantities
 from app.framework import views
-from app.plugins.elastic_quota import counting
-from app.plugins.elastic_quota.sigs import counting as sums
-from app.plugins.elastic_quota.sigs import namespace_quota
+from app.plugins.elastic_quota import quota_counts
+from app.plugins.elastic_quota.sigs import namespace_counts, namespace_quota
 from app.plugins.elastic_quota.sigs.namespace_quota import NamespaceQuota
 
 Json = dict[str, Any]
@@ -63,7 +62,7 @@ def _summary(snapshot: snapshots.Snapshot, quota: NamespaceQuota) -> Json:
     unused = known.unused.get(quota.key)
     named = sorted({*quota.min, *quota.max})
     used = {resource: 0 if unused else _used(snapshot, quota.namespace, resource) for resource in named}
-    everywhere = {resource: _used(snapshot, sums.ALL, resource) for resource in named}
+    everywhere = {resource: _used(snapshot, namespace_counts.ALL, resource) for resource in named}
     together = {resource: known.total.get(resource, 0) for resource in named}
     errors = list(quota.errors) if unused is None else [unused]
     headroom = {
@@ -91,7 +90,7 @@ def _summary(snapshot: snapshots.Snapshot, quota: NamespaceQuota) -> Json:
 
 
 def _used(snapshot: snapshots.Snapshot, namespace: str, resource: str) -> int:
-    return counting.amount(resource, sums.used(snapshot, namespace, resource))
+    return quota_counts.amount(resource, namespace_counts.used(snapshot, namespace, resource))
 
 
 ENDPOINTS = (

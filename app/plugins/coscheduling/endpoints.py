@@ -9,7 +9,7 @@ from app.framework import cycles, views
 from app.plugins.coscheduling import admission, gang_model, gangs, kinds, membership, questions, samples
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.membership import GangKey
-from app.plugins.coscheduling.planning import nominations, plans, shortages
+from app.plugins.coscheduling.planner import nominations, plans, shortages
 
 Json = dict[str, Any]
 DOMAINS = 20

@@ -11,7 +11,7 @@ import msgspec
 from app.domain import model, schema, selectors, snapshots
 from app.domain.fold import pod_index
 from app.framework import cycles, views
-from app.plugins.workload_policy import counting, kinds, limits, logic, policy_model, status, waking
+from app.plugins.workload_policy import kinds, limits, logic, policy_counts, policy_model, status, wakeups
 
 SHOWN = 20
 """Pods that a view names at most."""
@@ -87,7 +87,7 @@ def _summary(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) 
         "allocationMethod": policy.method,
         "desired": sum(quota.desired for quota in listed),
         "count": sum(quota.count for quota in listed),
-        "waiting": sum(1 for _ in waking.naming(snapshot, policy.namespace, policy.name)),
+        "waiting": sum(1 for _ in wakeups.naming(snapshot, policy.namespace, policy.name)),
     }
 
 
@@ -102,7 +102,7 @@ def _domain(
     quota: logic.Quota,
     in_flight: Counter[schema.CountKey],
 ) -> dict[str, object]:
-    flying = in_flight[counting.key(policy, quota.domain)]
+    flying = in_flight[policy_counts.key(policy, quota.domain)]
     return {
         "domain": quota.domain,
         "desired": quota.desired,
@@ -120,7 +120,7 @@ def _in_flight(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy
     for uid, placement in snapshot.placements.items():
         pod, node = snapshot.pod(uid), snapshot.nodes.get(placement.node)
         if pod is not None and node is not None and pod.namespace == policy.namespace:
-            raised = counting.counted_by(policy, pod, node)
+            raised = policy_counts.counted_by(policy, pod, node)
             if raised is not None:
                 found[raised] += 1
     return found
@@ -130,9 +130,9 @@ def _unlisted(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy)
     """Domains with counted pods that the policy does not list."""
     listed = {allocation.name for allocation in policy.allocations}
     found = (value for value in snapshot.topology[policy.topology_key] if value not in listed)
-    counted = (value for value in found if counting.count(snapshot, policy, value))
+    counted = (value for value in found if policy_counts.count(snapshot, policy, value))
     return [
-        {"domain": value, "count": counting.count(snapshot, policy, value)}
+        {"domain": value, "count": policy_counts.count(snapshot, policy, value)}
         for value in nsmallest(UNLISTED, counted)
     ]
 
@@ -160,7 +160,7 @@ def _counted(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) 
         if pod is None or _names(policy, pod) or not selectors.matches(policy.selector, pod.labels):
             continue
         node = snapshot.nodes.get(snapshot.node_of(uid))
-        if node is not None and counting.counted_by(policy, pod, node) is not None:
+        if node is not None and policy_counts.counted_by(policy, pod, node) is not None:
             yield pod
 
 
@@ -262,7 +262,7 @@ def of_pod(snapshot: snapshots.Snapshot, pod: model.Pod) -> list[PolicyOfPod]:
         PolicyOfPod(
             policy.key,
             not policy.errors,
-            counting.counted_by(policy, pod, node) if node is not None else None,
+            policy_counts.counted_by(policy, pod, node) if node is not None else None,
         )
         for policy in sorted(selected, key=lambda policy: policy.key)
     ]
@@ -282,7 +282,7 @@ def _counts(
     snapshot: snapshots.Snapshot, policies: Iterable[policy_model.WorkloadPolicy], value: str
 ) -> Iterator[views.DomainCount]:
     for policy in policies:
-        placed, desired = counting.count(snapshot, policy, value), policy.desired(value)
+        placed, desired = policy_counts.count(snapshot, policy, value), policy.desired(value)
         if placed or desired is not None:
             yield views.DomainCount(policy.key, placed, desired)
 

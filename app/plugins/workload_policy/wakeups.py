@@ -10,7 +10,7 @@ from typing import NamedTuple
 from app.domain import events, model, selectors, snapshots
 from app.domain.fold import pod_index
 from app.framework import effects
-from app.plugins.workload_policy import counting, kinds, limits, logic, policy_model
+from app.plugins.workload_policy import kinds, limits, logic, policy_counts, policy_model
 
 NAMED = 10
 """Policies named in a message."""
@@ -146,7 +146,7 @@ def _freed(
     before: snapshots.Snapshot, after: snapshots.Snapshot, policy: policy_model.WorkloadPolicy
 ) -> Iterator[bool]:
     for quota in logic.quotas(after, policy):
-        yield quota.free > 0 and quota.count < counting.count(before, policy, quota.domain)
+        yield quota.free > 0 and quota.count < policy_counts.count(before, policy, quota.domain)
 
 
 def _fitting(snapshot: snapshots.Snapshot, pods: Iterable[model.Pod], rules: limits.Rules) -> list[model.Pod]:

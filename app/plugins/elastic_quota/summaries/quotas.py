@@ -7,9 +7,9 @@ from typing import Any
 from app.domain import snapshots
 from app.domain.fit import quantities
 from app.framework import views
-from app.plugins.elastic_quota import admission, counting, evictions, kinds, quota_model
+from app.plugins.elastic_quota import admission, evictions, kinds, quota_counts, quota_model
 from app.plugins.elastic_quota.quota_model import Quota
-from app.plugins.elastic_quota.rendering import pods
+from app.plugins.elastic_quota.summaries import pods
 from app.plugins.elastic_quota.trees import forests, overuse, usage
 
 Json = dict[str, Any]
@@ -54,12 +54,12 @@ def _summary(rules: evictions.Rules, snapshot: snapshots.Snapshot, grown: forest
     shown.update(
         {
             "used": amounts.written(""),
-            "nonPreemptibleUsed": amounts.written(counting.FIRM),
-            "nonPreemptibleRequest": amounts.all_requested(counting.FIRM),
+            "nonPreemptibleUsed": amounts.written(quota_counts.FIRM),
+            "nonPreemptibleRequest": amounts.all_requested(quota_counts.FIRM),
             "selfUsed": amounts.own(""),
-            "selfNonPreemptibleUsed": amounts.own(counting.FIRM),
+            "selfNonPreemptibleUsed": amounts.own(quota_counts.FIRM),
             "selfRequest": amounts.requested(""),
-            "selfNonPreemptibleRequest": amounts.requested(counting.FIRM),
+            "selfNonPreemptibleRequest": amounts.requested(quota_counts.FIRM),
         }
     )
     if not errors and name not in quota_model.BUILT_IN:
@@ -94,7 +94,7 @@ def _derived(
     at, lines = found.tree.index[quota.name], found.runtimes.lines
     limit = admission.limit(snapshot, grown, quota.name, rules)
     used = {
-        resource: counting.amount(resource, counting.count(snapshot, grown, quota.name, resource))
+        resource: quota_counts.amount(resource, quota_counts.count(snapshot, grown, quota.name, resource))
         for resource in limit
     }
     scaled = {}
@@ -111,7 +111,7 @@ def _derived(
         "runtime": quantities.all_written(found.runtimes.runtime(quota.name)),
         "limit": quantities.all_written(limit),
         "headroom": quantities.all_written({one: max(0, limit[one] - used[one]) for one in limit}),
-        "over": counting.written(overuse.over(snapshot, quota.name, rules)),
+        "over": quota_counts.written(overuse.over(snapshot, quota.name, rules)),
     }
 
 
@@ -123,8 +123,8 @@ def _root(rules: evictions.Rules, snapshot: snapshots.Snapshot, grown: forests.F
     found = usage.of_tree(snapshot, "", admission.sharing(rules))
     top = found.tree.top
     used = {
-        one: counting.amount(
-            one, sum(counting.count(snapshot, grown, found.tree.names[at], one) for at in top)
+        one: quota_counts.amount(
+            one, sum(quota_counts.count(snapshot, grown, found.tree.names[at], one) for at in top)
         )
         for one in found.tree.resources
     }
@@ -185,25 +185,27 @@ class _Amounts:
 
     def written(self, part: str) -> dict[str, str]:
         """What the quota and those below it use."""
-        return counting.written({one: self._count(self._quota.name, one, part) for one in self._resources})
+        return quota_counts.written(
+            {one: self._count(self._quota.name, one, part) for one in self._resources}
+        )
 
     def own(self, part: str) -> dict[str, str]:
         """What the pods of the quota itself use."""
-        return counting.written({one: self._own(one, part) for one in self._resources})
+        return quota_counts.written({one: self._own(one, part) for one in self._resources})
 
     def requested(self, part: str) -> dict[str, str]:
         """What the pods of the quota itself request, on a node or pending."""
-        pending = f"{counting.PENDING}{part}"
+        pending = f"{quota_counts.PENDING}{part}"
         name = self._quota.name
-        return counting.written(
+        return quota_counts.written(
             {one: self._own(one, part) + self._count(name, one, pending) for one in self._resources}
         )
 
     def all_requested(self, part: str) -> dict[str, str]:
         """What the pods of the quota and of those below it request, on a node or pending."""
-        pending, name = f"{counting.PENDING}{part}", self._quota.name
+        pending, name = f"{quota_counts.PENDING}{part}", self._quota.name
         within = [one for one, chain in self._grown.chains.items() if name in chain] or [name]
-        return counting.written(
+        return quota_counts.written(
             {
                 one: self._count(name, one, part) + sum(self._count(each, one, pending) for each in within)
                 for one in self._resources
@@ -215,4 +217,4 @@ class _Amounts:
         return self._count(self._quota.name, resource, part) - below
 
     def _count(self, name: str, resource: str, part: str) -> int:
-        return counting.count(self._snapshot, self._grown, name, resource, part)
+        return quota_counts.count(self._snapshot, self._grown, name, resource, part)

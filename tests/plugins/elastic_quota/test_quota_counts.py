@@ -3,7 +3,7 @@
 from hypothesis import given
 
 from app.domain import events, model, projections, snapshots
-from app.plugins.elastic_quota import counting, kinds
+from app.plugins.elastic_quota import kinds, quota_counts
 from app.plugins.elastic_quota.quota_model import Quota
 from app.plugins.elastic_quota.sigs import namespace_quota
 from app.plugins.elastic_quota.trees import forests
@@ -52,10 +52,10 @@ def test_an_object_with_the_name_of_the_root_is_not_a_quota() -> None:
 
 
 def test_amounts_are_counted_in_units_that_stay_exact() -> None:
-    assert counting.counted("memory", 1025) == 2
-    assert counting.counted("hugepages-2Mi", 2**21) == 2**11
-    assert counting.counted("cpu", 1025) == 1025
-    assert counting.ceiling("memory", 2047) == 1
-    assert counting.amount("memory", 3) == 3072
-    assert counting.counted("memory", 2**62) == counting.counted("gpu", 2**62) == counting.LARGEST
-    assert 250_000 * counting.LARGEST < 2**53
+    assert quota_counts.counted("memory", 1025) == 2
+    assert quota_counts.counted("hugepages-2Mi", 2**21) == 2**11
+    assert quota_counts.counted("cpu", 1025) == 1025
+    assert quota_counts.ceiling("memory", 2047) == 1
+    assert quota_counts.amount("memory", 3) == 3072
+    assert quota_counts.counted("memory", 2**62) == quota_counts.counted("gpu", 2**62) == quota_counts.LARGEST
+    assert 250_000 * quota_counts.LARGEST < 2**53

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from app.domain import snapshots
-from app.plugins.elastic_quota import counting
+from app.plugins.elastic_quota import quota_counts
 from app.plugins.elastic_quota.trees import usage
 
 
@@ -21,11 +21,13 @@ def numbers(snapshot: snapshots.Snapshot, name: str) -> Mapping[str, int]:
     for resource, most in sorted(quota.max.items()):
         if not most:
             continue
-        used = counting.count(snapshot, grown, name, resource)
-        waiting = sum(counting.count(snapshot, grown, one, resource, counting.PENDING) for one in within)
+        used = quota_counts.count(snapshot, grown, name, resource)
+        waiting = sum(
+            quota_counts.count(snapshot, grown, one, resource, quota_counts.PENDING) for one in within
+        )
         for line, amount in (
-            ("used", counting.amount(resource, used)),
-            ("waiting", counting.amount(resource, waiting)),
+            ("used", quota_counts.amount(resource, used)),
+            ("waiting", quota_counts.amount(resource, waiting)),
             ("min", quota.min.get(resource, 0)),
         ):
             found[f"{resource} {line}, % of max"] = 100 * amount // most

@@ -3,7 +3,7 @@
 from typing import Any
 
 from app.framework import capabilities, views
-from app.plugins.job_affinity import serving
+from app.plugins.job_affinity import endpoints
 from app.plugins.job_affinity.plugin import JobAffinity
 from app.plugins.node_label_priority.plugin import NodeLabelPriority
 from app.plugins.workload_policy.plugin import WorkloadPolicy
@@ -193,9 +193,9 @@ def test_a_large_group_is_counted_and_not_listed_as_a_whole() -> None:
     group = {"rl-job-group": "job-alpha"}
     cluster = scheduling_driver.Cluster(*small_clusters.f6())
     cluster.see(
-        *(small_clusters.pod(f"w{at:04}", group, node=HOSTS[at % 2]) for at in range(serving.SHOWN + 1))
+        *(small_clusters.pod(f"w{at:04}", group, node=HOSTS[at % 2]) for at in range(endpoints.SHOWN + 1))
     )
     shown = one(cluster, JobAffinity(), "groups/<namespace>/<name>", "job-alpha")
-    assert [pod["name"] for pod in shown["pods"]] == [f"w{at:04}" for at in range(serving.SHOWN)]
-    assert (shown["size"], shown["placed"]) == (serving.SHOWN + 1, serving.SHOWN + 1)
-    assert sum(node["pods"] for node in shown["nodes"]) == serving.SHOWN + 1
+    assert [pod["name"] for pod in shown["pods"]] == [f"w{at:04}" for at in range(endpoints.SHOWN)]
+    assert (shown["size"], shown["placed"]) == (endpoints.SHOWN + 1, endpoints.SHOWN + 1)
+    assert sum(node["pods"] for node in shown["nodes"]) == endpoints.SHOWN + 1

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from app.domain import snapshots
 from app.domain.fit import node_fit, quantities
-from app.plugins.coscheduling.planning import capacities, domains, nominations, packing, plans
-from app.plugins.coscheduling.planning.domains import Path
+from app.plugins.coscheduling.planner import capacities, domains, nominations, packing, plans
+from app.plugins.coscheduling.planner.domains import Path
 
 
 class Domain(NamedTuple):
