@@ -39,7 +39,7 @@ from app.store.health import audit_verdicts, availability, identity, readiness
 from app.verbs import applied_configuration
 from app.verbs import contexts as verb_contexts
 from app.verbs.explain import recorded_configurations
-from app.verbs.questions.shadows import shadowing
+from app.verbs.questions.shadows import shadow_comparison
 
 SETTLED_WITHIN = 600.0
 _VIEWED_WAITING, _VIEWED_PATIENCE = 8, 10.0
@@ -104,7 +104,7 @@ class Following:
         """Stop the threads, after the queued decision records are written."""
         self._store.close()
 
-    def _shadowing(self) -> shadowing.Shadowing | None:
+    def _shadowing(self) -> shadow_comparison.Shadowing | None:
         """What compares decisions with the shadows: nothing in an extender."""
         return None
 

@@ -22,7 +22,7 @@ from app.serving.http import bodies, conn_metrics
 from app.serving.tls import keystores, role_names, rotation
 from app.store import keys, stores
 from app.verbs.explain import recorded_configurations
-from app.verbs.questions.shadows import shadow_metrics, shadowing
+from app.verbs.questions.shadows import shadow_comparison, shadow_metrics
 
 _LAG_LIMIT = 30.0
 """Seconds of lag beyond which the process is not ready."""
@@ -38,7 +38,7 @@ class Viewing(bootstrap.Following):
     """Seconds: the streams show each event as soon as it was read."""
 
     def __init__(self, chosen: settings.Settings, roster: roles.RoleBindings) -> None:
-        self._shadows: shadowing.Shadowing | None = None
+        self._shadows: shadow_comparison.Shadowing | None = None
         super().__init__(chosen, viewed=True)
         self.application = authorization.Middleware(self._answer, roster, lambda _: bodies.SMALL)
 
@@ -57,7 +57,7 @@ class Viewing(bootstrap.Following):
             follower.snapshot.add_up()
         super().settle()
 
-    def reports(self) -> dict[str, shadowing.Report]:
+    def reports(self) -> dict[str, shadow_comparison.Report]:
         """The differences of every shadow, by its name."""
         return self._shadows.reports() if self._shadows is not None else {}
 
@@ -67,9 +67,9 @@ class Viewing(bootstrap.Following):
             self._shadows.stop()
         super().stop()
 
-    def _shadowing(self) -> shadowing.Shadowing:
+    def _shadowing(self) -> shadow_comparison.Shadowing:
         store, known = self._store, plugins.catalog().classes
-        made = self._shadows = shadowing.Shadowing(
+        made = self._shadows = shadow_comparison.Shadowing(
             follower=store.follower,
             past=store.histories,
             decisions=store.decisions,

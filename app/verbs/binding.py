@@ -1,7 +1,7 @@
 """bind: append the placement first, then send the Binding.
 
 Idempotent by pod uid. The API server is called only after the placement was appended under its guard (see
-placing), with the pod's uid and resourceVersion as preconditions. A refused Binding releases the placement;
+placer), with the pod's uid and resourceVersion as preconditions. A refused Binding releases the placement;
 after an unknown outcome it stays counted until there is evidence. The reply is empty only if the pod is known
 to be bound (docs/design/principles.md, 6).
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from app.domain import model, snapshots
 from app.kube.writes import binding
-from app.verbs import contexts, errors, placing
+from app.verbs import contexts, errors, placer
 
 GROUP_SECONDS = 1.0
 """A member of a scheduling group is refused no sooner than this (docs/design/principles.md, 20)."""
@@ -25,7 +25,7 @@ class Bound:
     snapshot: snapshots.Snapshot
 
 
-def run(context: contexts.Context, request: placing.Request) -> Bound:
+def run(context: contexts.Context, request: placer.Request) -> Bound:
     """Bind the pod; returns normally only if it is known to be bound to the node.
 
     Raises Refused (the pod cannot be bound there) or StateAway (try again).
@@ -43,11 +43,11 @@ def run(context: contexts.Context, request: placing.Request) -> Bound:
 class _Attempt:
     """One call of bind."""
 
-    def __init__(self, context: contexts.Context, request: placing.Request, deadline: float) -> None:
+    def __init__(self, context: contexts.Context, request: placer.Request, deadline: float) -> None:
         self._context = context
         self._request = request
         self._deadline = deadline
-        self._placing = placing.Placing(context, request, deadline)
+        self._placing = placer.Placing(context, request, deadline)
 
     def run(self) -> Bound:
         """See the function of that name."""
@@ -62,7 +62,7 @@ class _Attempt:
                     self._placing.release(placed, reason)
                     raise errors.Refused(f"topolog: {reason}")
                 case binding.Outdated(reason, version):
-                    if self._left() < placing.MIN_LEFT:
+                    if self._left() < placer.MIN_LEFT:
                         self._placing.release(placed, reason)
                         raise errors.StateAway(f"topolog: {reason}; the pod is not bound, try again")
                     self._placing.place_again(placed, version)
@@ -75,11 +75,11 @@ class _Attempt:
                         f" ({reason}); its placement stays counted until the API server confirms or denies it"
                     )
 
-    def _send_binding(self, placed: placing.Placed) -> binding.Outcome:
+    def _send_binding(self, placed: placer.Placed) -> binding.Outcome:
         """The outcome of one Binding. Raises StateAway if there is no time left for it."""
         request, left = self._request, self._left()
-        if left < placing.MIN_LEFT:
-            # Other calls rely on it that no Binding is sent after the deadline (placing.Placing._is_void).
+        if left < placer.MIN_LEFT:
+            # Other calls rely on it that no Binding is sent after the deadline (placer.Placing._is_void).
             self._placing.release(placed, "no time was left for its Binding")
             raise errors.StateAway("topolog: the time for this bind is over; nothing was bound, try again")
         made = placed.placement
@@ -94,7 +94,7 @@ class _Attempt:
             timeout=left,
         )
 
-    def _done(self, placed: placing.Placed) -> Bound:
+    def _done(self, placed: placer.Placed) -> Bound:
         request, snapshot = self._request, placed.snapshot
         unseen = model.Pod(uid=request.uid, namespace=request.namespace, name=request.name)
         return Bound(snapshot.pod(request.uid) or unseen, request.node, snapshot)
@@ -103,7 +103,7 @@ class _Attempt:
         return self._deadline - self._context.monotonic()
 
 
-def _is_group_member(context: contexts.Context, request: placing.Request) -> bool:
+def _is_group_member(context: contexts.Context, request: placer.Request) -> bool:
     """Whether the pod, as far as this process knows it, belongs to a scheduling group."""
     recent = context.memo.get(request.uid)
     known = recent.pod if recent is not None else context.state.snapshot.pod(request.uid)

@@ -10,7 +10,7 @@ import msgspec
 from app import telemetry
 from app.domain import model, snapshots, verdicts
 from app.store.decisions import records
-from app.verbs import binding, candidates, contexts, debug_flags, errors, filtering, placing, preempting
+from app.verbs import binding, candidates, contexts, debug_flags, errors, filtering, placer, preempting
 
 
 class Decided(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ def bound(done: binding.Bound) -> Decided:
     )
 
 
-def unbound(request: placing.Request, context: contexts.Context, error: errors.VerbError) -> Decided:
+def unbound(request: placer.Request, context: contexts.Context, error: errors.VerbError) -> Decided:
     """The report of a bind that was refused, or whose outcome is unknown."""
     if isinstance(error, errors.Refused) and error.trace is not None:
         refusals = error.trace.refusals

@@ -13,7 +13,7 @@ from app.plugins.coscheduling.plugin import Coscheduling
 from app.simulation import populations
 from app.simulation.apiserver import faults
 from app.store.server import embedded
-from app.verbs import placing
+from app.verbs import placer
 from tests.support.campaigns import sizes
 from tests.support.extender import bind_plays, replicas
 
@@ -224,9 +224,9 @@ def test_another_replica_continues_what_was_committed(store_server: embedded.Ser
         shop.see()
         one, other = (shop.replica(beside=(Coscheduling,)) for _ in range(2))
         (node,) = one.filter(members[2]).trace.kept
-        request = placing.Request(members[2].namespace, members[2].name, members[2].uid, node)
+        request = placer.Request(members[2].namespace, members[2].name, members[2].uid, node)
         # The process ends between the commitment and the Binding.
-        placing.Placing(one.context, request, one.context.monotonic() + 3).ensure_placed()
+        placer.Placing(one.context, request, one.context.monotonic() + 3).ensure_placed()
         shop.touch(members[2])
         seats = {uid: made.node for uid, made in other.snapshot().placements.items()}
         assert len(seats) == 4

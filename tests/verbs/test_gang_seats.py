@@ -13,7 +13,7 @@ from app.plugins.coscheduling.plugin import Coscheduling
 from app.simulation import populations
 from app.simulation.apiserver import objects
 from app.store.server import embedded
-from app.verbs import releasing
+from app.verbs import placement_releases
 from tests.support.extender import replicas
 
 
@@ -114,7 +114,7 @@ def test_only_the_nodes_that_others_have_written_about_are_checked_after_a_commi
         checked.append(placement.node)
         return False
 
-    monkeypatch.setattr(releasing, "_filled", filled)
+    monkeypatch.setattr(placement_releases, "_filled", filled)
     with scene(store_server.url, cluster, "n1", "n2") as (members, other, one, late):
         first = kept(one, members[0])
         (left,) = {"n1", "n2"} - {first}

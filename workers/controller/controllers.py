@@ -21,7 +21,7 @@ from app.kube.election import electors
 from app.kube.writes import binding, event_recorders, fencing
 from app.store import errors, stores
 from app.store.log import readers
-from app.verbs import releasing
+from app.verbs import placement_releases
 from workers import election
 from workers.controller import (
     evictions,
@@ -109,7 +109,7 @@ class Controller:
     def release(self, uid: model.Uid, placement: model.Position, cause: events.Cause, reason: str) -> bool:
         """Release the placement made at that position in the log; true if it no longer exists."""
         follower, log = self._store.follower, self._store.log
-        return releasing.release(follower, log, uid, cause, reason, placement=placement)
+        return placement_releases.release(follower, log, uid, cause, reason, placement=placement)
 
     def checks(self) -> Mapping[str, str | None]:
         """Readiness checks by name: a problem, or None."""

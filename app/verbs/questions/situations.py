@@ -12,7 +12,7 @@ import msgspec
 
 from app.domain import events, model, node_sets, projections, snapshots
 from app.framework import registry, registry_builder, supposed_operations
-from app.verbs.questions import asking, errors, operations
+from app.verbs.questions import errors, operations, question_schema
 
 MAX_ADDED_NODES, MAX_CHANGED_PODS = operations.MAX_NODES, operations.MAX_PODS
 """Nodes added, and pods added or deleted, by all overrides of a situation."""
@@ -80,13 +80,16 @@ def _cordoned(before: model.Node | None, after: model.Node) -> bool:
 
 
 def hypothesis(
-    asked: asking.Situation, plugins: registry.Registry, known: Sequence[type[Any]], path: str = "situation"
+    asked: question_schema.Situation,
+    plugins: registry.Registry,
+    known: Sequence[type[Any]],
+    path: str = "situation",
 ) -> Hypothesis:
     """What the situation changes. Raises Mistake.
 
     ``known``: the classes of all plugins that can be enabled; ``path``: where the question has the situation.
     """
-    made = asking.overrides(asked.overrides, plugins, _below(path, "overrides"))
+    made = question_schema.overrides(asked.overrides, plugins, _below(path, "overrides"))
     paths = tuple(_below(path, f"overrides[{at}]") for at in range(len(made)))
     configured = asked.configuration is not None
     chosen = _configured(asked.configuration, plugins, known, path) if asked.configuration else plugins
@@ -95,7 +98,7 @@ def hypothesis(
 
 def hypothesis_of(overrides: Sequence[Mapping[str, Any]], plugins: registry.Registry) -> Hypothesis:
     """The hypothesis of these overrides alone. Raises Mistake."""
-    made = asking.overrides(overrides, plugins)
+    made = question_schema.overrides(overrides, plugins)
     return Hypothesis(plugins, made, ("",) * len(made))
 
 
@@ -171,7 +174,7 @@ def bound(pod: model.Pod, node: model.NodeName) -> events.AnyEvent:
 
 
 def _configured(
-    asked: asking.Configuration, plugins: registry.Registry, known: Sequence[type[Any]], path: str
+    asked: question_schema.Configuration, plugins: registry.Registry, known: Sequence[type[Any]], path: str
 ) -> registry.Registry:
     """The plugins as the question configures them. Raises Mistake."""
     names = [plugin.name for plugin in plugins.plugins]

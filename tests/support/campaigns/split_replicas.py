@@ -19,7 +19,7 @@ from app.kube.writes import binding, fencing
 from app.simulation.apiserver import apiservers
 from app.store import errors, schemas, stores
 from app.verbs import binding as bind_verb
-from app.verbs import contexts, placing, releasing
+from app.verbs import contexts, placement_releases, placer
 from app.verbs import errors as verb_errors
 from tests.support import declared, polling
 from tests.support.campaigns import loads
@@ -91,7 +91,7 @@ class Extender:
 
     def bind(self, pod: cluster_objects.Json, node: str, _: random.Random) -> str:
         meta = pod["metadata"]
-        request = placing.Request(meta["namespace"], meta["name"], meta["uid"], node)
+        request = placer.Request(meta["namespace"], meta["name"], meta["uid"], node)
         try:
             bind_verb.run(self._context, request)
         except verb_errors.VerbError as refused:
@@ -203,7 +203,9 @@ class Field:
         store, client = self._ways("controller")
 
         def release(uid: str, placement: model.Position, cause: events.Cause, reason: str) -> bool:
-            return releasing.release(store.follower, store.log, uid, cause, reason, placement=placement)
+            return placement_releases.release(
+                store.follower, store.log, uid, cause, reason, placement=placement
+            )
 
         settler = orphaned_placements.OrphanedPlacements(
             binding.ApiBinder(client),

@@ -12,7 +12,7 @@ from app.framework import cycles, pipeline
 from app.store.decisions import records
 from app.store.log import readers
 from app.verbs.explain import recorded_configurations
-from app.verbs.questions import asking, situations
+from app.verbs.questions import question_schema, situations
 from tests.support import declared
 from tests.support.decisions import cluster_strategies, small_clusters
 
@@ -131,7 +131,9 @@ class _Making:
 
 def suppose(*overrides: dict[str, Any]) -> situations.Hypothesis:
     """A situation with a configuration, so that decisions are computed in it although it changes nothing."""
-    asked = asking.Situation(overrides=list(overrides), configuration=asking.Configuration())
+    asked = question_schema.Situation(
+        overrides=list(overrides), configuration=question_schema.Configuration()
+    )
     return situations.hypothesis(asked, RULES, KNOWN)
 
 

@@ -19,7 +19,7 @@ from app.store.log import logs
 from app.store.server import connections, embedded
 from app.verbs import candidates, contexts, decision_reports, filtering, prioritizing
 from app.verbs.explain import recorded_configurations
-from app.verbs.questions.shadows import shadowing
+from app.verbs.questions.shadows import shadow_comparison
 from tests.support import declared
 from tests.support.decisions import no_cluster
 
@@ -104,7 +104,7 @@ class World:
     app: flask.Flask
     now: list[float]
     """The wall clock; change its one element to move it."""
-    shadows: shadowing.Shadowing
+    shadows: shadow_comparison.Shadowing
     """Its thread is not started: a test calls ``step``."""
 
     @property
@@ -172,9 +172,9 @@ def shadows_of(
     *,
     milliseconds: Callable[[str], int] = times.milliseconds,
     wall: Callable[[], float] = lambda: START,
-) -> shadowing.Shadowing:
+) -> shadow_comparison.Shadowing:
     """What compares decisions with the shadows, of a process that starts now."""
-    return shadowing.Shadowing(
+    return shadow_comparison.Shadowing(
         follower=store.follower,
         past=store.histories,
         decisions=store.decisions,

@@ -26,7 +26,7 @@ from app.store.log import logs
 from app.store.server import connections
 from app.store.state import followers
 from app.verbs import binding as bind_verb
-from app.verbs import candidates, contexts, filtering, placing, pod_memo, releasing
+from app.verbs import candidates, contexts, filtering, placement_releases, placer, pod_memo
 from app.verbs import errors as verb_errors
 from tests.support import declared
 from tests.support.workers import listings
@@ -82,7 +82,7 @@ class Replica:
 
     def bind(self, pod: model.Pod, node: str, *, uid: str = "") -> str:
         """The ``Error`` of the reply; empty for success."""
-        request = placing.Request(pod.namespace, pod.name, uid or pod.uid, node)
+        request = placer.Request(pod.namespace, pod.name, uid or pod.uid, node)
         try:
             bind_verb.run(self.context, request)
         except verb_errors.VerbError as refused:
@@ -122,7 +122,7 @@ class Replica:
         state, log = self.context.state, self.context.log
 
         def release(uid: str, placement: model.Position, cause: events.Cause, reason: str) -> bool:
-            return releasing.release(state, log, uid, cause, reason, placement=placement)
+            return placement_releases.release(state, log, uid, cause, reason, placement=placement)
 
         settler = orphaned_placements.OrphanedPlacements(
             self.context.binder, self.fencer, self.snapshot, release, self.clock

@@ -17,7 +17,7 @@ from app.plugins.coscheduling import plugin as coscheduling
 from app.plugins.elastic_quota import plugin as elastic_quota
 from app.store import errors, stores
 from app.verbs import binding as bind_verb
-from app.verbs import contexts, placing, pod_memo, releasing
+from app.verbs import contexts, placement_releases, placer, pod_memo
 from app.verbs import errors as verb_errors
 from tests.support import declared
 from tests.support.decisions import pod_sets
@@ -248,7 +248,7 @@ class Extender:
         """The ``Error`` of the reply; empty if the pod was reported as bound."""
         around, self.client.latest = self.client.latest, self.context.monotonic() + self.context.budgets.bind
         try:
-            bind_verb.run(self.context, placing.Request(namespace, name, uid, node))
+            bind_verb.run(self.context, placer.Request(namespace, name, uid, node))
         except verb_errors.VerbError as refused:
             return str(refused)
         finally:
@@ -285,7 +285,9 @@ def settler(extender: Extender, clock: virtual_time.Clock) -> orphaned_placement
     context, follower = extender.context, extender.store.follower
 
     def release(uid: str, placement: model.Position, cause: events.Cause, reason: str) -> bool:
-        return releasing.release(follower, extender.store.log, uid, cause, reason, placement=placement)
+        return placement_releases.release(
+            follower, extender.store.log, uid, cause, reason, placement=placement
+        )
 
     fencer = fencing.ApiFencer(extender.client, now=lambda: "2026-07-01T10:00:00Z")
     return orphaned_placements.OrphanedPlacements(context.binder, fencer, follower.catch_up, release, clock)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.domain import events, model, projections, snapshots
 from app.plugins.workload_policy import kinds
-from app.verbs.questions import asking, bisecting
+from app.verbs.questions import bisection, question_schema
 from tests.support import declared
 from tests.support.decisions import small_clusters
 from tests.support.decisions.cluster_strategies import ASKING, PLUGINS, unhurried
@@ -99,11 +99,13 @@ def test_a_planted_change_is_found_at_its_offset(
 ) -> None:
     planted = data.draw(st.integers(12, length))
     states = history(planted, length, change, before)
-    predicate = bisecting.predicate(asking.read(question, asking.Bisect), PLUGINS[10], states[-1])
+    predicate = bisection.predicate(
+        question_schema.read(question, question_schema.Bisect), PLUGINS[10], states[-1]
+    )
     answers = [predicate(state) for state in states]
     (expected,) = [at for at in range(1, length + 1) if answers[at] != answers[at - 1]]
     assert expected == planted
-    found = bisecting.bisect(states.__getitem__, predicate, 0, length, lambda: True)
+    found = bisection.bisect(states.__getitem__, predicate, 0, length, lambda: True)
     assert found.now == answers[-1]
     assert found.looked <= 2 * math.log2(length) + 4
     assert found.complete
@@ -111,7 +113,7 @@ def test_a_planted_change_is_found_at_its_offset(
     # Attempts are recorded at any offsets, some with another answer than the question has there.
     offsets = sorted(data.draw(st.sets(st.integers(0, length), max_size=8)), reverse=True)
     recorded = [(offset, answers[offset] != data.draw(st.booleans())) for offset in offsets]
-    found = bisecting.bisect(states.__getitem__, predicate, 0, length, lambda: True, recorded)
+    found = bisection.bisect(states.__getitem__, predicate, 0, length, lambda: True, recorded)
     assert (found.now, found.offset, found.low) == (answers[-1], expected, expected - 1)
     assert found.looked <= 2 * math.log2(length) + 6
 
@@ -120,8 +122,8 @@ def test_a_planted_change_is_found_at_its_offset(
 @pytest.mark.parametrize("length", [1, 2, 3, 5, 8, 13, 64, 100, 257, 500])
 def test_what_never_changed_is_not_a_change(length: int) -> None:
     states = history(0, length, events.Relisted("pods", since="1", until="2", reason="test"))
-    predicate = bisecting.predicate(asking.Bisect(fits=ASKING.key), PLUGINS[10], states[-1])
-    found = bisecting.bisect(states.__getitem__, predicate, 0, length, lambda: True)
+    predicate = bisection.predicate(question_schema.Bisect(fits=ASKING.key), PLUGINS[10], states[-1])
+    found = bisection.bisect(states.__getitem__, predicate, 0, length, lambda: True)
     assert (found.now, found.offset, found.complete) == (True, None, True)
     assert found.looked <= 2 * math.log2(length) + 4
 
@@ -130,9 +132,9 @@ def test_a_spent_budget_leaves_a_range() -> None:
     empty = snapshots.empty(schema=declared.SCHEMA)
     seen = projections.project(empty, events.PodSeen(pod=small_clusters.pod("p", namespace="ns")))
     states = [empty] * 50 + [seen] * 50
-    predicate = bisecting.predicate(asking.Bisect(exists="pod:ns/p"), PLUGINS[10], states[-1])
+    predicate = bisection.predicate(question_schema.Bisect(exists="pod:ns/p"), PLUGINS[10], states[-1])
     left = iter([True] * 8 + [False] * 99)
-    found = bisecting.bisect(states.__getitem__, predicate, 0, 99, lambda: next(left))
+    found = bisection.bisect(states.__getitem__, predicate, 0, 99, lambda: next(left))
     assert not found.complete
     assert found.offset is not None
     assert found.low < 50 <= found.offset

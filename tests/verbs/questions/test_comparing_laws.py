@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain import events, model, projections, snapshots
-from app.verbs.questions import comparing
+from app.verbs.questions import snapshot_diff
 from tests.support import declared
 from tests.support.decisions import strategies
 from tests.support.decisions.cluster_strategies import unhurried
@@ -36,7 +36,7 @@ def naive(happened: list[events.AnyEvent]) -> tuple[dict[str, object], dict[str,
     return nodes, policies
 
 
-def changes(section: comparing.Section) -> set[tuple[str, str]]:
+def changes(section: snapshot_diff.Section) -> set[tuple[str, str]]:
     return {(row.name, row.change) for row in section.rows}
 
 
@@ -44,7 +44,7 @@ def changes(section: comparing.Section) -> set[tuple[str, str]]:
 @unhurried
 @given(happened=strategies.histories, at=st.integers(0, 60))
 def test_nodes_and_objects_differ_as_a_naive_fold_shows(happened: list[events.AnyEvent], at: int) -> None:
-    found = comparing.compare(folded(happened[:at]), folded(happened), limit=1000)
+    found = snapshot_diff.compare(folded(happened[:at]), folded(happened), limit=1000)
     pairs = zip(naive(happened[:at]), naive(happened), ("nodes", "objects"), strict=True)
     for before, after, section in pairs:
         expected = {(name, "began") for name in after.keys() - before.keys()}
@@ -61,7 +61,7 @@ def test_nodes_and_objects_differ_as_a_naive_fold_shows(happened: list[events.An
 @given(happened=strategies.histories, at=st.integers(0, 60))
 def test_the_other_way_round_is_the_mirror_image(happened: list[events.AnyEvent], at: int) -> None:
     one, other = folded(happened[:at]), folded(happened)
-    there, back = comparing.compare(one, other, limit=1000), comparing.compare(other, one, limit=1000)
+    there, back = snapshot_diff.compare(one, other, limit=1000), snapshot_diff.compare(other, one, limit=1000)
     turned = {"began": "ended", "ended": "began", "changed": "changed"}
     for name, section in there.items():
         mirrored = {
@@ -80,7 +80,7 @@ def test_a_comparison_holds_the_rows_of_its_page_only() -> None:
     other = dataclasses.replace(one, nodes=immutables.Map(many))
     tracemalloc.start()
     try:
-        found = comparing.compare(one, other, limit=10)["nodes"]
+        found = snapshot_diff.compare(one, other, limit=10)["nodes"]
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -89,12 +89,12 @@ def test_a_comparison_holds_the_rows_of_its_page_only() -> None:
     assert peak < 100_000, "ten bytes for each of the nodes"
 
 
-def _frozen(section: comparing.Section) -> list[comparing.Row]:
+def _frozen(section: snapshot_diff.Section) -> list[snapshot_diff.Row]:
     return [
-        comparing.Row(
+        snapshot_diff.Row(
             row.name,
             row.change,
-            tuple(comparing.FieldChange(f.field, repr(f.before), repr(f.after)) for f in row.fields),
+            tuple(snapshot_diff.FieldChange(f.field, repr(f.before), repr(f.after)) for f in row.fields),
         )
         for row in section.rows
     ]
@@ -107,5 +107,5 @@ def test_a_state_does_not_differ_from_itself_however_it_was_folded(happened: lis
     one_by_one = snapshots.empty(schema=declared.SCHEMA)
     for event in happened:
         one_by_one = projections.project(one_by_one, event)
-    found = comparing.compare(folded(happened), one_by_one)
+    found = snapshot_diff.compare(folded(happened), one_by_one)
     assert not any(section.rows for section in found.values())

@@ -13,14 +13,14 @@ from app.plugins.coscheduling import kinds
 from app.plugins.coscheduling.membership import SIGS_LABEL
 from app.plugins.coscheduling.plugin import Coscheduling
 from app.plugins.workload_policy.plugin import WorkloadPolicy
-from app.verbs.questions import asking, fitting, situations
-from app.verbs.questions.groups import fitting_groups, grouping
+from app.verbs.questions import minimal_changes, question_schema, situations
+from app.verbs.questions.groups import fitting_groups, group_placement
 from tests.support import declared
 from tests.support.decisions import small_clusters, small_gangs
 
 RULES = registry.Registry([WorkloadPolicy(), Coscheduling()])
 GANG = f"{small_clusters.NAMESPACE}/train"
-allowed = st.lists(st.sampled_from(asking.ALLOWED), min_size=1, unique=True)
+allowed = st.lists(st.sampled_from(question_schema.ALLOWED), min_size=1, unique=True)
 
 
 @st.composite
@@ -55,14 +55,18 @@ def pod(name: str, labels: dict[str, str], node: str = "") -> model.Pod:
     return small_gangs.pod(name, namespace=small_clusters.NAMESPACE, labels=labels, node=node)
 
 
-def outcome(world: snapshots.Snapshot, overrides: list[dict[str, Any]], name: str = GANG) -> grouping.Outcome:
+def outcome(
+    world: snapshots.Snapshot, overrides: list[dict[str, Any]], name: str = GANG
+) -> group_placement.Outcome:
     """What becomes of the gang in the situation of the overrides."""
     supposed = situations.hypothesis_of(overrides, RULES)
     resolved = situations.resolve(world, supposed)
-    return grouping.place(RULES, resolved.snapshot, name, None, lambda: True)
+    return group_placement.place(RULES, resolved.snapshot, name, None, lambda: True)
 
 
-def advice(world: snapshots.Snapshot, allow: list[asking.Allowed], name: str = GANG) -> fitting.Fit:
+def advice(
+    world: snapshots.Snapshot, allow: list[question_schema.Allowed], name: str = GANG
+) -> minimal_changes.Fit:
     resolved = situations.Resolved(world, world, RULES)
     return fitting_groups.fit(resolved, name, None, allow, 5, lambda: True)
 
@@ -71,7 +75,7 @@ def advice(world: snapshots.Snapshot, allow: list[asking.Allowed], name: str = G
 @settings(max_examples=60, deadline=None)
 @given(world=worlds(), allow=allowed)
 def test_advice_places_the_gang_and_without_a_part_of_it_does_not(
-    world: snapshots.Snapshot, allow: list[asking.Allowed]
+    world: snapshots.Snapshot, allow: list[question_schema.Allowed]
 ) -> None:
     answer = advice(world, allow)
     assert answer.fits == outcome(world, []).fits
@@ -99,7 +103,7 @@ def test_advice_places_the_gang_and_without_a_part_of_it_does_not(
 @given(world=worlds())
 def test_no_single_change_is_cheaper(world: snapshots.Snapshot) -> None:
     """One member fewer, one pod fewer, one more node of each kind, one more replica in each domain."""
-    answer = advice(world, list(asking.ALLOWED))
+    answer = advice(world, list(question_schema.ALLOWED))
     if answer.fits or min((change.cost for change in answer.changes), default=2) == 1:
         return
     singles: list[dict[str, Any]] = [{"op": "addNodes", "like": name} for name in world.nodes]
@@ -123,10 +127,10 @@ def test_a_supposed_gang_is_placed_as_if_its_pods_had_been_created(
         "metadata": {"name": "new", "namespace": small_clusters.NAMESPACE},
         "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": str(cpu)}}}]},
     }
-    asked = asking.Gang(members=members, template=template, minimum=minimum)
-    name, added = grouping.introduced(asked, RULES, world)
+    asked = question_schema.Gang(members=members, template=template, minimum=minimum)
+    name, added = group_placement.introduced(asked, RULES, world)
     supposed = projections.project_all(world, added)
-    found = grouping.place(RULES, supposed, name, None, lambda: True)
+    found = group_placement.place(RULES, supposed, name, None, lambda: True)
     free = [
         node.allocatable["cpu"] // small_gangs.CORE - world.used(node.name).get("cpu", 0) // small_gangs.CORE
         for node in world.nodes.values()

@@ -13,8 +13,8 @@ from app.domain.fit import fitting_nodes
 from app.framework import cycles, pipeline, registry
 from app.plugins.workload_policy import kinds, logic
 from app.verbs.explain import advice
-from app.verbs.questions import asking, fitting, situations
 from app.verbs.questions import kinds as question_kinds
+from app.verbs.questions import minimal_changes, question_schema, situations
 from tests.support import gadgets
 from tests.support.decisions import small_clusters
 from tests.support.decisions.cluster_strategies import (
@@ -33,7 +33,7 @@ RULES = PLUGINS[10]
 def resolved(
     world: snapshots.Snapshot, asking_pod: model.Pod, overrides: list[dict[str, Any]]
 ) -> situations.Resolved:
-    asked = asking.Situation(overrides=overrides)
+    asked = question_schema.Situation(overrides=overrides)
     supposed = situations.hypothesis(asked, RULES, [type(plugin) for plugin in RULES.plugins])
     return situations.resolve(world, supposed, first=(events.PodSeen(pod=asking_pod),))
 
@@ -55,7 +55,7 @@ def test_advice_fits_and_without_a_part_of_it_does_not(
 ) -> None:
     offered = offered & frozenset(world.nodes)
     situation = resolved(world, pod, [])
-    answer = fitting.fit(situation, pod.uid, offered, asking.ALLOWED, 5, lambda: True)
+    answer = minimal_changes.fit(situation, pod.uid, offered, question_schema.ALLOWED, 5, lambda: True)
     assert answer.fits == (bool(offered) and fits(world, pod, offered, []))
     assert len({change.cost for change in answer.changes}) <= 1
     for change in answer.changes:
@@ -98,7 +98,9 @@ def test_advice_for_roomy_candidates_fits_where_kube_scheduler_would_offer_nodes
     pod = msgspec.structs.replace(pod, constraints=constraints)
     situation = resolved(world, pod, [])
     offered = roomy(situation, pod.uid)
-    answer = fitting.fit(situation, pod.uid, offered, asking.ALLOWED, 5, lambda: True, roomy=True)
+    answer = minimal_changes.fit(
+        situation, pod.uid, offered, question_schema.ALLOWED, 5, lambda: True, roomy=True
+    )
     assert answer.fits == (bool(offered) and fits_roomy(world, pod, []))
     for change in answer.changes:
         overrides = list(change.overrides)
@@ -113,7 +115,9 @@ def test_advice_for_roomy_candidates_fits_where_kube_scheduler_would_offer_nodes
 def test_no_single_quota_or_deletion_is_cheaper(world: snapshots.Snapshot, offered: frozenset[str]) -> None:
     """All quotas of the policy that the pod names, raised step by step; every single pod deleted."""
     offered = offered & frozenset(world.nodes)
-    answer = fitting.fit(resolved(world, ASKING, []), ASKING.uid, offered, asking.ALLOWED, 5, lambda: True)
+    answer = minimal_changes.fit(
+        resolved(world, ASKING, []), ASKING.uid, offered, question_schema.ALLOWED, 5, lambda: True
+    )
     if answer.fits or not offered:
         return
     cost = min((change.cost for change in answer.changes), default=10**9)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.domain import events, projections, snapshots
 from app.plugins.workload_policy import kinds
-from app.verbs.questions import asking, chaining, replaying, situations
+from app.verbs.questions import chains, question_schema, replays, situations
 from tests.support import declared
 from tests.support.decisions import small_clusters
 from tests.support.decisions.decided_histories import History, histories, recorded, suppose
@@ -17,8 +17,8 @@ from tests.support.decisions.decided_histories import History, histories, record
 some = settings(max_examples=40, deadline=None)
 
 
-def played(history: History, supposed: situations.Hypothesis, choice: asking.Choice) -> chaining.Chain:
-    run = chaining.Chain(
+def played(history: History, supposed: situations.Hypothesis, choice: question_schema.Choice) -> chains.Chain:
+    run = chains.Chain(
         lambda _: supposed, recorded(history), history.base, choice=choice, scores=False, limit=100
     )
     waiting = history.entries
@@ -36,15 +36,15 @@ def nodes_of(snapshot: snapshots.Snapshot) -> dict[str, str]:
     return {uid: snapshot.node_of(uid) for uid in (*snapshot.pods, *snapshot.placements)}
 
 
-def differing(run: replaying.Replay) -> Iterator[str]:
-    return (name for name in replaying.CLASSES if run.classes[name])
+def differing(run: replays.Replay) -> Iterator[str]:
+    return (name for name in replays.CLASSES if run.classes[name])
 
 
 @pytest.mark.scenario("WI-4")
 @some
 @given(history=histories())
 def test_a_replay_that_changes_nothing_differs_nowhere(history: History) -> None:
-    run = replaying.Replay(lambda _: suppose(), recorded(history), scores=False, limit=100)
+    run = replays.Replay(lambda _: suppose(), recorded(history), scores=False, limit=100)
     for decision, offered in history.decisions:
         run.look(decision, offered, history.at(decision.position.offset))
     assert (list(differing(run)), run.looked) == ([], len(history.decisions))
@@ -72,7 +72,7 @@ def test_a_chain_that_changes_nothing_is_the_log(history: History) -> None:
     choice=st.sampled_from(["recorded", "best"]),
 )
 def test_the_counts_of_a_chain_are_those_of_its_pods(
-    history: History, change: str | int, choice: asking.Choice
+    history: History, change: str | int, choice: question_schema.Choice
 ) -> None:
     """Whatever is supposed: the pods of the end, counted from nothing."""
     policy = f"{small_clusters.NAMESPACE}/{small_clusters.POLICY}"

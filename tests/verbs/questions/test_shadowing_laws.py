@@ -16,8 +16,8 @@ from app.store import errors as store_errors
 from app.store.decisions import decision_log, records
 from app.store.log import readers
 from app.store.state import followers, histories
-from app.verbs.questions import replaying
-from app.verbs.questions.shadows import shadowed, shadowing
+from app.verbs.questions import replays
+from app.verbs.questions.shadows import shadow_comparison, shadowed
 from tests.support.decisions import decided_histories, small_clusters
 
 NAME = "other"
@@ -119,9 +119,9 @@ def milliseconds(until: str) -> int:
     return 1000 * int(until)
 
 
-def started(store: Store) -> shadowing.Shadowing:
+def started(store: Store) -> shadow_comparison.Shadowing:
     """What compares, in a process that starts now."""
-    return shadowing.Shadowing(
+    return shadow_comparison.Shadowing(
         follower=cast(followers.Follower, store),
         past=cast(histories.Histories, store),
         decisions=cast(decision_log.DecisionLog, store),
@@ -132,9 +132,9 @@ def started(store: Store) -> shadowing.Shadowing:
     )
 
 
-def replayed(store: Store, shadow: model.Shadow, since: int) -> replaying.Replay:
+def replayed(store: Store, shadow: model.Shadow, since: int) -> replays.Replay:
     """The same range, each decision on the state of its own fold."""
-    run = replaying.Replay(
+    run = replays.Replay(
         lambda plugins: shadowed.hypothesis(shadow, plugins, decided_histories.KNOWN),
         decided_histories.recorded(store.history),
         scores=True,
@@ -166,7 +166,10 @@ def test_a_shadow_equals_a_replay_of_its_range(store: Store, data: st.DataObject
     store.offset = store.history.base.offset
     compared = started(store)
     page, latest = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 5))
-    with mock.patch.object(shadowing, "_PAGE", page), mock.patch.object(shadowing, "LATEST", latest):
+    with (
+        mock.patch.object(shadow_comparison, "_PAGE", page),
+        mock.patch.object(shadow_comparison, "LATEST", latest),
+    ):
         for _ in range(data.draw(st.integers(0, 6))):
             store.offset = data.draw(st.integers(store.offset, end))
             reached = sum(one.position.offset <= store.offset for one, _ in store.written)

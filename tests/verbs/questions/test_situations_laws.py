@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from app.domain import model, selectors, snapshots
 from app.plugins.workload_policy import kinds
-from app.verbs.questions import asking, situations
+from app.verbs.questions import question_schema, situations
 from tests.support.decisions.cluster_strategies import PLUGINS, candidates, unhurried, worlds
 
 RULES = PLUGINS[10]
@@ -36,7 +36,7 @@ def test_candidates_follow_from_the_nodes_that_overrides_change(
         )
         if op == "removeNodes":
             left.remove(node)
-    asked = asking.Situation(overrides=overrides)
+    asked = question_schema.Situation(overrides=overrides)
     supposed = situations.hypothesis(asked, RULES, [type(plugin) for plugin in RULES.plugins])
     resolved = situations.resolve(world, supposed)
     for before in (offered & frozenset(names), world.topology.everywhere):

@@ -15,7 +15,7 @@ from app.domain import events, model, projections
 from app.domain.audit import findings
 from app.store import errors, keys, raw_access, snapshot_format, stores
 from app.store.log import codecs, incarnations, logs
-from app.verbs import releasing
+from app.verbs import placement_releases
 from tests.support import declared
 from tests.support.store import writers
 from tests.support.workers import audits, clusters, recordings
@@ -643,7 +643,7 @@ def test_an_intact_store_never_shows_a_difference_under_load(
                 for _ in range(5):
                     with contextlib.suppress(errors.Conflict):
                         writers.placement(store.log, store.follower.catch_up(), pod, "n2")
-                    releasing.release(store.follower, store.log, pod.uid, "superseded", "a test")
+                    placement_releases.release(store.follower, store.log, pod.uid, "superseded", "a test")
                 world.cluster.end_pod(pod.name)
         except Exception as error:
             failures.append(error)

@@ -12,7 +12,7 @@ from app.api.v1.questions import bodies
 from app.domain import snapshots
 from app.store.decisions import records
 from app.verbs.explain import explanations
-from app.verbs.questions import asking, bisecting, offering
+from app.verbs.questions import bisection, candidate_choice, question_schema
 
 _RECORDS: Final = 500
 """Records of the pod that are read."""
@@ -47,15 +47,15 @@ def bisect(_: pages.Query) -> pages.Body:
     Gallops back from ``to``, for a pod at most to its latest recorded attempt of another result, then halves.
     Without ``from`` it goes back to the oldest event that can be read.
     """
-    question = bodies.read(asking.Bisect)
+    question = bodies.read(question_schema.Bisect)
     with bodies.answering():
         given = services.current()
         shown = moments.take(bodies.at(question.to, "to"))
         first = _first(question)
         budget = bodies.Budget(question.budget)
-        predicate = bisecting.predicate(question, given.registry, shown.snapshot)
+        predicate = bisection.predicate(question, given.registry, shown.snapshot)
         last = shown.position.offset
-        found = bisecting.bisect(
+        found = bisection.bisect(
             lambda offset: shown.snapshot if offset == last else given.histories.at(offset),
             predicate,
             min(first, last),
@@ -79,7 +79,7 @@ def bisect(_: pages.Query) -> pages.Body:
         }
 
 
-def _recorded(question: asking.Bisect, shown: moments.Moment) -> list[tuple[int, bool]]:
+def _recorded(question: question_schema.Bisect, shown: moments.Moment) -> list[tuple[int, bool]]:
     """Offset and result of the recorded attempts of the pod, newest first."""
     if question.fits is None:
         return []
@@ -93,13 +93,13 @@ def _recorded(question: asking.Bisect, shown: moments.Moment) -> list[tuple[int,
     ]
 
 
-def _offered(question: asking.Bisect, last: snapshots.Snapshot) -> list[str]:
+def _offered(question: question_schema.Bisect, last: snapshots.Snapshot) -> list[str]:
     """The limitations by the candidates of a question about a pod."""
     if question.fits is None:
         return []
-    names, limit = offering.of(question.candidates, last)
+    names, limit = candidate_choice.of(question.candidates, last)
     pods = [pod for pod in (last.pod_named(*question.fits.split("/")),) if pod is not None]
-    return offering.limits(f"{limit}, at each moment", offering.lacking(names, last, pods))
+    return candidate_choice.limits(f"{limit}, at each moment", candidate_choice.lacking(names, last, pods))
 
 
 def _since(offset: int, low: int, incarnation: str) -> pages.Body:
@@ -111,7 +111,7 @@ def _since(offset: int, low: int, incarnation: str) -> pages.Body:
     }
 
 
-def _first(question: asking.Bisect) -> int:
+def _first(question: question_schema.Bisect) -> int:
     given = services.current()
     if not question.from_:
         # Before the oldest event that can be read, if the state there can be reconstructed; else after it.

@@ -12,10 +12,10 @@ from app.api import errors
 from app.api.extender import strict_json
 from app.api.introspection import moments, pages, schemas, services
 from app.framework import registry, supposed_operations
-from app.verbs.questions import asking, situations
 from app.verbs.questions import errors as question_errors
+from app.verbs.questions import question_schema, situations
 
-Q = TypeVar("Q", bound=asking.Question)
+Q = TypeVar("Q", bound=question_schema.Question)
 NOT_MODELLED = (
     "With candidates: roomy, the rules of kube-scheduler that apply to the pods and are not evaluated, such"
     " as volumes; it may then offer fewer nodes."
@@ -37,7 +37,7 @@ def read(kind: type[Q]) -> Q:
     if request.mimetype != "application/json" or request.content_encoding:
         raise errors.Problem(415, "UnsupportedMediaType", "Content-Type must be application/json")
     try:
-        return asking.read(strict_json.named(request.get_data()), kind)
+        return question_schema.read(strict_json.named(request.get_data()), kind)
     except (strict_json.BadRequest, question_errors.Mistake) as error:
         raise errors.bad(str(error)) from error
 
@@ -57,7 +57,7 @@ def answering(*, heavy: bool = True) -> Iterator[None]:
         raise errors.Problem(404, "NotFound", str(error)) from error
 
 
-def moment(asked: asking.Situation, path: str = "situation") -> moments.Moment:
+def moment(asked: question_schema.Situation, path: str = "situation") -> moments.Moment:
     """The moment of a situation. Raises Problem 400 or 410, or a StoreError."""
     return moments.take(at(asked.at, f"{path}.at"))
 
@@ -81,7 +81,7 @@ def offset(found: moments.At) -> int:
 
 
 def hypothesis(
-    asked: asking.Situation, path: str = "situation", configured: registry.Registry | None = None
+    asked: question_schema.Situation, path: str = "situation", configured: registry.Registry | None = None
 ) -> situations.Hypothesis:
     """What a situation changes, of ``configured`` if not of the present plugins. Raises Mistake."""
     given = services.current()

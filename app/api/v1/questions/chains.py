@@ -13,7 +13,7 @@ from app.api.v1.questions import bodies, differences, ranges
 from app.store import errors as store_errors
 from app.store.decisions import records
 from app.verbs.pictures import figures
-from app.verbs.questions import asking, chaining
+from app.verbs.questions import chains, question_schema
 
 _AHEAD = 1_000
 """Records that are held to be sorted by their offset: a record is written after its decision."""
@@ -67,12 +67,14 @@ class Chained(Schema):
     waiting = schemas.nested(Waited, "Waiting times.")
 
 
-def answer(question: asking.Replay, digest: str, shown: moments.Moment, budget: bodies.Budget) -> pages.Body:
+def answer(
+    question: question_schema.Replay, digest: str, shown: moments.Moment, budget: bodies.Budget
+) -> pages.Body:
     """The range, played once. Raises Mistake and StoreError."""
     given = services.current()
-    situation = asking.Situation(overrides=question.overrides, configuration=question.configuration)
+    situation = question_schema.Situation(overrides=question.overrides, configuration=question.configuration)
     first, last = _first(question), shown.position.offset
-    run = chaining.Chain(
+    run = chains.Chain(
         lambda configured: bodies.hypothesis(situation, "", configured),
         given.configurations,
         given.histories.at(min(first, last)),
@@ -91,19 +93,19 @@ def answer(question: asking.Replay, digest: str, shown: moments.Moment, budget: 
         "complete": complete,
         "continue_": None,
         "chain": _chained(run, question.limit),
-        "limits": [*chaining.LIMITS, *_LIMITS],
+        "limits": [*chains.LIMITS, *_LIMITS],
         "spentMs": budget.spent,
     }
 
 
-def _first(question: asking.Replay) -> int:
+def _first(question: question_schema.Replay) -> int:
     if question.from_:
         return bodies.offset(bodies.at(question.from_, "from"))
     oldest = services.current().histories.oldest()
     return 0 if oldest <= 1 else oldest
 
 
-def _play(run: chaining.Chain, selected: ranges.Range, last: int, budget: bodies.Budget) -> bool:
+def _play(run: chains.Chain, selected: ranges.Range, last: int, budget: bodies.Budget) -> bool:
     """Play the range up to its end; returns False if the budget was spent before."""
     given = services.current()
     for decision in _by_offset(selected.decisions()):
@@ -121,7 +123,7 @@ def _play(run: chaining.Chain, selected: ranges.Range, last: int, budget: bodies
     return selected.rest is None and _advance(run, last, budget)
 
 
-def _advance(run: chaining.Chain, offset: int, budget: bodies.Budget) -> bool:
+def _advance(run: chains.Chain, offset: int, budget: bodies.Budget) -> bool:
     """Advance to an offset; returns False if the budget was spent before. Raises StoreError."""
     histories = services.current().histories
     while run.was.snapshot.offset < offset:
@@ -146,7 +148,7 @@ def _by_offset(decisions: Iterator[records.Decision]) -> Iterator[records.Decisi
         yield heapq.heappop(held)[2]
 
 
-def _chained(run: chaining.Chain, limit: int) -> pages.Body:
+def _chained(run: chains.Chain, limit: int) -> pages.Body:
     was, would = run.was.snapshot.counts, run.would.snapshot.counts
     desired = {
         f"{one.of}|{one.key}={one.value}": one.desired
@@ -183,7 +185,7 @@ def _chained(run: chaining.Chain, limit: int) -> pages.Body:
     }
 
 
-def _waiting(run: chaining.Chain) -> pages.Body:
+def _waiting(run: chains.Chain) -> pages.Body:
     placed = run.placements
     was = _waits(run, placed.was_at)
     would = _waits(run, placed.would_at)
@@ -195,7 +197,7 @@ def _waiting(run: chaining.Chain) -> pages.Body:
     }
 
 
-def _waits(run: chaining.Chain, at: dict[str, int]) -> list[float]:
+def _waits(run: chains.Chain, at: dict[str, int]) -> list[float]:
     """Seconds from the creation of each pod to its placement, by length."""
     found = []
     for uid, placed_ms in at.items():

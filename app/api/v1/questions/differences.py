@@ -3,8 +3,8 @@
 from marshmallow import Schema
 
 from app.api.introspection import pages, schemas
-from app.verbs.questions import replaying
-from app.verbs.questions.shadows import shadowing
+from app.verbs.questions import replays
+from app.verbs.questions.shadows import shadow_comparison
 
 
 class Answered(Schema):
@@ -48,20 +48,20 @@ class Differences(Numbers):
     )
 
 
-def counted(run: replaying.Replay | shadowing.Report) -> pages.Body:
+def counted(run: replays.Replay | shadow_comparison.Report) -> pages.Body:
     """The numbers and items of a replay."""
     return {
         "looked": run.looked,
-        "same": run.classes[replaying.SAME],
-        "classes": {name: run.classes[name] for name in replaying.CLASSES},
-        "skipped": {cause: run.skipped[cause] for cause in replaying.SKIPPED},
+        "same": run.classes[replays.SAME],
+        "classes": {name: run.classes[name] for name in replays.CLASSES},
+        "skipped": {cause: run.skipped[cause] for cause in replays.SKIPPED},
         "by": {what: dict(sorted(numbers.items())) for what, numbers in run.by.items()},
         "idle": run.idle,
         "items": [_item(one) for one in run.items],
     }
 
 
-def _item(one: replaying.Item) -> pages.Body:
+def _item(one: replays.Item) -> pages.Body:
     decision, pod = one.decision, one.decision.pod
     return {
         "id": decision.id,
@@ -76,5 +76,5 @@ def _item(one: replaying.Item) -> pages.Body:
     }
 
 
-def _answered(answer: replaying.Answer) -> pages.Body:
+def _answered(answer: replays.Answer) -> pages.Body:
     return {"kept": answer.kept, "reasons": dict(answer.reasons), "node": answer.node}

@@ -10,7 +10,7 @@ from app.api.v1.pictures import maps
 from app.api.v1.questions import bodies
 from app.domain import snapshots
 from app.verbs.pictures import contrasts, layouts
-from app.verbs.questions import asking, comparing, situations
+from app.verbs.questions import question_schema, situations, snapshot_diff
 
 routes = blueprints.create("diff", "/apis/v1", "The differences between two moments.")
 MAX_ROWS = 1000
@@ -25,7 +25,7 @@ class Diff(Schema):
     only_ = fields.String(
         data_key="only",
         validate=validate.Length(1, 100),
-        metadata={"description": f"Some of {', '.join(comparing.SECTIONS)}, comma-separated."},
+        metadata={"description": f"Some of {', '.join(snapshot_diff.SECTIONS)}, comma-separated."},
     )
     limit = fields.Integer(
         load_default=pages.DEFAULT,
@@ -34,7 +34,7 @@ class Diff(Schema):
     )
 
     measure = fields.String(
-        validate=validate.Regexp(asking.MEASURE, error="must be pods or resource:NAME"),
+        validate=validate.Regexp(question_schema.MEASURE, error="must be pods or resource:NAME"),
         metadata={"description": "pods or resource:NAME: also the map of the nodes on which it differs."},
     )
 
@@ -103,10 +103,10 @@ class Differences(Schema):
 @blueprints.get(routes, "/diff", Differences, query=Diff, also_status=(429,))
 def diff(query: pages.Query) -> pages.Body:
     """What differs between two moments: nodes, pods, objects, counts, placements, pending pods."""
-    only = tuple(query["only_"].split(",")) if "only_" in query else comparing.SECTIONS
-    unknown = [name for name in only if name not in comparing.SECTIONS]
+    only = tuple(query["only_"].split(",")) if "only_" in query else snapshot_diff.SECTIONS
+    unknown = [name for name in only if name not in snapshot_diff.SECTIONS]
     if unknown:
-        allowed = ", ".join(comparing.SECTIONS)
+        allowed = ", ".join(snapshot_diff.SECTIONS)
         raise errors.bad(f"only: there is no section {unknown[0][:80]!r}; known: {allowed}")
     with bodies.answering():
         one = moments.take(query.get("from_") or moments.NOW).snapshot
@@ -126,7 +126,7 @@ def compare(_: pages.Query) -> pages.Body:
 
     Situations of the same ``at`` are of the same moment, also if it is left out.
     """
-    question = bodies.read(asking.Diff)
+    question = bodies.read(question_schema.Diff)
     with bodies.answering():
         first, second = (
             bodies.hypothesis(asked, path) for asked, path in ((question.from_, "from"), (question.to, "to"))
@@ -135,7 +135,7 @@ def compare(_: pages.Query) -> pages.Body:
         end = start if question.to.at == question.from_.at else bodies.moment(question.to, "to")
         before = situations.resolve(start.snapshot, first)
         after = situations.resolve(end.snapshot, second)
-        only = tuple(question.only) or comparing.SECTIONS
+        only = tuple(question.only) or snapshot_diff.SECTIONS
         return {
             **_differences(before.snapshot, after.snapshot, only, question.limit, question.measure),
             "situations": [bodies.shown(before), bodies.shown(after)],
@@ -145,7 +145,7 @@ def compare(_: pages.Query) -> pages.Body:
 def _differences(
     one: snapshots.Snapshot, other: snapshots.Snapshot, only: tuple[str, ...], limit: int, measure: str
 ) -> pages.Body:
-    found = comparing.compare(one, other, only=only, limit=limit)
+    found = snapshot_diff.compare(one, other, only=only, limit=limit)
     counted, more = _events(*sorted((one.offset, other.offset)))
     return {
         "from_": str(one.position),
@@ -188,7 +188,7 @@ def _events(first: int, last: int) -> tuple[dict[str, int], int]:
     return dict(sorted(numbers.items())), last - at
 
 
-def _section(section: comparing.Section) -> pages.Body:
+def _section(section: snapshot_diff.Section) -> pages.Body:
     return {
         "began": section.began,
         "ended": section.ended,

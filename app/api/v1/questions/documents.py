@@ -5,23 +5,23 @@ from typing import Any
 import msgspec
 
 from app.framework import registry
-from app.verbs.questions import asking
+from app.verbs.questions import question_schema
 from app.verbs.questions.shadows import shadowed
 
 _TEMPLATE = "#/components/schemas/{name}"
-QUESTIONS: tuple[type[asking.Question], ...] = (
-    asking.Simulate,
-    asking.Fit,
-    asking.Diff,
-    asking.Replay,
-    asking.Bisect,
+QUESTIONS: tuple[type[question_schema.Question], ...] = (
+    question_schema.Simulate,
+    question_schema.Fit,
+    question_schema.Diff,
+    question_schema.Replay,
+    question_schema.Bisect,
     shadowed.SetShadow,
 )
 
 
 def components(plugins: registry.Registry) -> dict[str, dict[str, Any]]:
     """Name -> schema: of the questions, and of the overrides that the configured plugins allow."""
-    operations = asking.operations_of(plugins)
+    operations = question_schema.operations_of(plugins)
     _, found = msgspec.json.schema_components((*QUESTIONS, *operations.values()), ref_template=_TEMPLATE)
     for shape in found.values():
         for name, field in shape.get("properties", {}).items():

@@ -7,8 +7,15 @@ from marshmallow import Schema, fields
 from app.api.introspection import blueprints, pages, schemas
 from app.api.v1.questions import bodies, offers
 from app.domain import events, snapshots
-from app.verbs.questions import asking, errors, fitting, offering, simulating, situations
-from app.verbs.questions.groups import fitting_groups, grouping
+from app.verbs.questions import (
+    candidate_choice,
+    errors,
+    minimal_changes,
+    question_schema,
+    simulated_placements,
+    situations,
+)
+from app.verbs.questions.groups import fitting_groups, group_placement
 
 routes = blueprints.create("fit", "/apis/v1", "Hypothetical questions: nothing is changed.")
 
@@ -46,7 +53,7 @@ def fit(_: pages.Query) -> pages.Body:
 
     Each is spelled as overrides: appended to those of the situation, they make simulate place it.
     """
-    question = bodies.read(asking.Fit)
+    question = bodies.read(question_schema.Fit)
     with bodies.answering():
         asked = (question.pod, question.gang, question.group)
         if sum(one is not None for one in asked) != 1:
@@ -82,43 +89,43 @@ class _Found(NamedTuple):
     """An answer, and what it does not model."""
 
     resolved: situations.Resolved
-    answer: fitting.Fit
+    answer: minimal_changes.Fit
     limits: list[str]
     lacking: list[str]
 
 
 def _pod(
-    question: asking.Fit,
+    question: question_schema.Fit,
     supposed: situations.Hypothesis,
     snapshot: snapshots.Snapshot,
     budget: bodies.Budget,
 ) -> _Found:
     given = (question.pod,) if question.pod is not None else ()
-    (uid,), added = simulating.introduced(given, snapshot, "pod")
+    (uid,), added = simulated_placements.introduced(given, snapshot, "pod")
     resolved = situations.resolve(snapshot, supposed, first=added)
     asked = resolved.base.pod(uid)
     if asked is None:
         raise errors.Missing("the pod of the question does not exist in the situation")
     offer = offers.of_one(question.candidates, asked, resolved)
-    answer = fitting.fit(
+    answer = minimal_changes.fit(
         resolved, uid, offer.names, question.allow, question.most, budget.running, roomy=offer.roomy
     )
     return _Found(resolved, answer, offer.limits, offer.lacking)
 
 
 def _group(
-    question: asking.Fit,
+    question: question_schema.Fit,
     supposed: situations.Hypothesis,
     snapshot: snapshots.Snapshot,
     budget: bodies.Budget,
 ) -> _Found:
     name, added = question.group or "", list[events.AnyEvent]()
     if question.gang is not None:
-        name, added = grouping.introduced(question.gang, supposed.plugins, snapshot)
+        name, added = group_placement.introduced(question.gang, supposed.plugins, snapshot)
     resolved = situations.resolve(snapshot, supposed, first=added)
-    names, limit = offering.several(question.candidates, resolved.base)
+    names, limit = candidate_choice.several(question.candidates, resolved.base)
     offered = resolved.offered(names) if names is not None else None
-    group = grouping.find(resolved.plugins, resolved.snapshot, name)
-    lacking = offering.lacking(names, resolved.snapshot, group.waiting)
+    group = group_placement.find(resolved.plugins, resolved.snapshot, name)
+    lacking = candidate_choice.lacking(names, resolved.snapshot, group.waiting)
     answer = fitting_groups.fit(resolved, name, offered, question.allow, question.most, budget.running)
-    return _Found(resolved, answer, offering.limits(limit, lacking), lacking)
+    return _Found(resolved, answer, candidate_choice.limits(limit, lacking), lacking)

@@ -8,7 +8,7 @@ from app.domain import model, node_sets
 from app.domain.fit import fitting_nodes
 from app.store.decisions import records
 from app.verbs.explain import explanations
-from app.verbs.questions import errors, offering, situations
+from app.verbs.questions import candidate_choice, errors, situations
 
 
 class Offer(NamedTuple):
@@ -26,22 +26,22 @@ class Offer(NamedTuple):
 
 def of_one(choice: str | list[str], pod: model.Pod, resolved: situations.Resolved) -> Offer:
     """The candidates of one pod. Raises Mistake and StoreError."""
-    if choice in ("", offering.RECORDED):
+    if choice in ("", candidate_choice.RECORDED):
         recorded = _recorded(pod, resolved)
         if recorded is not None:
             return recorded
         if choice:
             text = f"no decision about pod {pod.key} is recorded: use all or roomy"
             raise errors.Mistake("candidates", text)
-        choice = offering.ALL
-    names, limit = offering.of(choice, resolved.base)
+        choice = candidate_choice.ALL
+    names, limit = candidate_choice.of(choice, resolved.base)
     if names is None:
         asked = resolved.snapshot.pod(pod.uid) or pod
         before = fitting_nodes.FittingNodes(resolved.base).of(pod)
         same = resolved.snapshot is resolved.base
         after = before if same else fitting_nodes.FittingNodes(resolved.snapshot).of(asked)
-        lacking = offering.lacking(names, resolved.snapshot, (asked,))
-        return Offer(before, after, offering.limits(limit, lacking), lacking, roomy=True)
+        lacking = candidate_choice.lacking(names, resolved.snapshot, (asked,))
+        return Offer(before, after, candidate_choice.limits(limit, lacking), lacking, roomy=True)
     return Offer(names, resolved.offered(names), [limit], [])
 
 
@@ -53,5 +53,5 @@ def _recorded(pod: model.Pod, resolved: situations.Resolved) -> Offer | None:
         same = decision.position.incarnation == position.incarnation
         if usable and same and decision.position.offset <= position.offset:
             names = given.decisions.candidates(decision, given.histories.of(decision.position))
-            return Offer(names, resolved.offered(names), [offering.from_record(decision.id)], [])
+            return Offer(names, resolved.offered(names), [candidate_choice.from_record(decision.id)], [])
     return None

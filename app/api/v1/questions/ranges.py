@@ -7,7 +7,7 @@ from app.api.introspection import services
 from app.api.v1.questions import bodies
 from app.store import errors as store_errors
 from app.store.decisions import records
-from app.verbs.questions import asking, replaying
+from app.verbs.questions import question_schema, replays
 
 _PAGE = 500
 
@@ -16,7 +16,7 @@ class Range:
     """The decisions between two offsets of one incarnation."""
 
     def __init__(
-        self, question: asking.Replay, incarnation: str, first: int, last: int, budget: bodies.Budget
+        self, question: question_schema.Replay, incarnation: str, first: int, last: int, budget: bodies.Budget
     ) -> None:
         """Raises Mistake."""
         self.rest: str | None = None
@@ -25,7 +25,7 @@ class Range:
         self._question = question
         self._incarnation = incarnation
         self._first, self._last = first, last
-        self._where = asking.where(question.where)
+        self._where = question_schema.where(question.where)
 
     def decisions(self) -> Iterator[records.Decision]:
         """Those that the question selects, oldest first, also of former incarnations. Raises StoreError.
@@ -37,7 +37,7 @@ class Range:
             if self._selects(decision):
                 yield decision
                 looked += 1
-            if looked >= replaying.MOST or not self._budget.running():
+            if looked >= replays.MOST or not self._budget.running():
                 self.rest = decision.id
                 return
 
@@ -49,7 +49,7 @@ class Range:
             return False
         return self._superseded(decision) or self._within(decision)
 
-    def comparable(self, run: replaying.Replay, decision: records.Decision) -> bool:
+    def comparable(self, run: replays.Replay, decision: records.Decision) -> bool:
         """Whether the decision can be compared, as far as its record shows; if not, it is skipped."""
         cause = "superseded" if self._superseded(decision) else run.incomparable(decision)
         if cause:
@@ -80,7 +80,7 @@ class Range:
 
 
 @contextlib.contextmanager
-def skipping(run: replaying.Replay) -> Iterator[None]:
+def skipping(run: replays.Replay) -> Iterator[None]:
     """Count a decision whose input can no longer be reconstructed as skipped."""
     try:
         yield

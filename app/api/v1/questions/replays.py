@@ -3,7 +3,7 @@
 from app.api.introspection import blueprints, moments, pages, schemas, services
 from app.api.v1.questions import bodies, chains, differences, ranges
 from app.store.state import walks
-from app.verbs.questions import asking, errors, replaying
+from app.verbs.questions import errors, question_schema, replays
 
 routes = blueprints.create("replay", "/apis/v1", "Hypothetical questions: nothing is changed.")
 _LIMITS = (
@@ -34,10 +34,12 @@ def replay(_: pages.Query) -> pages.Body:
     Each decision has the gravest class that holds: refused (it fitted, and would not), admitted, node
     (filter_onlyone would choose another), nodes (another set is kept), reason, scores, same.
     """
-    question = bodies.read(asking.Replay)
+    question = bodies.read(question_schema.Replay)
     with bodies.answering():
         given = services.current()
-        situation = asking.Situation(overrides=question.overrides, configuration=question.configuration)
+        situation = question_schema.Situation(
+            overrides=question.overrides, configuration=question.configuration
+        )
         supposed = bodies.hypothesis(situation, "")
         shown = moments.take(bodies.at(question.to, "to"))
         first = bodies.offset(bodies.at(question.from_, "from"))
@@ -48,7 +50,7 @@ def replay(_: pages.Query) -> pages.Body:
                 raise errors.Mistake("continue", "a chain is answered at once: raise the budget")
             return chains.answer(question, supposed.plugins.digest, shown, budget)
         selected = ranges.Range(question, incarnation, first, last, budget)
-        run = replaying.Replay(
+        run = replays.Replay(
             lambda configured: bodies.hypothesis(situation, "", configured),
             given.configurations,
             scores=question.compare == "scores",
@@ -68,7 +70,7 @@ def replay(_: pages.Query) -> pages.Body:
     }
 
 
-def _each(run: replaying.Replay, selected: ranges.Range) -> str | None:
+def _each(run: replays.Replay, selected: ranges.Range) -> str | None:
     """Look at the records of the range; returns the id of the last one if there may be more."""
     walk = walks.Walk(services.current().histories)
     for decision in selected.decisions():

@@ -11,8 +11,8 @@ from app.api.v1.questions import bodies, offers
 from app.domain import events, model, node_sets, snapshots
 from app.framework import registry
 from app.verbs.explain import preemptions, tables
-from app.verbs.questions import asking, errors, offering, simulating, situations
-from app.verbs.questions.groups import grouping
+from app.verbs.questions import candidate_choice, errors, question_schema, simulated_placements, situations
+from app.verbs.questions.groups import group_placement
 
 routes = blueprints.create("simulate", "/apis/v1", "Hypothetical questions: nothing is changed.")
 
@@ -89,7 +89,7 @@ def simulate(_: pages.Query) -> pages.Body:
     kube-scheduler's queue: priority, age, uid. Of a gang or a group, all members that are needed are placed,
     by the plan of the plugin that places them together, or none is.
     """
-    question = bodies.read(asking.Simulate)
+    question = bodies.read(question_schema.Simulate)
     with bodies.answering(heavy=question.pod is None):
         asked = (question.pod, question.pods, question.gang, question.group, question.pending)
         if sum(one is not None for one in asked) != 1:
@@ -105,19 +105,19 @@ def simulate(_: pages.Query) -> pages.Body:
 
 
 def _one(
-    question: asking.Simulate,
+    question: question_schema.Simulate,
     pod: str | dict[str, object],
     supposed: situations.Hypothesis,
     shown: moments.Moment,
 ) -> pages.Body:
     plugins = services.current().registry
-    (uid,), added = simulating.introduced((pod,), shown.snapshot, "pod")
+    (uid,), added = simulated_placements.introduced((pod,), shown.snapshot, "pod")
     resolved = situations.resolve(shown.snapshot, supposed, first=added)
     asked = resolved.base.pod(uid)
     if asked is None:
         raise errors.Missing("the pod does not exist in the situation")
     offer = offers.of_one(question.candidates, asked, resolved)
-    answer = simulating.one(resolved, uid, offer.before, offer.names, plugins)
+    answer = simulated_placements.one(resolved, uid, offer.before, offer.names, plugins)
     explanation = tables.structure(answer.explanation, limit=question.top)
     baseline = answer.baseline
     dry_run = None
@@ -146,7 +146,7 @@ def _one(
 
 
 def _several(
-    question: asking.Simulate,
+    question: question_schema.Simulate,
     supposed: situations.Hypothesis,
     shown: moments.Moment,
     budget: bodies.Budget,
@@ -154,9 +154,11 @@ def _several(
     plugins = services.current().registry
     asked = _Asked(question, shown.snapshot, supposed.plugins)
     resolved = situations.resolve(shown.snapshot, supposed, first=asked.added)
-    names, limit = offering.several(question.candidates, resolved.base)
+    names, limit = candidate_choice.several(question.candidates, resolved.base)
     offered = resolved.offered(names) if names is not None else None
-    lacking = offering.lacking(names, resolved.snapshot, asked.pods(resolved.snapshot, resolved.plugins))
+    lacking = candidate_choice.lacking(
+        names, resolved.snapshot, asked.pods(resolved.snapshot, resolved.plugins)
+    )
     answer, group = asked.place(resolved.snapshot, offered, resolved.plugins, budget.running)
     baseline = None
     if not supposed.nothing and budget.running() and asked.exist(resolved.base, plugins):
@@ -169,7 +171,7 @@ def _several(
         "situation": bodies.shown(resolved),
         "baseline": _baseline(answer) if supposed.nothing and not answer.left else baseline,
         "fits": group.fits if group is not None else not refused and not answer.left,
-        "limits": offering.limits(limit, lacking),
+        "limits": candidate_choice.limits(limit, lacking),
         "notModelled": lacking,
         "complete": not answer.left,
         "explanation": None,
@@ -191,7 +193,7 @@ class _Asked:
     """The pods of a question about several, in any situation."""
 
     def __init__(
-        self, question: asking.Simulate, snapshot: snapshots.Snapshot, plugins: registry.Registry
+        self, question: question_schema.Simulate, snapshot: snapshots.Snapshot, plugins: registry.Registry
     ) -> None:
         """Raises Mistake and Missing."""
         self.added: Sequence[events.AnyEvent] = ()
@@ -200,14 +202,14 @@ class _Asked:
         self._group = question.group or ""
         self._pending = question.pending
         if question.pods is not None:
-            self._uids, self.added = simulating.introduced(question.pods, snapshot, "pods")
+            self._uids, self.added = simulated_placements.introduced(question.pods, snapshot, "pods")
         elif question.gang is not None:
-            self._group, self.added = grouping.introduced(question.gang, plugins, snapshot)
+            self._group, self.added = group_placement.introduced(question.gang, plugins, snapshot)
 
     def pods(self, snapshot: snapshots.Snapshot, plugins: registry.Registry) -> list[model.Pod]:
         """Those that the situation has."""
         if self._group:
-            return list(grouping.find(plugins, snapshot, self._group).waiting)
+            return list(group_placement.find(plugins, snapshot, self._group).waiting)
         return [pod for uid in self._of(snapshot) if (pod := snapshot.pod(uid)) is not None]
 
     def exist(self, snapshot: snapshots.Snapshot, plugins: registry.Registry) -> bool:
@@ -219,27 +221,31 @@ class _Asked:
         snapshot: snapshots.Snapshot,
         candidates: node_sets.Names | None,
         plugins: registry.Registry,
-        running: simulating.Running,
-    ) -> tuple[simulating.Several, grouping.Outcome | None]:
+        running: simulated_placements.Running,
+    ) -> tuple[simulated_placements.Several, group_placement.Outcome | None]:
         """Where they are placed, and what became of the group. Raises Missing."""
         offered = frozenset(candidates) if candidates is not None else None
         if self._group:
-            outcome = grouping.place(plugins, snapshot, self._group, offered, running)
+            outcome = group_placement.place(plugins, snapshot, self._group, offered, running)
             return outcome.several, outcome
-        return simulating.several(snapshot, self._of(snapshot), offered, plugins, running), None
+        return simulated_placements.several(snapshot, self._of(snapshot), offered, plugins, running), None
 
     def _of(self, snapshot: snapshots.Snapshot) -> Sequence[model.Uid]:
-        return simulating.waiting(self._pending, snapshot) if self._pending is not None else self._uids
+        return (
+            simulated_placements.waiting(self._pending, snapshot) if self._pending is not None else self._uids
+        )
 
 
 def _group(
-    outcome: grouping.Outcome, resolved: situations.Resolved, offered: frozenset[model.NodeName] | None
+    outcome: group_placement.Outcome, resolved: situations.Resolved, offered: frozenset[model.NodeName] | None
 ) -> pages.Body:
     group = outcome.group
     names = resolved.snapshot.topology.everywhere if offered is None else offered
     remarks: Sequence[str] = ()
     if group.waiting:
-        remarks = grouping.remarks(resolved.plugins, resolved.snapshot, group.waiting[0], frozenset(names))
+        remarks = group_placement.remarks(
+            resolved.plugins, resolved.snapshot, group.waiting[0], frozenset(names)
+        )
     return {
         "name": group.name,
         "waiting": len(group.waiting),
@@ -248,7 +254,7 @@ def _group(
     }
 
 
-def _baseline(answer: simulating.Several) -> pages.Body:
+def _baseline(answer: simulated_placements.Several) -> pages.Body:
     placed, tried = answer.placed, len(answer.results)
     return {
         "fits": placed == tried,

@@ -14,9 +14,9 @@ from app.domain import model, snapshots
 from app.domain.fit import fitting_nodes, node_fit, node_sums
 from app.framework import cycles, pipeline, registry, supposed_operations
 from app.verbs.explain import advice
-from app.verbs.questions import asking, errors, fitting, kinds, situations
-from app.verbs.questions.fitting import Change, Override
-from app.verbs.questions.groups import grouping
+from app.verbs.questions import errors, kinds, minimal_changes, question_schema, situations
+from app.verbs.questions.groups import group_placement
+from app.verbs.questions.minimal_changes import Change, Override
 
 KINDS_OF_NODES: Final = 4
 """Kinds of nodes of which some are added, those with most capacity first."""
@@ -28,23 +28,23 @@ def fit(
     resolved: situations.Resolved,
     name: model.NamespacedName,
     candidates: frozenset[model.NodeName] | None,
-    allow: Iterable[asking.Allowed],
+    allow: Iterable[question_schema.Allowed],
     most: int,
     running: Callable[[], bool],
-) -> fitting.Fit:
+) -> minimal_changes.Fit:
     """The changes of the lowest cost that let the group be placed. Raises Missing.
 
-    ``candidates``: as in grouping.place.
+    ``candidates``: as in group_placement.place.
     """
-    outcome = grouping.place(resolved.plugins, resolved.snapshot, name, candidates, running)
+    outcome = group_placement.place(resolved.plugins, resolved.snapshot, name, candidates, running)
     if outcome.fits or not outcome.group.waiting:
-        return fitting.Fit(_summary(outcome), outcome.fits, (), 0, complete=True)
+        return minimal_changes.Fit(_summary(outcome), outcome.fits, (), 0, complete=True)
     search = _Search(resolved, outcome.group, candidates, frozenset(allow), running)
     found = search.cheapest(most)
-    return fitting.Fit(_summary(outcome), False, tuple(found), search.tried, search.complete)
+    return minimal_changes.Fit(_summary(outcome), False, tuple(found), search.tried, search.complete)
 
 
-def _summary(outcome: grouping.Outcome) -> str:
+def _summary(outcome: group_placement.Outcome) -> str:
     """One sentence: how many members are placed, and why no more are."""
     results = outcome.several.results
     text = f"{outcome.several.placed} of {len(outcome.group.waiting)} members are placed"
@@ -60,7 +60,7 @@ class _Search:
         resolved: situations.Resolved,
         group: supposed_operations.Group,
         candidates: frozenset[model.NodeName] | None,
-        allow: frozenset[asking.Allowed],
+        allow: frozenset[question_schema.Allowed],
         running: Callable[[], bool],
     ) -> None:
         self._resolved = resolved
@@ -98,7 +98,7 @@ class _Search:
         if each is not None and not alone and not self._placed(each.overrides):
             # Neither is enough: what the plugins refuse, and the capacity.
             for other in (*self._nodes(each.overrides), *self._deletions(each.overrides)):
-                yield self._needed(fitting.both(each, other))
+                yield self._needed(minimal_changes.both(each, other))
 
     # -- what the plugins propose --------------------------------------------------------------
 
@@ -162,7 +162,7 @@ class _Search:
         for one in (one for step in steps for one in step.overrides):
             if one["op"] in ("patchObject", "setObject"):
                 name = one.get("name") or kinds.recorded(base, one["kind"], one["fields"], "fields").key
-                spelled = fitting.spelled(base, one["kind"], kinds.get(after, one["kind"], name))
+                spelled = minimal_changes.spelled(base, one["kind"], kinds.get(after, one["kind"], name))
                 overrides[f"{one['kind']} {name}"] = spelled
             else:
                 overrides[str(one)] = one
@@ -185,8 +185,10 @@ class _Search:
         refusals = pipeline.run_filter(self._plugins, cycle, without=frozenset(without)).refusals
         counted = cycles.assuming(cycle, cycles.nominated(cycle))
         proposed = advice.proposed(self._plugins, counted, refusals)
-        spelled = (fitting.as_change(state, pod, one) for one in proposed)
-        return sorted(fitting.allowed(spelled, self._allow), key=fitting.order)[: fitting.EVALUATED]
+        spelled = (minimal_changes.as_change(state, pod, one) for one in proposed)
+        return sorted(minimal_changes.allowed(spelled, self._allow), key=minimal_changes.order)[
+            : minimal_changes.EVALUATED
+        ]
 
     # -- capacity ----------------------------------------------------------------------------------
 
@@ -242,7 +244,7 @@ class _Search:
         for pool in (self._in_the_way(), self._counted()):
             least = self._least(pool, beside) if pool else []
             if least:
-                override = fitting.deletion(least)
+                override = minimal_changes.deletion(least)
                 message = f"{len(least)} pod{'' if len(least) == 1 else 's'} fewer: {', '.join(least[:3])}"
                 message += f" and {len(least) - 3} more" if len(least) > 3 else ""
                 kept = self._placed((*beside, override))
@@ -268,7 +270,7 @@ class _Search:
         while seats < len(members) and not node_fit.crowded(pod, node, held):
             held, seats = held.plus(pod), seats + 1
         going: list[str] = []
-        for key in fitting.least_first(found.values()):
+        for key in minimal_changes.least_first(found.values()):
             if seats == len(members):
                 return
             held = held.without(found[key])
@@ -290,13 +292,13 @@ class _Search:
                 continue
             if wanted.intersection(counts(other, node)):
                 found.append(other)
-        return fitting.least_first(found)[:MAX_DELETED]
+        return minimal_changes.least_first(found)[:MAX_DELETED]
 
     def _least(self, pool: Sequence[str], beside: Sequence[Override]) -> list[str]:
         """A subset that helps and of which none can be left out; empty if none helps, or in time."""
 
         def helps(names: Sequence[str]) -> bool:
-            return bool(names) and bool(self._placed((*beside, fitting.deletion(names))))
+            return bool(names) and bool(self._placed((*beside, minimal_changes.deletion(names))))
 
         if not helps(pool):
             return []
@@ -343,7 +345,7 @@ class _Search:
             candidates = self._candidates
             if candidates is not None:
                 candidates = resolved.offered(candidates)
-            outcome = grouping.place(
+            outcome = group_placement.place(
                 self._plugins, resolved.snapshot, self._group.name, candidates, _unlimited
             )
         except (errors.Mistake, errors.Missing):

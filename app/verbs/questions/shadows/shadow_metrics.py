@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import core, registry
 
-from app.verbs.questions import replaying
-from app.verbs.questions.shadows import shadowing
+from app.verbs.questions import replays
+from app.verbs.questions.shadows import shadow_comparison
 
 
 class ShadowMetrics(registry.Collector):
@@ -17,7 +17,7 @@ class ShadowMetrics(registry.Collector):
     A shadow that is replaced counts again from 0, as one does whose process started again.
     """
 
-    def __init__(self, reports: Callable[[], Mapping[str, shadowing.Report]]) -> None:
+    def __init__(self, reports: Callable[[], Mapping[str, shadow_comparison.Report]]) -> None:
         """``reports``: of each shadow, by its name."""
         self._reports = reports
 
@@ -45,9 +45,9 @@ class ShadowMetrics(registry.Collector):
             labels=("shadow",),
         )
         for name, report in self._reports().items():
-            for kind in (replaying.SAME, *replaying.CLASSES):
+            for kind in (replays.SAME, *replays.CLASSES):
                 decisions.add_metric((name, kind), report.classes[kind])
-            for cause in replaying.SKIPPED:
+            for cause in replays.SKIPPED:
                 skipped.add_metric((name, cause), report.skipped[cause])
             behind.add_metric((name,), report.behind)
             gap.add_metric((name,), float(report.gap))

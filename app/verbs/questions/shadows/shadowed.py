@@ -10,7 +10,7 @@ from msgspec import Meta
 from app.domain import events, model, snapshots
 from app.framework import registry
 from app.store.log import logs
-from app.verbs.questions import asking, errors, operations, situations
+from app.verbs.questions import errors, operations, question_schema, situations
 
 MOST = 8
 """Shadows that can be set: each costs `topolog view` about a millisecond for every decision."""
@@ -19,18 +19,18 @@ LARGEST = 64 * 1024
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 
 
-class SetShadow(asking.Question, frozen=True):
+class SetShadow(question_schema.Question, frozen=True):
     """A shadow as it is sent: what would be decided by."""
 
     overrides: Annotated[
         list[dict[str, Any]],
         Meta(
-            max_length=asking.MAX_OVERRIDES,
+            max_length=question_schema.MAX_OVERRIDES,
             description="Operations on objects of declared kinds such as policies, applied to each snapshot.",
         ),
     ] = msgspec.field(default_factory=list)
     configuration: Annotated[
-        asking.Configuration | None, Meta(description="Plugin settings other than those in force.")
+        question_schema.Configuration | None, Meta(description="Plugin settings other than those in force.")
     ] = None
     until: Annotated[
         str, Meta(max_length=64, description="When it ends (RFC 3339); empty for no end, or with ttl.")
@@ -75,7 +75,7 @@ def hypothesis(
 ) -> situations.Hypothesis:
     """What the shadow changes of the plugins. Raises Mistake."""
     held: Mapping[str, Any] = {"overrides": list(made.overrides), "configuration": made.configuration}
-    asked = asking.read(held, asking.Situation)
+    asked = question_schema.read(held, question_schema.Situation)
     return situations.hypothesis(asked, plugins, known, "")
 
 

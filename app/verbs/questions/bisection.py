@@ -7,7 +7,7 @@ from typing import Final
 from app.domain import model, snapshots
 from app.domain.fit import fitting_nodes
 from app.framework import cycles, pipeline, registry, supposed_operations
-from app.verbs.questions import asking, errors, kinds, offering
+from app.verbs.questions import candidate_choice, errors, kinds, question_schema
 
 Predicate = Callable[[snapshots.Snapshot], bool]
 _TRIED: Final = 2
@@ -82,7 +82,9 @@ def bisect(
     return Found(now, high, looked, True, low)
 
 
-def predicate(asked: asking.Bisect, plugins: registry.Registry, last: snapshots.Snapshot) -> Predicate:
+def predicate(
+    asked: question_schema.Bisect, plugins: registry.Registry, last: snapshots.Snapshot
+) -> Predicate:
     """The question as a function of a snapshot. Raises Mistake and Missing.
 
     ``last``: the snapshot at the end, which has the pod of the question. The pod is evaluated as it is in
@@ -92,7 +94,7 @@ def predicate(asked: asking.Bisect, plugins: registry.Registry, last: snapshots.
     if sum(one is not None for one in given) != 1:
         raise errors.Mistake("", "exactly one of fits, count, waiting and exists is required")
     if asked.fits is not None:
-        return _fits(asked.fits, plugins, last, roomy=asked.candidates == offering.ROOMY)
+        return _fits(asked.fits, plugins, last, roomy=asked.candidates == candidate_choice.ROOMY)
     if asked.count is not None:
         count = asked.count
         return lambda snapshot: snapshot.counts.get(count.count, 0) >= count.at_least
@@ -120,7 +122,7 @@ def _fits(name: str, plugins: registry.Registry, last: snapshots.Snapshot, *, ro
     return fits
 
 
-def _waiting(asked: asking.WaitingAtLeast) -> Predicate:
+def _waiting(asked: question_schema.WaitingAtLeast) -> Predicate:
     def waiting(snapshot: snapshots.Snapshot) -> bool:
         if not asked.namespace:
             return len(snapshot.waiting) >= asked.at_least

@@ -16,7 +16,7 @@ from app.domain.fit import fitting_nodes
 from app.framework import cluster_changes, cycles, pipeline, registry
 from app.kube.objects import merge_patches
 from app.verbs.explain import advice, explanations
-from app.verbs.questions import asking, errors, kinds, situations
+from app.verbs.questions import errors, kinds, question_schema, situations
 
 EVALUATED = 64
 """Single changes that are evaluated."""
@@ -26,7 +26,7 @@ _GROUPS = 16
 """Sets of counts for which deletions are tried, those with the fewest pods first."""
 
 Override = dict[str, Any]
-_ALLOWED_BY: Mapping[str, asking.Allowed] = {
+_ALLOWED_BY: Mapping[str, question_schema.Allowed] = {
     "patchObject": "objects",
     "setObject": "objects",
     "labelNodes": "nodes",
@@ -67,7 +67,7 @@ def fit(
     resolved: situations.Resolved,
     uid: model.Uid,
     offered: node_sets.Names,
-    allow: Iterable[asking.Allowed],
+    allow: Iterable[question_schema.Allowed],
     most: int,
     running: Callable[[], bool],
     *,
@@ -114,7 +114,7 @@ class _Search:
         resolved: situations.Resolved,
         uid: model.Uid,
         offered: frozenset[model.NodeName],
-        allow: frozenset[asking.Allowed],
+        allow: frozenset[question_schema.Allowed],
         running: Callable[[], bool],
         *,
         roomy: bool,
@@ -210,7 +210,7 @@ class _Search:
         self.tried += 1
         snapshot = self._snapshot
         try:
-            for operation in asking.overrides(overrides, self._plugins):
+            for operation in question_schema.overrides(overrides, self._plugins):
                 made = situations.applied(operation, snapshot, "")
                 snapshot = situations.fold(snapshot, made) if made else snapshot
         except errors.Mistake:
@@ -225,7 +225,7 @@ class _Search:
         return len(pipeline.run_filter(self._plugins, cycle).kept)
 
 
-def allowed(changes: Iterable[Change | None], allow: frozenset[asking.Allowed]) -> Iterator[Change]:
+def allowed(changes: Iterable[Change | None], allow: frozenset[question_schema.Allowed]) -> Iterator[Change]:
     """The changes that can be spelled and are allowed."""
     for one in changes:
         if one is not None and all(_ALLOWED_BY[part["op"]] in allow for part in one.overrides):

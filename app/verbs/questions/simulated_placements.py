@@ -8,7 +8,7 @@ from app.domain import events, model, node_sets, snapshots, verdicts
 from app.domain.fit import fitting_nodes
 from app.framework import cycles, pipeline, plans, registry, supposed_operations
 from app.verbs.explain import explanations
-from app.verbs.questions import asking, errors, manifests, operations, situations
+from app.verbs.questions import errors, manifests, operations, question_schema, situations
 
 Running = Callable[[], bool]
 """Whether the question may continue: False when its budget is spent."""
@@ -111,7 +111,7 @@ def named(name: str, snapshot: snapshots.Snapshot, path: str) -> model.Pod:
     return found
 
 
-def waiting(asked: asking.WaitingPods, snapshot: snapshots.Snapshot) -> list[model.Uid]:
+def waiting(asked: question_schema.WaitingPods, snapshot: snapshots.Snapshot) -> list[model.Uid]:
     """The pods that wait, in the scheduler's order: priority, age, uid."""
     found = [pod for uid in snapshot.waiting if (pod := snapshot.pod(uid)) is not None]
     wanted = [

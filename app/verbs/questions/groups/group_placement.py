@@ -7,7 +7,7 @@ from itertools import islice
 from app.domain import events, model, node_sets, snapshots
 from app.framework import cycles, pipeline, registry, supposed_operations
 from app.verbs.explain import explanations
-from app.verbs.questions import asking, errors, manifests, operations, simulating
+from app.verbs.questions import errors, manifests, operations, question_schema, simulated_placements
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -16,11 +16,11 @@ class Outcome:
 
     group: supposed_operations.Group
     fits: bool
-    several: simulating.Several
+    several: simulated_placements.Several
 
 
 def introduced(
-    asked: asking.Gang, plugins: registry.Registry, snapshot: snapshots.Snapshot
+    asked: question_schema.Gang, plugins: registry.Registry, snapshot: snapshots.Snapshot
 ) -> tuple[model.NamespacedName, list[events.AnyEvent]]:
     """The name of a supposed group, and the events that add its members. Raises Mistake."""
     minimum = asked.minimum or asked.members
@@ -51,24 +51,24 @@ def place(
     snapshot: snapshots.Snapshot,
     name: str,
     candidates: frozenset[model.NodeName] | None,
-    running: simulating.Running,
+    running: simulated_placements.Running,
 ) -> Outcome:
     """Place the waiting members; none of them is placed if too few can be. Raises Missing."""
     group = find(plugins, snapshot, name)
     uids = [pod.uid for pod in group.waiting]
-    found = simulating.several(snapshot, uids, candidates, plugins, running)
+    found = simulated_placements.several(snapshot, uids, candidates, plugins, running)
     fits = found.placed >= (group.needed or len(uids))
     return Outcome(group, fits, found if fits else _none(found, snapshot))
 
 
-def _none(found: simulating.Several, snapshot: snapshots.Snapshot) -> simulating.Several:
+def _none(found: simulated_placements.Several, snapshot: snapshots.Snapshot) -> simulated_placements.Several:
     """The same pods, none of them placed."""
     refused = [one for one in found.results if not one.node]
     reason = refused[0].reason if refused else "the budget was spent before all of them were tried"
     results = tuple(
         one if not one.node else dataclasses.replace(one, node="", reason=reason) for one in found.results
     )
-    return simulating.Several(results, (), found.left, snapshot)
+    return simulated_placements.Several(results, (), found.left, snapshot)
 
 
 def remarks(

@@ -17,7 +17,7 @@ from app.framework import cycles, pipeline, registry, supposed_operations
 from app.store.decisions import records
 from app.store.log import readers
 from app.verbs.explain import explanations, recorded_configurations
-from app.verbs.questions import asking, kinds, replaying, simulating, situations
+from app.verbs.questions import kinds, question_schema, replays, simulated_placements, situations
 
 LIMITS = (
     "the scores of kube-scheduler and the running times of pods under another placement are not known",
@@ -104,7 +104,7 @@ class _History:
         self.peaks, self.changed = dict(self.peaks), set(self.changed)
 
 
-class Chain(replaying.Replay):
+class Chain(replays.Replay):
     """Plays a range: ``advance`` with the entries up to a decision, ``look`` at it, and so on."""
 
     def __init__(
@@ -113,7 +113,7 @@ class Chain(replaying.Replay):
         recorded: recorded_configurations.RecordedConfigurations,
         base: snapshots.Snapshot,
         *,
-        choice: asking.Choice,
+        choice: question_schema.Choice,
         scores: bool,
         limit: int,
     ) -> None:
@@ -285,7 +285,7 @@ class Chain(replaying.Replay):
         known = snapshot.pod(pod.uid) or pod
         cycle = cycles.cycle(known, names, snapshot, score_max=plugins.score_max)
         trace = pipeline.run(plugins, cycle)
-        return trace.kept, simulating.chosen(plugins, cycle, trace)
+        return trace.kept, simulated_placements.chosen(plugins, cycle, trace)
 
     def _overridden(self, event: events.AnyEvent) -> Iterator[events.AnyEvent]:
         """The events after which nodes and objects are as the overrides make them.
@@ -305,7 +305,7 @@ class Chain(replaying.Replay):
 
     # -- the attempts ----------------------------------------------------------------------
 
-    def _resolve(self, snapshot: snapshots.Snapshot, given: replaying.Input) -> situations.Resolved:
+    def _resolve(self, snapshot: snapshots.Snapshot, given: replays.Input) -> situations.Resolved:
         return self._situation(given.supposed.plugins)
 
     def _situation(self, plugins: registry.Registry) -> situations.Resolved:
@@ -316,7 +316,7 @@ class Chain(replaying.Replay):
         decision: records.Decision,
         candidates: node_sets.Names,
         resolved: situations.Resolved,
-        answers: tuple[replaying.Answer, replaying.Answer],
+        answers: tuple[replays.Answer, replays.Answer],
     ) -> None:
         uid = decision.pod.uid
         if decision.verb not in explanations.ATTEMPTS or resolved.base.node_of(uid):

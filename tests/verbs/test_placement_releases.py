@@ -7,7 +7,7 @@ import pytest
 from app.domain import model, snapshots
 from app.simulation.apiserver import faults
 from app.store import errors
-from app.verbs import releasing
+from app.verbs import placement_releases
 from tests.support.extender import replicas
 
 
@@ -24,8 +24,8 @@ def placed(shop: replicas.Cluster) -> tuple[replicas.Replica, model.Pod]:
 def test_a_placement_is_released_once(placed: tuple[replicas.Replica, model.Pod]) -> None:
     one, pod = placed
     before = one.snapshot().offset
-    assert releasing.release(one.context.state, one.context.log, pod.uid, "refused", "of a test")
-    assert releasing.release(one.context.state, one.context.log, pod.uid, "refused", "of a test")
+    assert placement_releases.release(one.context.state, one.context.log, pod.uid, "refused", "of a test")
+    assert placement_releases.release(one.context.state, one.context.log, pod.uid, "refused", "of a test")
     assert one.events(after=before) == [f"PlacementReleased pod:{pod.uid}"]
     assert one.count("host") == 0
 
@@ -38,7 +38,7 @@ def test_another_placement_is_left_alone(
     here = one.snapshot().placement_position(pod.uid)
     assert here is not None
     former = model.Position(incarnation or here.incarnation, here.offset - back)
-    assert not releasing.release(
+    assert not placement_releases.release(
         one.context.state, one.context.log, pod.uid, "refused", "of a test", placement=former
     )
     assert one.count("host") == 1
@@ -50,7 +50,7 @@ def test_a_confirmed_placement_is_not_released(
     one, pod = placed
     shop.put(pod, "h1")
     seen = shop.see()
-    assert releasing.release(one.context.state, one.context.log, pod.uid, "refused", "of a test")
+    assert placement_releases.release(one.context.state, one.context.log, pod.uid, "refused", "of a test")
     assert (one.snapshot().offset, one.count("host")) == (seen, 1)
 
 
@@ -61,7 +61,7 @@ def test_a_node_that_moves_meanwhile_is_counted_rightly(
     behind = replicas.Behind(one)
     shop.api.objects.change("nodes", ("", "h1"), relabelled)
     shop.see()
-    assert releasing.release(behind, one.context.log, pod.uid, "refused", "of a test")
+    assert placement_releases.release(behind, one.context.log, pod.uid, "refused", "of a test")
     assert (one.count("host"), one.count("member")) == (0, 0)
 
 
@@ -77,7 +77,7 @@ def test_a_contended_pod_keeps_its_placement(
     behind = replicas.Behind(one, looks=1_000)
     shop.api.objects.change("nodes", ("", "h1"), relabelled)
     shop.see()
-    assert not releasing.release(behind, one.context.log, pod.uid, "refused", "of a test")
+    assert not placement_releases.release(behind, one.context.log, pod.uid, "refused", "of a test")
     assert (one.count("host"), one.count("member")) == (0, 1)
 
 
@@ -90,5 +90,5 @@ class Away(replicas.Behind):
 
 def test_without_the_store_the_placement_stays(placed: tuple[replicas.Replica, model.Pod]) -> None:
     one, pod = placed
-    assert not releasing.release(Away(one), one.context.log, pod.uid, "refused", "of a test")
+    assert not placement_releases.release(Away(one), one.context.log, pod.uid, "refused", "of a test")
     assert one.count("host") == 1

@@ -17,7 +17,7 @@ from app.store import errors as store_errors
 from app.store.decisions import decision_log, records
 from app.store.state import followers, histories, walks
 from app.verbs.explain import recorded_configurations
-from app.verbs.questions import errors, replaying
+from app.verbs.questions import errors, replays
 from app.verbs.questions.shadows import shadowed
 
 LATEST = 100
@@ -40,7 +40,7 @@ class Report:
     skipped: Counter[str]
     by: Mapping[str, Mapping[str, int]]
     idle: Sequence[int]
-    items: Sequence[replaying.Item]
+    items: Sequence[replays.Item]
     """The latest that differ, newest first; at most LATEST."""
     until: str
     """The id of the last record that was read; empty before the first."""
@@ -52,10 +52,10 @@ class Report:
     """Why nothing can be compared; empty if it can."""
 
 
-class _Comparison(replaying.Replay):
+class _Comparison(replays.Replay):
     """The replay of one shadow: keeps the latest items instead of the first."""
 
-    def _note(self, item: replaying.Item, was: verdicts.Trace, would: verdicts.Trace) -> None:
+    def _note(self, item: replays.Item, was: verdicts.Trace, would: verdicts.Trace) -> None:
         super()._note(item, was, would)
         del self.items[:-LATEST]
 

@@ -22,7 +22,7 @@ from app.kube import errors as kube_errors
 from app.kube.writes import binding
 from app.store import errors as store_errors
 from app.store.log import logs
-from app.verbs import contexts, errors, releasing
+from app.verbs import contexts, errors, placement_releases
 
 MIN_LEFT = 0.1
 """Seconds that each step gets at least, and without which no Binding is sent."""
@@ -213,7 +213,7 @@ class Placing:
         else:
             # Others appended in between: read the log to learn which state the placement follows.
             expected, after = after, context.state.catch_up(timeout=context.budgets.state)
-            if len(made.placements) > 1 and releasing.released_if_crowded(
+            if len(made.placements) > 1 and placement_releases.released_if_crowded(
                 context.log, expected, after, event, appended.first, timeout=_RELEASE
             ):
                 raise store_errors.Conflict(tuple(sorted({one.node for one in made.placements})))
@@ -286,7 +286,7 @@ class Placing:
         return now - self._context.ages.since((self._request.uid, existing.position), now) >= binding.UNFENCED
 
     def _release(self, cause: events.Cause, reason: str, placement: model.Position) -> bool:
-        return releasing.release(
+        return placement_releases.release(
             self._context.state,
             self._context.log,
             self._request.uid,
