@@ -34,7 +34,7 @@ from app.serving.access import authorization, roles
 from app.serving.http import conn_metrics
 from app.serving.tls import keystores, role_names, rotation
 from app.store import audit_reports, keys, stores
-from app.store.bundles import restoring
+from app.store.bundles import bundle_restorer
 from app.store.health import audit_verdicts, availability, identity, readiness
 from app.verbs import applied_configuration
 from app.verbs import contexts as verb_contexts
@@ -110,7 +110,7 @@ class Following:
 
     def _introspection(self) -> wsgiref.types.WSGIApplication:
         chosen, store = self._settings, self._store
-        bundle = restoring.opened(store.client, store.keys) if self._viewed else None
+        bundle = bundle_restorer.opened(store.client, store.keys) if self._viewed else None
         made = flask.Flask("topolog", static_folder=None)
         routes.register(
             made,

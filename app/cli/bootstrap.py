@@ -190,12 +190,12 @@ def _run(
 def _hosts(namespace: str, further: tuple[str, ...]) -> list[str]:
     """The names of both Services, and the further ones. Raises BadParameter."""
     from app.serving import errors
-    from app.serving.tls import issuing
+    from app.serving.tls import certificate_issuer
 
     services = [f"{name}.{namespace}.svc" for name in ("topolog-extender", "topolog-view")]
     names = [*(f"{each}{domain}" for each in services for domain in ("", ".cluster.local")), *further]
     try:
-        issuing.alternative_names(names)
+        certificate_issuer.alternative_names(names)
     except errors.BadHost as error:
         raise click.BadParameter(str(error), param_hint="--host") from error
     return names

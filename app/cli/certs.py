@@ -72,18 +72,18 @@ def certs_command(
                           --host topolog-extender.topolog-system.svc.cluster.local
     """
     from app.serving import errors
-    from app.serving.tls import issuing
+    from app.serving.tls import certificate_issuer
 
     password = os.environ.get("TLS_KEYSTORE_PASSWORD") if pkcs12 else None
     if pkcs12 and not password:
         raise click.UsageError("--pkcs12 requires a password: set TLS_KEYSTORE_PASSWORD")
     try:
-        issued = issuing.issue(
+        issued = certificate_issuer.issue(
             directory,
             hosts,
             days=days,
             password=password,
-            replace=issuing.Replace[replace or "NOTHING"],
+            replace=certificate_issuer.Replace[replace or "NOTHING"],
             authority_key=ca_key,
         )
     except errors.BadHost as error:

@@ -133,12 +133,14 @@ def _certificates(loaded: settings.Settings, hosts: tuple[str, ...]) -> dict[str
     if loaded.server.insecure or loaded.tls.cert or loaded.tls.keystore_path:
         return {}
     from app.serving import errors
-    from app.serving.tls import issuing
+    from app.serving.tls import certificate_issuer
 
     folder = certs.default_directory(loaded.cluster)
     names = dict.fromkeys([*hosts, socket.gethostname(), "localhost", "127.0.0.1"])
     try:
-        issuing.issue(folder, [name for name in names if name], replace=issuing.Replace.SIGNED)
+        certificate_issuer.issue(
+            folder, [name for name in names if name], replace=certificate_issuer.Replace.SIGNED
+        )
     except (errors.ServingError, OSError) as error:
         raise exits.Failed(exit_codes.SETTINGS, f"cannot create certificates in {folder}: {error}") from error
     _report(f"certificates: {folder} (scheduler, viewer, operator; used by topolog get and explain)")

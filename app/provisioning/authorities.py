@@ -25,7 +25,7 @@ from app.kube.writes import secrets
 from app.provisioning import decisions
 from app.provisioning.decisions import Decision, Outcome
 from app.serving import errors
-from app.serving.tls import certificate_checks, issuing
+from app.serving.tls import certificate_checks, certificate_issuer
 
 SECRET: Final = "topolog-ca"
 DAYS: Final = 3650
@@ -50,8 +50,8 @@ class Step(enum.StrEnum):
 class Authority:
     """The CA that signs, and those that are trusted beside it."""
 
-    signer: issuing.Pair
-    following: issuing.Pair | None = None
+    signer: certificate_issuer.Pair
+    following: certificate_issuer.Pair | None = None
     former: tuple[x509.Certificate, ...] = ()
 
     @property
@@ -88,7 +88,7 @@ def decide(
             return decisions.refused(
                 f"is missing, but {dependents} exist: nothing can be issued or renewed. {_remedy(dependents)}"
             )
-        made = Authority(issuing.new_authority(now, days))
+        made = Authority(certificate_issuer.new_authority(now, days))
         return Decision(Outcome.CREATED, f"a CA, {until(made.signer.certificate)}", _data(made), secrets.TLS)
     if lacking := decisions.lacking(current, (CERTIFICATE, KEY)):
         return decisions.refused(f"lacks {lacking}: it must hold the CA's certificate and private key")
@@ -113,10 +113,10 @@ def decide(
 
 def load(secret: secrets.Secret) -> Authority:
     """The CAs in a complete Secret. Raises BadMaterial or ValueError."""
-    signer = issuing.load_pair(secret.data[CERTIFICATE], secret.data[KEY])
+    signer = certificate_issuer.load_pair(secret.data[CERTIFICATE], secret.data[KEY])
     following = None
     if all(secret.data.get(key) for key in _FOLLOWING):
-        following = issuing.load_pair(*(secret.data[key] for key in _FOLLOWING))
+        following = certificate_issuer.load_pair(*(secret.data[key] for key in _FOLLOWING))
     former = x509.load_pem_x509_certificates(secret.data[_FORMER]) if secret.data.get(_FORMER) else ()
     return Authority(signer, following, tuple(former))
 
@@ -138,7 +138,7 @@ def _advanced(held: Authority, now: datetime.datetime, days: float, step: Step |
     authority, former = held.signer.certificate, held.former
     valid = tuple(each for each in former if now <= each.not_valid_after_utc and step is not Step.DROP)
     if held.following is None and (now >= due(authority) or step is Step.ANNOUNCE):
-        made = Authority(held.signer, issuing.new_authority(now, days), valid)
+        made = Authority(held.signer, certificate_issuer.new_authority(now, days), valid)
         return Decision(
             Outcome.UPDATED,
             f"a CA, {until(authority)}, and the one that follows: restart kube-schedulers until"

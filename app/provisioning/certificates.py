@@ -15,7 +15,7 @@ from app.kube.writes import secrets
 from app.provisioning import authorities, decisions
 from app.provisioning.decisions import Decision, Outcome
 from app.serving import errors
-from app.serving.tls import certificate_checks, issuing, role_names
+from app.serving.tls import certificate_checks, certificate_issuer, role_names
 
 SERVER: Final = "topolog-tls"
 STORE: Final = "topolog-valkey-tls"
@@ -72,7 +72,7 @@ def certificate(
         x509.load_pem_x509_certificates(current.data[TRUST])
         if not own:
             return _of_another(held, terms.now)
-        issuing.load_pair(current.data[CERTIFICATE], current.data[KEY])
+        certificate_issuer.load_pair(current.data[CERTIFICATE], current.data[KEY])
     except _MALFORMED as error:
         return decisions.refused(f"cannot be used ({error}): {remedy}")
     if signer is not None:
@@ -96,9 +96,9 @@ def _issued(
     name: str, hosts: Sequence[str], authority: authorities.Authority, terms: Terms, outcome: Outcome
 ) -> Decision:
     if hosts:
-        pair = issuing.server_pair(authority.signer, hosts, terms.now, terms.days)
+        pair = certificate_issuer.server_pair(authority.signer, hosts, terms.now, terms.days)
     else:
-        pair = issuing.client_pair(authority.signer, CLIENTS[name], terms.now, terms.days)
+        pair = certificate_issuer.client_pair(authority.signer, CLIENTS[name], terms.now, terms.days)
     data = {
         CERTIFICATE: pair.certificate_pem(),
         KEY: pair.key_pem(),
@@ -124,7 +124,7 @@ def _names(name: str, held: x509.Certificate, terms: Terms) -> Sequence[str]:
 
 def _spelled(hosts: Sequence[str]) -> list[str]:
     """The names as they are in a certificate."""
-    return [str(issuing.host_name(each).value) for each in hosts]
+    return [str(certificate_issuer.host_name(each).value) for each in hosts]
 
 
 def _described(held: x509.Certificate) -> str:

@@ -11,7 +11,7 @@ from app.domain import schema as kinds
 from app.store import count_rebuild, errors, keys, migration_fold
 from app.store.log import incarnations
 from app.store.server import connections
-from migrations import running
+from migrations import runner
 
 _LIBRARIES = ("current", "outdated", "missing")
 
@@ -23,39 +23,39 @@ def library() -> str:
 
 def migrate(
     client: redis.Redis, names: keys.Keys, schema: kinds.Schema, *, incarnation: str = ""
-) -> running.Status:
+) -> runner.Status:
     """Bring the store to this version's schema, and its counts to their present form.
 
     Raises SchemaMismatch if that is refused.
     """
-    context = running.Context(
+    context = runner.Context(
         incarnation=incarnation or incarnations.new(),
         begin=functools.partial(migration_fold.begin, client, names, schema),
     )
     with connections.translated():
         try:
-            running.check(client, names.prefix)
+            runner.check(client, names.prefix)
             # The slot may move to any node of a Redis Cluster.
             for node in connections.primaries(client):
-                running.load(node, library())
-            running.up(client, names.prefix, context)
+                runner.load(node, library())
+            runner.up(client, names.prefix, context)
             count_rebuild.rebuild(client, names, schema, patience=context.patience)
-        except running.Refused as refused:
+        except runner.Refused as refused:
             raise errors.SchemaMismatch(str(refused)) from refused
     return status(client, names)
 
 
-def status(client: redis.Redis, names: keys.Keys) -> running.Status:
+def status(client: redis.Redis, names: keys.Keys) -> runner.Status:
     """The schema of the store and the schema that this version needs.
 
     Raises SchemaMismatch if another program has overwritten it.
     """
     with connections.translated():
         try:
-            found = running.status(client, names.prefix, library())
-        except running.Refused as refused:
+            found = runner.status(client, names.prefix, library())
+        except runner.Refused as refused:
             raise errors.SchemaMismatch(str(refused)) from refused
-        states = [running.loaded(node, library()) for node in connections.primaries(client)]
+        states = [runner.loaded(node, library()) for node in connections.primaries(client)]
     # The worst state of any node: a slot may move to each of them.
     pending = found.pending
     if found.schema == found.latest and found.counts not in ("", wanted := _ending(names)):
@@ -76,7 +76,7 @@ def check(client: redis.Redis, names: keys.Keys, *, emptied: bool = False) -> No
     """Return if the store has this version's schema, or is empty and ``emptied``. Raises SchemaMismatch."""
     with connections.translated():
         schema, incarnation, live = client.hmget(names.meta, ["schema", "incarnation", "counts"])
-    found, needed = keys.number(schema), running.latest()
+    found, needed = keys.number(schema), runner.latest()
     empty = emptied and not incarnation
     if not empty and (found != needed or not incarnation):
         raise errors.mismatch(found, needed)

@@ -12,7 +12,7 @@ import rich.console
 import rich.markup
 
 from app import telemetry
-from app.serving.tls import issuing
+from app.serving.tls import certificate_issuer
 from tests.bench import cases, rows, runs
 from tests.bench.peer import builds, client
 from tests.e2e import building as e2e_building
@@ -40,7 +40,7 @@ def main(chosen: Sequence[str], e2e: bool, scale: float, output: pathlib.Path, k
     folder = pathlib.Path(tempfile.mkdtemp(prefix="topolog-bench-"))
     try:
         tls = folder / "tls"
-        issuing.issue(tls, ["127.0.0.1", "localhost"])
+        certificate_issuer.issue(tls, ["127.0.0.1", "localhost"])
         bench = runs.Bench(folder, tls, programs, scale)
         measured, missing_rows = measure(
             console,

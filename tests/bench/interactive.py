@@ -12,7 +12,7 @@ import tempfile
 import click
 import rich.console
 
-from app.serving.tls import issuing
+from app.serving.tls import certificate_issuer
 from app.store.server import embedded
 from tests.bench import cases, runs
 from tests.bench.data import bench_cluster
@@ -31,7 +31,7 @@ def main(nodes: int, pods: int) -> None:
     console = rich.console.Console(soft_wrap=True)
     with tempfile.TemporaryDirectory(prefix="topolog-bench-") as temporary:
         folder = pathlib.Path(temporary)
-        issuing.issue(folder / "tls", ["127.0.0.1", "localhost"])
+        certificate_issuer.issue(folder / "tls", ["127.0.0.1", "localhost"])
         bench = runs.Bench(folder, folder / "tls", builds.built())
         server = embedded.Server()
         try:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import pytest
 
 from app.cli import explain
-from app.serving.tls import issuing
+from app.serving.tls import certificate_issuer
 from tests.support import commands
 
 
@@ -46,7 +46,7 @@ class Canned(http.server.BaseHTTPRequestHandler):
 def certs(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The directory of the certificates that ``topolog up`` would create for the cluster "default"."""
     state = tmp_path_factory.mktemp("state")
-    return issuing.issue(state / "topolog" / "default" / "certs", ["127.0.0.1"]).directory
+    return certificate_issuer.issue(state / "topolog" / "default" / "certs", ["127.0.0.1"]).directory
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 
 from app import __version__
 from app.cli.client import port_forwards
-from app.serving.tls import issuing
+from app.serving.tls import certificate_issuer
 from app.simulation.apiserver import faults
 from tests.support import commands, polling
 from tests.support.doctor import clusters
@@ -228,5 +228,5 @@ def test_what_is_named_is_used_instead(cluster: clusters.Cluster, tmp_path: path
 
 def test_the_certificates_here_have_the_name_that_is_used(tmp_path: pathlib.Path) -> None:
     """The name is that of deploy/, for which `topolog bootstrap` makes certificates."""
-    issuing.issue(tmp_path / "tls", ["topolog-extender.topolog-system.svc"])
+    certificate_issuer.issue(tmp_path / "tls", ["topolog-extender.topolog-system.svc"])
     assert polling.eventually(lambda: (tmp_path / "tls" / "server.crt").is_file(), "they are made")

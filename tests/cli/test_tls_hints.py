@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import pytest
 from cryptography.x509 import oid
 
-from app.serving.tls import issuing, role_names
+from app.serving.tls import certificate_issuer, role_names
 from tests.support import child_processes, commands
 from tests.support.extender import server_processes
 
@@ -28,7 +28,7 @@ HOUR = datetime.timedelta(hours=1)
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A directory with certificates for the names of the Service, and with wrong ones."""
-    directory = issuing.issue(tmp_path_factory.mktemp("certificates"), HOSTS).directory
+    directory = certificate_issuer.issue(tmp_path_factory.mktemp("certificates"), HOSTS).directory
     sign = functools.partial(server_processes.sign, directory)
     server, hosts = oid.ExtendedKeyUsageOID.SERVER_AUTH, ("localhost",)
     sign("over", dns=hosts, usage=server, start=-9 * HOUR, end=-HOUR)
@@ -55,7 +55,7 @@ def extender(
 @pytest.fixture(scope="module")
 def another(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The files of another `topolog certs`: its CA has the same name and another key."""
-    return issuing.issue(tmp_path_factory.mktemp("another"), HOSTS).directory
+    return certificate_issuer.issue(tmp_path_factory.mktemp("another"), HOSTS).directory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,7 +174,7 @@ def test_a_wrong_certificate_of_the_server_is_described(
 
 def test_an_expired_ca_is_named(tmp_path: pathlib.Path, right: Asked) -> None:
     past = datetime.datetime.now(datetime.UTC) - 48 * HOUR
-    directory = issuing.issue(tmp_path, ["localhost"], authority_days=1, now=past).directory
+    directory = certificate_issuer.issue(tmp_path, ["localhost"], authority_days=1, now=past).directory
     server_processes.sign(directory, "valid", dns=("localhost",), usage=oid.ExtendedKeyUsageOID.SERVER_AUTH)
     with listening(directory, "valid") as where:
         done = Asked(directory / "ca.crt", right.cert, "localhost").run(where)

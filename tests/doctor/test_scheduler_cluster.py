@@ -10,7 +10,7 @@ import yaml
 from app.doctor import api_reader
 from app.doctor.scheduler import configurations, entry_checks, examination, fleet_checks
 from app.kube.client import clients, credentials
-from app.serving.tls import issuing
+from app.serving.tls import certificate_issuer
 from app.simulation.apiserver import faults
 from tests.support.doctor import clusters, runs
 
@@ -21,7 +21,7 @@ LABEL = {"workload-policy/kosmos.io": "spread"}
 @pytest.fixture
 def cluster(tmp_path: pathlib.Path) -> Iterator[clusters.Cluster]:
     """A sound cluster: the usual scheduler, and two of ours with one Lease."""
-    files = issuing.issue(tmp_path / "tls", [clusters.SERVICE]).files
+    files = certificate_issuer.issue(tmp_path / "tls", [clusters.SERVICE]).files
     with clusters.running(tmp_path) as made:
         made.add_node("n1")
         made.add_config("topolog-kube-scheduler", clusters.shipped("sidecar"))

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from app.doctor.scheduler import configurations, entry_checks
-from app.serving.tls import issuing
+from app.serving.tls import certificate_issuer
 from tests.support import manifests
 from tests.support.doctor import runs
 
@@ -26,7 +26,7 @@ Made by kube-scheduler's own packages (1.37), which decoded the file and encoded
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("tls")
-    return str(issuing.issue(folder, [SERVICE, "10.96.0.7"]).files["server.crt"])
+    return str(certificate_issuer.issue(folder, [SERVICE, "10.96.0.7"]).files["server.crt"])
 
 
 def shipped(name: str = "service") -> Json:

@@ -9,7 +9,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509 import oid
 
-from app.serving.tls import issuing, role_names
+from app.serving.tls import certificate_issuer, role_names
 from tests.support import manifests
 from tests.support.doctor import clusters, runs
 from tests.support.extender import server_processes
@@ -23,7 +23,7 @@ AWAY = ("--server", "https://127.0.0.1:9", "--skip", "T06")
 @pytest.fixture
 def made(tmp_path: pathlib.Path) -> pathlib.Path:
     """A directory that `topolog certs` wrote."""
-    issuing.issue(tmp_path / "tls", [HOST])
+    certificate_issuer.issue(tmp_path / "tls", [HOST])
     return tmp_path / "tls"
 
 
@@ -79,13 +79,13 @@ def key_of_another(name: str) -> Callable[[pathlib.Path], None]:
 
 def other_ca(folder: pathlib.Path) -> None:
     """A CA of the same name with another key, which has signed none of the certificates."""
-    other = issuing.issue(folder / "other", [HOST]).files["ca.crt"]
+    other = certificate_issuer.issue(folder / "other", [HOST]).files["ca.crt"]
     (folder / "ca.crt").write_bytes(other.read_bytes())
 
 
 def two_cas(folder: pathlib.Path) -> None:
     """The CAs before and after a change: both sides trust both."""
-    other = issuing.issue(folder / "other", [HOST]).files["ca.crt"]
+    other = certificate_issuer.issue(folder / "other", [HOST]).files["ca.crt"]
     (folder / "ca.crt").write_bytes(other.read_bytes() + (folder / "ca.crt").read_bytes())
 
 
@@ -172,7 +172,7 @@ def test_the_files_of_the_settings_are_checked(made: pathlib.Path) -> None:
 
 
 def test_a_well_known_password_is_found(tmp_path: pathlib.Path) -> None:
-    issuing.issue(tmp_path / "tls", [HOST], password="changeit")
+    certificate_issuer.issue(tmp_path / "tls", [HOST], password="changeit")
     store, trust = tmp_path / "tls" / "server.p12", tmp_path / "tls" / "ca.p12"
     given = {
         "TLS_KEYSTORE_PATH": str(store),
@@ -228,7 +228,7 @@ def test_the_secrets_of_a_cluster_are_checked(cluster: clusters.Cluster, made: p
 def test_the_certificate_of_the_store_is_checked_where_there_is_one(
     cluster: clusters.Cluster, tmp_path: pathlib.Path, file: str, days: int, wrong: dict[str, str]
 ) -> None:
-    issuing.issue(tmp_path / "store", ["topolog-valkey"], days=days)
+    certificate_issuer.issue(tmp_path / "store", ["topolog-valkey"], days=days)
     files = (f"{file}.crt", f"{file}.key", "ca.crt")
     pems = ((tmp_path / "store" / each).read_bytes() for each in files)
     cluster.add_certificate(*pems, name="topolog-valkey-tls")
@@ -245,7 +245,7 @@ def test_a_certificate_without_the_name_of_the_view_is_found(
     assert run.wrong() == {"T02": "warning"}
     assert f"lacks the name topolog-view.{clusters.HOME}.svc" in run.text
     names = [f"topolog-{name}.{clusters.HOME}.svc" for name in ("extender", "view")]
-    issuing.issue(tmp_path / "both", names)
+    certificate_issuer.issue(tmp_path / "both", names)
     for secret, name in (("topolog-tls", "server"), ("topolog-scheduler-tls", "scheduler")):
         files = (f"{name}.crt", f"{name}.key", "ca.crt")
         pems = ((tmp_path / "both" / file).read_bytes() for file in files)

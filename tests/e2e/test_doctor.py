@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.serving.tls import issuing
+from app.serving.tls import certificate_issuer
 from app.store.server import acl, connections
 from tests.e2e import building
 from tests.support import polling
@@ -23,7 +23,7 @@ SERVICE = "topolog-extender.topolog-system.svc"
 @pytest.fixture(scope="module")
 def plane(cluster: clusters.Cluster) -> clusters.Cluster:
     """The cluster, with certificates in its folder."""
-    issuing.issue(cluster.folder / "tls", [SERVICE])
+    certificate_issuer.issue(cluster.folder / "tls", [SERVICE])
     return cluster
 
 

@@ -18,7 +18,7 @@ import pytest
 import urllib3
 
 from app.provisioning import authorities, decisions
-from app.serving.tls import issuing
+from app.serving.tls import certificate_issuer
 from tests.support import commands, console_sessions, how_to_pages, polling
 from tests.support.e2e import api_client, clusters, installations, workloads
 
@@ -43,7 +43,7 @@ class Mount:
     def __init__(self, folder: pathlib.Path) -> None:
         self._folder = folder
         self._files = {path.name: path.read_bytes() for path in folder.iterdir()}
-        self._authority = issuing.load_pair(self._files["ca.crt"], self._files["ca.key"])
+        self._authority = certificate_issuer.load_pair(self._files["ca.crt"], self._files["ca.key"])
         self._versions = 0
         self._swap()
         for name in self._files:
@@ -54,8 +54,10 @@ class Mount:
         """Replace the certificates of the extender and of kube-scheduler."""
         now, days = datetime.datetime.now(datetime.UTC), LIFE / 86_400
         pairs = {
-            "server": issuing.server_pair(self._authority, ["127.0.0.1", installations.SERVICE], now, days),
-            "scheduler": issuing.client_pair(self._authority, "scheduler", now, days),
+            "server": certificate_issuer.server_pair(
+                self._authority, ["127.0.0.1", installations.SERVICE], now, days
+            ),
+            "scheduler": certificate_issuer.client_pair(self._authority, "scheduler", now, days),
         }
         for name, pair in pairs.items():
             self._files[f"{name}.crt"] = pair.certificate_pem()

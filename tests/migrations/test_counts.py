@@ -14,7 +14,7 @@ from app.plugins.workload_policy import policy_model
 from app.store import errors, keys, migration_fold, schemas, stores
 from app.store.log import logs
 from app.store.server import connections, embedded
-from migrations import folds, running
+from migrations import folds, runner
 from migrations.schema import m0002_counts
 from tests.support import declared
 from tests.support.store import past_stores
@@ -262,7 +262,7 @@ def test_the_functions_of_the_first_schema_change_nothing_any_more(
 def test_these_functions_change_nothing_in_a_store_of_another_schema(
     client: redis.Redis, names: keys.Keys, schema: str, todo: str
 ) -> None:
-    running.load(client, schemas.library())
+    runner.load(client, schemas.library())
     client.hset(names.meta, "schema", schema)
     before = past_stores.contents(client, names)
     log = logs.Log(client, names, "0197f0c0a000-1a2b3c4d")
@@ -341,10 +341,10 @@ def test_a_log_that_never_pauses_is_not_migrated_and_one_that_does_is(
     def begin(holds: folds.Holds) -> folds.Fold:
         return migration_fold.begin(client, names, declared.FIRST, holds)
 
-    context = running.Context(incarnation="", begin=begin, patience=0.05)
+    context = runner.Context(incarnation="", begin=begin, patience=0.05)
     with mock.patch.object(m0002_counts._Renewal, "_catch_up", busy):
-        with pytest.raises(running.Refused, match="never paused"):
-            running.up(client, names.prefix, context)
+        with pytest.raises(runner.Refused, match="never paused"):
+            runner.up(client, names.prefix, context)
         assert client.hget(names.meta, "schema") == b"1"
         left[0] = 5
         assert schemas.migrate(client, names, declared.FIRST).ready
@@ -371,14 +371,14 @@ def test_what_is_appended_between_two_stages_counts(
         if len(writer.accepted) % 4:
             append()
 
-    context = running.Context(
+    context = runner.Context(
         incarnation="",
         begin=lambda holds: migration_fold.begin(client, names, declared.FIRST, holds),
     )
-    running.load(client, schemas.library())
+    runner.load(client, schemas.library())
     taken = []
     with mock.patch.object(m0002_counts._Renewal, "_catch_up", late):
-        for name, take in running.stages(client, names.prefix, context):
+        for name, take in runner.stages(client, names.prefix, context):
             if name != "m0002 number":
                 append()
             take()
@@ -414,8 +414,8 @@ def test_another_incarnation_in_the_middle_is_noticed(client: redis.Redis, names
         client.hset(names.meta, "incarnation", "0297f0c0a000-1a2b3c4d")
         return migration_fold.begin(client, names, declared.FIRST, holds)
 
-    with pytest.raises(running.Refused, match="another incarnation"):
-        running.up(client, names.prefix, running.Context(incarnation="", begin=begin))
+    with pytest.raises(runner.Refused, match="another incarnation"):
+        runner.up(client, names.prefix, runner.Context(incarnation="", begin=begin))
     assert client.hget(names.meta, "schema") == b"1"
 
 

@@ -11,7 +11,7 @@ from app import cli
 from app.plugins.workload_policy import policy_counts, policy_model
 from app.store import errors, keys, schemas, snapshot_format
 from app.store.server import embedded
-from migrations import forms, running
+from migrations import forms, runner
 from tests.support import declared
 from tests.support.store import past_stores
 
@@ -62,7 +62,7 @@ def test_the_command_names_what_to_do(
     if schema == "2":
         schemas.migrate(client, declared.names(cluster), declared.SCHEMA)
     client.hset(names.meta, "schema", schema)
-    running.load(client, schemas.library())
+    runner.load(client, schemas.library())
     before = past_stores.contents(client, names)
     environment = {"TOPOLOG_STORE_URL": store_server.url, "TOPOLOG_CLUSTER": cluster}
     found = testing.CliRunner().invoke(cli.topolog, ["migrate", "status"], env=environment)

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from app.kube.watch import kinds
-from app.serving.tls import issuing
+from app.serving.tls import certificate_issuer
 from app.store.server import connections
 from app.telemetry import metrics
 from tests.support import child_processes, declared, documented_commands, polling
@@ -197,7 +197,9 @@ def test_certificates_that_expire_and_a_damaged_file(tmp_path: pathlib.Path) -> 
     with installations.running(tmp_path / "own") as own:
         tls = own.stage.folder / "tls"
         first = alerts.scrape(own)
-        issuing.issue(tls, ["127.0.0.1", "localhost"], days=3, replace=issuing.Replace.SIGNED)
+        certificate_issuer.issue(
+            tls, ["127.0.0.1", "localhost"], days=3, replace=certificate_issuer.Replace.SIGNED
+        )
         polling.eventually(
             lambda: own.value(metrics.EXTENDER, "topolog_certificate_renewals_total"),
             "they are served",

@@ -20,7 +20,7 @@ from app.doctor.tls import catalog as tls_catalog
 from app.domain import snapshots
 from app.framework import doctor_checks, registry
 from app.serving.http import conn_metrics
-from app.serving.tls import issuing, keystores, rotation
+from app.serving.tls import certificate_issuer, keystores, rotation
 from app.settings import declarations
 from app.store.server import acl
 from app.verbs.questions.shadows import shadow_metrics
@@ -140,7 +140,7 @@ def metrics_page() -> str:
 def _collectors() -> Iterator[telemetry.metrics.Declared]:
     yield from telemetry.metrics.DECLARED
     with tempfile.TemporaryDirectory() as folder:
-        made = issuing.issue(pathlib.Path(folder), ["localhost"]).files
+        made = certificate_issuer.issue(pathlib.Path(folder), ["localhost"]).files
         source = keystores.Source(
             certificate=made["server.crt"], key=made["server.key"], trust=made["ca.crt"]
         )

@@ -55,7 +55,7 @@ ALLOWED = (
     Allowed("app/store/server/acl.py", "nobody", "SETUSER nobody", "a user name, for a dry run"),
     Allowed("app/store/server/embedded.py", "tell", "sink.tell()", "a method of files"),
     Allowed("migrations/upcasters/placement_released.py", "", '"', "sentences in logs of version 1"),
-    Allowed("tests/migrations/test_upcasting.py", "", '", "', "sentences in logs of version 1"),
+    Allowed("tests/migrations/test_upcasters.py", "", '", "', "sentences in logs of version 1"),
     Allowed("tests/migrations/schemas/1.lua", "", "", "the functions of schema 1 as they were"),
     Allowed("tests/project/words.py", "", "", "the list"),
     Allowed("tests/project/test_promises.py", "promises", "", "the title of that page"),

@@ -9,7 +9,7 @@ import yaml
 from click import testing
 
 from app import cli
-from app.serving.tls import issuing
+from app.serving.tls import certificate_issuer
 from app.simulation.apiserver import faults
 from tests.support import commands
 from tests.support.provisioning import namespaces, secrets_of
@@ -98,7 +98,9 @@ def test_metadata_of_others_survives_a_renewal(namespace: namespaces.Namespace) 
 
 
 def issued_elsewhere(folder: pathlib.Path, name: str, *, days: int = 90) -> dict[str, bytes]:
-    issuing.issue(folder, [namespaces.SERVICE], days=days, replace=issuing.Replace.SIGNED)
+    certificate_issuer.issue(
+        folder, [namespaces.SERVICE], days=days, replace=certificate_issuer.Replace.SIGNED
+    )
     files = {"tls.crt": f"{name}.crt", "tls.key": f"{name}.key", "ca.crt": "ca.crt"}
     return {key: (folder / file).read_bytes() for key, file in files.items()}
 
@@ -125,7 +127,7 @@ def test_certificates_of_another_issuer_are_accepted_and_never_written(
 def test_a_ca_of_the_operators_own_signs_the_certificates(
     namespace: namespaces.Namespace, tmp_path: pathlib.Path
 ) -> None:
-    issuing.issue(tmp_path, ["unused"])
+    certificate_issuer.issue(tmp_path, ["unused"])
     pair = {"tls.crt": (tmp_path / "ca.crt").read_bytes(), "tls.key": (tmp_path / "ca.key").read_bytes()}
     namespace.put("topolog-ca", pair, type="kubernetes.io/tls")
     assert namespace.provision()["topolog-ca"] == "kept"
@@ -200,7 +202,7 @@ def broken(namespace: namespaces.Namespace, case: str) -> None:
             namespace.put("topolog-tls", {**data["topolog-tls"], **other})
         case "another CA":
             namespace.delete("topolog-ca")
-            issued = issuing.new_authority(datetime.datetime.now(datetime.UTC), 10)
+            issued = certificate_issuer.new_authority(datetime.datetime.now(datetime.UTC), 10)
             pair = {"tls.crt": issued.certificate_pem(), "tls.key": issued.key_pem()}
             namespace.put("topolog-ca", pair, type="kubernetes.io/tls")
         case "no CA":

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import serialization
 
 from app import cli, settings
 from app.provisioning import authorities, store_access, store_certificates
-from app.serving.tls import issuing
+from app.serving.tls import certificate_issuer
 from app.store import errors, keys, schemas
 from app.store.health import doctor
 from app.store.server import connections
@@ -108,7 +108,7 @@ def test_each_role_works_over_tls_and_nothing_works_without(bundled: Bundled) ->
 def test_a_process_that_trusts_another_ca_refuses_the_server_and_names_the_reason(
     bundled: Bundled, tmp_path: pathlib.Path
 ) -> None:
-    other = issuing.issue(tmp_path / "other", ["127.0.0.1"]).directory / "ca.crt"
+    other = certificate_issuer.issue(tmp_path / "other", ["127.0.0.1"]).directory / "ca.crt"
     (tmp_path / "tls" / "ca.crt").write_bytes(other.read_bytes())
     with (
         connections.connect(bundled.url("recorder")) as client,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from app.serving.tls import issuing
+from app.serving.tls import certificate_issuer
 from tests.support.extender import echo_application, server_processes
 
 HOSTS = ("localhost", "127.0.0.1", "topolog.kube-system.svc")
@@ -15,7 +15,7 @@ HOSTS = ("localhost", "127.0.0.1", "topolog.kube-system.svc")
 def certificates(tmp_path: pathlib.Path) -> pathlib.Path:
     """A directory with the files that `topolog certs` creates."""
     directory = tmp_path / "certificates"
-    issuing.issue(directory, HOSTS, password="a good one")
+    certificate_issuer.issue(directory, HOSTS, password="a good one")
     return directory
 
 
@@ -38,7 +38,7 @@ def start(certificates: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[server
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server_processes.Server]:
     """One server per module, for tests that do not change its state."""
     directory = tmp_path_factory.mktemp("shared")
-    issuing.issue(directory, HOSTS)
+    certificate_issuer.issue(directory, HOSTS)
     process = server_processes.Process(server_processes.plan_for(directory), directory)
     yield server_processes.Server(process, directory, process.port())
     process.stop()

@@ -18,7 +18,7 @@ from app.cli.output import formats, progress, tables
 
 if TYPE_CHECKING:
     from app.cli.viewing import proxies
-    from app.store.bundles import reading
+    from app.store.bundles import bundle_reader
 
 _SILENCE: Final = 180.0
 """Seconds without a byte: reading a member of a large cluster takes some, and may have to wait its turn."""
@@ -253,19 +253,19 @@ def _read(file: pathlib.Path) -> BinaryIO:
         raise exits.Failed(exit_codes.USAGE, f"cannot read {file}: {error.strerror}") from error
 
 
-def _verified(file: pathlib.Path) -> "reading.Contents":
-    from app.store.bundles import reading
+def _verified(file: pathlib.Path) -> "bundle_reader.Contents":
+    from app.store.bundles import bundle_reader
 
     with _read(file) as opened:
         try:
-            return reading.read(opened)
-        except reading.Damaged as damaged:
+            return bundle_reader.read(opened)
+        except bundle_reader.Damaged as damaged:
             raise exits.Failed(exit_codes.NEGATIVE, f"{file}: {damaged}") from damaged
         except OSError as error:
             raise exits.Failed(exit_codes.USAGE, f"cannot read {file}: {error.strerror}") from error
 
 
-def _sentence(contents: "reading.Contents") -> str:
+def _sentence(contents: "bundle_reader.Contents") -> str:
     about = contents.about
     return (
         f"cluster {about.cluster}, offsets {about.first} to {about.last}, {contents.events} events,"

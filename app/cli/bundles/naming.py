@@ -7,7 +7,7 @@ from typing import TextIO
 from app import exit_codes, plugins
 from app.cli import exits
 from app.framework import registry, registry_builder
-from app.store.bundles import layout, pseudonymizing, pseudonyms, reading, vocabulary
+from app.store.bundles import bundle_reader, layout, pseudonymizer, pseudonyms, vocabulary
 
 
 def beside(file: pathlib.Path) -> pathlib.Path:
@@ -33,18 +33,18 @@ def replaced(source: pathlib.Path, file: pathlib.Path) -> None:
         )
         with source.open("rb") as opened, partial.open("xb") as out:
             written.append(partial)
-            _, found = pseudonymizing.names_of(opened, public, catalog.schema)
+            _, found = pseudonymizer.names_of(opened, public, catalog.schema)
             table = found.census.table(pseudonyms.tag())
-            pseudonymizing.write(opened, out, found, table, catalog.schema)
+            pseudonymizer.write(opened, out, found, table, catalog.schema)
         # Never readable by others, not even for a moment.
         with os.fdopen(os.open(names, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as kept:
             written.append(names)
             kept.write(table.encoded())
         partial.rename(file)
         written.clear()
-    except reading.Damaged as damaged:
+    except bundle_reader.Damaged as damaged:
         raise exits.Failed(exit_codes.NEGATIVE, f"{source}: {damaged}") from damaged
-    except (pseudonymizing.Refused, layout.TooLarge) as refused:
+    except (pseudonymizer.Refused, layout.TooLarge) as refused:
         raise exits.Failed(exit_codes.NEGATIVE, f"{source}: {refused}") from refused
     except registry.ConfigurationRefused as refused:
         raise exits.Failed(exit_codes.SETTINGS, str(refused)) from refused

@@ -24,10 +24,10 @@ from app.cli import exits, processes
 from app.cli.client import api_client
 from app.framework import registry
 from app.serving import errors as serving_errors
-from app.serving.tls import issuing
+from app.serving.tls import certificate_issuer
 from app.store import errors as store_errors
 from app.store import keys
-from app.store.bundles import reading, restoring
+from app.store.bundles import bundle_reader, bundle_restorer
 from app.store.server import connections, embedded
 
 _CLUSTER: Final = "bundle"
@@ -41,7 +41,7 @@ _PLUGINS: Final = ("enabled", "weights", "score_max", "args")
 class Opened(NamedTuple):
     """A bundle that is shown."""
 
-    contents: reading.Contents
+    contents: bundle_reader.Contents
     client: api_client.ExtenderClient
     environment: pathlib.Path
     """A file for a shell: the variables by which commands find the process."""
@@ -52,11 +52,11 @@ def opened(file: BinaryIO, *, note: Callable[[str], None]) -> Iterator[Opened]:
     """Show the bundle until the block ends. Raises Failed; ``note`` is given what differs from the source."""
     with contextlib.ExitStack() as ending:
         try:
-            contents = reading.read(file)
+            contents = bundle_reader.read(file)
             folder = ending.enter_context(temporary_folders.temporary_folder("topolog-bundle-"))
             url = _loaded(file, ending)
             client, environ = _serve(folder, url, contents, ending, note)
-        except reading.Damaged as damaged:
+        except bundle_reader.Damaged as damaged:
             raise exits.Failed(exit_codes.NEGATIVE, f"{file.name}: {damaged}") from damaged
         except (store_errors.StoreError, OSError) as error:
             raise exits.Failed(exit_codes.STORE, f"{file.name} cannot be loaded: {error}") from error
@@ -73,19 +73,19 @@ def _loaded(file: BinaryIO, ending: contextlib.ExitStack) -> str:
     names = keys.Keys(_CLUSTER, schema.forms)
     file.seek(0)
     with contextlib.closing(connections.connect(server.url, names=names)) as client:
-        restoring.restore(file, client, names, schema)
+        bundle_restorer.restore(file, client, names, schema)
     return server.url
 
 
 def _serve(
     folder: pathlib.Path,
     url: str,
-    contents: reading.Contents,
+    contents: bundle_reader.Contents,
     ending: contextlib.ExitStack,
     note: Callable[[str], None],
 ) -> tuple[api_client.ExtenderClient, pathlib.Path]:
     issued = folder / "certs"
-    issuing.issue(issued, ["127.0.0.1"])
+    certificate_issuer.issue(issued, ["127.0.0.1"])
     port, health = _free_ports()
     chosen = {
         "cluster": _CLUSTER,

@@ -14,7 +14,7 @@ from typing import Any
 
 from app.domain import declared_objects
 from app.domain import schema as schemas
-from app.simulation.apiserver import faults, objects, requests, routing, status_replies
+from app.simulation.apiserver import faults, objects, requests, router, status_replies
 
 RESOURCES = (
     objects.Resource("namespaces", "Namespace", namespaced=False),
@@ -53,7 +53,7 @@ class ApiServer:
         """``schema``: each of its kinds is served in its first version, beside ``further`` resources;
         ``bookmarks``: seconds between them; ``tokens``: accepted bearer tokens, empty: every request."""
         self.objects = objects.Objects((*resources(schema), *further))
-        self.router = routing.Router(self.objects, tokens=tokens, bookmarks=bookmarks)
+        self.router = router.Router(self.objects, tokens=tokens, bookmarks=bookmarks)
         self.faults = faults.Faults()
         self.seen: list[requests.Request] = []
         """All requests so far, for tests that count them."""

@@ -13,7 +13,7 @@ from app.store import errors, keys, schemas
 from app.store.health import acl_checks, checks, durability, readiness
 from app.store.log import tail_repair
 from app.store.server import acl, connections, discovery, urls
-from migrations import running
+from migrations import runner
 
 _PINGS = 50
 _SCANNED = 20_000
@@ -115,7 +115,7 @@ def _ahead(client: redis.Redis) -> float:
 
 def _functions(client: redis.Redis, names: keys.Keys) -> list[checks.Finding]:
     status = schemas.status(client, names)
-    return list(checks.functions(status.library, schema=status.schema, needed=running.latest()))
+    return list(checks.functions(status.library, schema=status.schema, needed=runner.latest()))
 
 
 def _types(client: redis.Redis, names: keys.Keys) -> list[checks.Finding]:

@@ -22,7 +22,7 @@ import werkzeug.test
 from app import settings
 from app.domain import events, model
 from app.store import stores
-from app.store.bundles import reading
+from app.store.bundles import bundle_reader
 from app.store.server import embedded
 from tests.bench.data import bench_cluster
 from tests.support import declared
@@ -172,7 +172,7 @@ def _asked(world: api_worlds.World, first: int, pace: float) -> Took:
     bundle = client.get(f"/apis/v1/export?from={first}").data
     exported = time.process_time() - begun
     grown = _peak() - before
-    reading.read(io.BytesIO(bundle))
+    bundle_reader.read(io.BytesIO(bundle))
     return Took(
         replayed=replayed,
         scored=scored,

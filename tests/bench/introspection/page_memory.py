@@ -19,7 +19,7 @@ import urllib3
 
 from app.domain import events, model
 from app.plugins.workload_policy import policy_model
-from app.serving.tls import issuing
+from app.serving.tls import certificate_issuer
 from app.store.server import embedded
 from tests.bench.data import bench_cluster
 from tests.support import declared, extender_processes
@@ -57,7 +57,7 @@ def measure_questions(paths: tuple[str, ...] = PATHS) -> dict[str, Memory]:
     with TemporaryDirectory(prefix="topolog-") as directory:
         folder = pathlib.Path(directory)
         tls = folder / "tls"
-        issuing.issue(tls, ["127.0.0.1", "localhost"])
+        certificate_issuer.issue(tls, ["127.0.0.1", "localhost"])
         server = embedded.Server()
         try:
             filled_stores.fill(server.url, "questions", facts(NODES, PENDING))

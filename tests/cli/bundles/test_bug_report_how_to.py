@@ -2,7 +2,7 @@
 
 import re
 
-from app.store.bundles import layout, reading
+from app.store.bundles import bundle_reader, layout
 from tests.support import how_to_pages
 
 TEXT = how_to_pages.page("bug-report.md")
@@ -13,4 +13,4 @@ def test_the_members_and_bounds_of_the_page_are_those_of_a_bundle() -> None:
     assert listed == [*layout.MEMBERS, layout.MANIFEST]
     assert f"{layout.MOST_EVENTS:,} events" in TEXT
     assert f"{layout.MOST_DECISIONS:,} decisions" in TEXT
-    assert f"({layout.MOST_BYTES >> 20} MiB, {reading.MOST_EXPANDED >> 30} GiB expanded)" in TEXT
+    assert f"({layout.MOST_BYTES >> 20} MiB, {bundle_reader.MOST_EXPANDED >> 30} GiB expanded)" in TEXT

@@ -16,7 +16,7 @@ from app.framework import registry
 from app.plugins.coscheduling import kinds
 from app.plugins.coscheduling.membership import SIGS_LABEL
 from app.plugins.coscheduling.plugin import Coscheduling
-from app.serving.tls import issuing
+from app.serving.tls import certificate_issuer
 from app.store.checkpoints import archive_storage, archives
 from app.store.server import embedded
 from tests.support import console_sessions, how_to_pages
@@ -78,7 +78,7 @@ def session(
         TOPOLOG_CLUSTER=keys.cluster,
         XDG_STATE_HOME=str(tmp_path / "state"),
     )
-    issuing.issue(made.work, ["topolog.example"])
+    certificate_issuer.issue(made.work, ["topolog.example"])
     archive = archives.Archive(archive_storage.Folder(made.work), keys.cluster, lambda: "i")
     archive.keep_segment(
         run.world.store.log.raws(0, run.world.store.follower.catch_up().position.offset), "i"

@@ -12,7 +12,7 @@ import pytest
 from app import cli, plugins
 from app.cli.getting import resources
 from app.framework import registry
-from app.store.bundles import reading
+from app.store.bundles import bundle_reader
 from tests.support import commands
 from tests.support.browser.seen_worlds import Seen, ask
 from tests.support.extender import api_worlds
@@ -125,7 +125,7 @@ def test_its_priority_is_lower_before_it_imports_the_server() -> None:
 def test_a_bundle_is_sent_while_it_is_made(seen: Seen) -> None:
     with urllib.request.urlopen(f"{seen.viewer.url}/apis/v1/export?from=3", timeout=20) as reply:
         assert (reply.headers["Content-Type"], reply.headers["Content-Length"]) == ("application/x-tar", None)
-        found = reading.read(io.BytesIO(reply.read()))
+        found = bundle_reader.read(io.BytesIO(reply.read()))
     assert (found.about.first, found.about.last) == (3, seen.world.store.follower.catch_up().offset)
     assert found.about.by == "anonymous"
 

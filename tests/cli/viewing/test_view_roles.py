@@ -10,7 +10,7 @@ import pytest
 import urllib3
 from urllib3 import exceptions
 
-from app.serving.tls import issuing
+from app.serving.tls import certificate_issuer
 from app.store.server import embedded
 from tests.support import extender_processes
 from tests.support.extender import api_worlds
@@ -26,7 +26,7 @@ def view(
     """Its URL and the folder of certificates."""
     folder = tmp_path_factory.mktemp("roles")
     tls = folder / "tls"
-    issuing.issue(tls, ["127.0.0.1"])
+    certificate_issuer.issue(tls, ["127.0.0.1"])
     cluster = f"roles{secrets.token_hex(4)}"
     with api_worlds.processes(store_server, cluster) as start:
         api_worlds.filled(start())

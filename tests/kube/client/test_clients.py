@@ -12,7 +12,7 @@ from kubernetes.config import incluster_config
 
 from app.kube import errors
 from app.kube.client import clients, credentials
-from app.serving.tls import issuing
+from app.serving.tls import certificate_issuer
 from app.simulation.apiserver import apiservers, faults
 from tests.support import declared
 
@@ -23,7 +23,7 @@ TOKEN = "abc.def"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Certificates: a CA, a server's and clients'."""
     made = tmp_path_factory.mktemp("certificates")
-    issuing.issue(made, ["localhost", "127.0.0.1"])
+    certificate_issuer.issue(made, ["localhost", "127.0.0.1"])
     return made
 
 
@@ -144,7 +144,7 @@ def test_the_header_is_cached_for_a_second(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_server_with_a_certificate_of_another_authority_is_refused(
     secured: apiservers.ApiServer, tmp_path: pathlib.Path
 ) -> None:
-    issuing.issue(tmp_path / "other", ["localhost"])
+    certificate_issuer.issue(tmp_path / "other", ["localhost"])
     path = kubeconfig(tmp_path / "config", secured.url, tmp_path / "other" / "ca.crt", {"token": TOKEN})
     client = clients.Client(credentials.find(path))
     with pytest.raises(errors.Unreachable, match="certificate"):

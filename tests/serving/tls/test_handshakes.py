@@ -8,7 +8,7 @@ import ssl
 import pytest
 from cryptography import x509
 
-from app.serving.tls import issuing
+from app.serving.tls import certificate_issuer
 from tests.support.extender import server_processes
 
 
@@ -42,7 +42,7 @@ def test_a_client_without_a_certificate_is_refused(start: server_processes.Start
 def test_a_certificate_of_another_ca_is_refused(
     shared: server_processes.Server, tmp_path: pathlib.Path
 ) -> None:
-    issuing.issue(tmp_path, ["localhost"])
+    certificate_issuer.issue(tmp_path, ["localhost"])
     context = shared.context(None)
     context.load_cert_chain(tmp_path / "scheduler.crt", tmp_path / "scheduler.key")
     assert refused(shared, context)

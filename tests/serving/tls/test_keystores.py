@@ -12,7 +12,7 @@ from cryptography.x509 import oid
 from app import settings
 from app.serving import errors
 from app.serving.tls import certificate_checks as checks
-from app.serving.tls import issuing, keystores, rotation
+from app.serving.tls import certificate_issuer, keystores, rotation
 from tests.support.extender import server_processes
 
 # The commands by which operators made one.
@@ -158,7 +158,7 @@ def test_a_trusted_certificate_that_is_not_a_ca_is_refused(pem: keystores.Source
 
 def test_an_expired_ca_is_refused_or_causes_a_warning(pem: keystores.Source, tmp_path: pathlib.Path) -> None:
     then = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
-    issuing.issue(tmp_path / "old", ["localhost"], now=then, authority_days=30)
+    certificate_issuer.issue(tmp_path / "old", ["localhost"], now=then, authority_days=30)
     old = tmp_path / "old" / "ca.crt"
     assert "expired on 2020-01-31" in refusal(dataclasses.replace(pem, trust=old))
     both = tmp_path / "both.pem"
@@ -189,7 +189,9 @@ def test_an_invalid_trust_store_is_refused(
 
 
 def test_the_well_known_password_causes_a_warning(certificates: pathlib.Path) -> None:
-    issuing.issue(certificates, ["localhost"], password="changeit", replace=issuing.Replace.ALL)
+    certificate_issuer.issue(
+        certificates, ["localhost"], password="changeit", replace=certificate_issuer.Replace.ALL
+    )
     source = keystores.Source(
         certificates / "server.p12", certificates / "ca.p12", password="changeit", trust_password="changeit"
     )

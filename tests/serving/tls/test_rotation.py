@@ -12,7 +12,7 @@ from prometheus_client import registry
 
 from app.serving import errors
 from app.serving.http import conn_metrics
-from app.serving.tls import issuing, keystores, rotation
+from app.serving.tls import certificate_issuer, keystores, rotation
 from tests.support.extender import echo_application, server_processes, steady_callers
 
 
@@ -35,8 +35,8 @@ def rotating(certificates: pathlib.Path, clock: Clock) -> rotation.RotatingConte
 
 def renew(directory: pathlib.Path) -> int:
     """Issue new certificates under the same CA; return the new server's serial number."""
-    hosts, replace = ["localhost", "127.0.0.1"], issuing.Replace.SIGNED
-    issuing.issue(directory, hosts, password="a good one", replace=replace)
+    hosts, replace = ["localhost", "127.0.0.1"], certificate_issuer.Replace.SIGNED
+    certificate_issuer.issue(directory, hosts, password="a good one", replace=replace)
     return keystores.read(server_processes.pem_source(directory, "server")).chain[0].serial_number
 
 
@@ -227,7 +227,7 @@ def test_a_new_client_ca_is_trusted_without_restart(
 ) -> None:
     server = start()
     other = tmp_path / "other"
-    issuing.issue(other, ["localhost"])
+    certificate_issuer.issue(other, ["localhost"])
     newcomer = server.context(None)
     newcomer.load_cert_chain(other / "viewer.crt", other / "viewer.key")
 

@@ -11,7 +11,7 @@ import pytest
 
 from app.domain import events, model
 from app.plugins.coscheduling import gang_model, kinds
-from app.store.bundles import layout, pseudonymizing, pseudonyms, reading, rewriting, rules
+from app.store.bundles import bundle_reader, field_rewriter, layout, pseudonymizer, pseudonyms, rules
 from app.store.server import embedded
 from tests.support import declared
 from tests.support.decisions import small_gangs
@@ -129,7 +129,7 @@ def test_a_bundle_with_pseudonyms_explains_as_its_source_did(
     store_server: embedded.Server, source: api_worlds.World, made: tuple[bytes, pseudonyms.Names]
 ) -> None:
     data, table = made
-    assert reading.read(io.BytesIO(data)).about.pseudonyms == "kq7x"
+    assert bundle_reader.read(io.BytesIO(data)).about.pseudonyms == "kq7x"
     explained = 0
     with bundled.opened(store_server, data) as elsewhere:
         for row in bundled.decisions(elsewhere):
@@ -164,9 +164,9 @@ def test_a_gang_that_names_layers_is_planned_as_in_its_source() -> None:
     ]
     census = pseudonyms.Census(bundled.PUBLIC)
     for event in happened:
-        rewriting.Rewriting(census, declared.SCHEMA).struct(event)
+        field_rewriter.Rewriting(census, declared.SCHEMA).struct(event)
     words = pseudonyms.Replacement(bundled.PUBLIC, census.table("kq7x"), census.keys)
-    renamed_events = [rewriting.Rewriting(words, declared.SCHEMA).struct(event) for event in happened]
+    renamed_events = [field_rewriter.Rewriting(words, declared.SCHEMA).struct(event) for event in happened]
     for each in (happened, renamed_events):
         small = small_gangs.Cluster()
         small.take(*each)
@@ -182,8 +182,8 @@ def test_pseudonyms_sort_as_their_names_do(made: tuple[bytes, pseudonyms.Names])
 
 
 def test_a_bundle_gets_pseudonyms_once(made: tuple[bytes, pseudonyms.Names]) -> None:
-    with pytest.raises(pseudonymizing.Refused, match="already"):
-        pseudonymizing.names_of(io.BytesIO(made[0]), bundled.PUBLIC, declared.SCHEMA)
+    with pytest.raises(pseudonymizer.Refused, match="already"):
+        pseudonymizer.names_of(io.BytesIO(made[0]), bundled.PUBLIC, declared.SCHEMA)
 
 
 def test_pseudonyms_of_another_bundle_stay_and_are_counted() -> None:

@@ -11,7 +11,7 @@ from app.doctor import store_checks
 from app.store import errors, keys, schemas
 from app.store.health import checks, durability, readiness
 from app.store.server import acl, connections
-from migrations import running
+from migrations import runner
 from tests.support import polling
 from tests.support.store import guarded_server, servers
 
@@ -107,7 +107,7 @@ def test_an_old_snapshot_file_is_found(guarded: guarded_server.Guarded) -> None:
 def test_functions_that_are_not_this_versions_are_found(guarded: guarded_server.Guarded) -> None:
     guarded.admin.function_load(schemas.library() + "\n-- changed", replace=True)
     assert guarded_server.examined(guarded)["functions"].found == "outdated"
-    guarded.admin.function_delete(running.library_name(schemas.library()))
+    guarded.admin.function_delete(runner.library_name(schemas.library()))
     try:
         assert guarded_server.examined(guarded)["functions"].found == "missing"
     finally:

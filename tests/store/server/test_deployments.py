@@ -14,7 +14,7 @@ from app.store import errors, keys, schemas, stores
 from app.store.health import checks, doctor, readiness
 from app.store.log import logs
 from app.store.server import connections, discovery, urls
-from migrations import running
+from migrations import runner
 from tests.support import child_processes, declared
 from tests.support.store import servers, view_oracle, writers
 
@@ -360,7 +360,7 @@ def test_many_clusters_share_a_redis_cluster(sharded: servers.Sharded) -> None:
         with redis.Redis(port=port) as node:
             assert node.hget(store.keys.meta, keys.HEAD) == str(number).encode()
             # Functions do not travel with slots: every node has them.
-            assert node.function_list(library=running.library_name(schemas.library()))
+            assert node.function_list(library=runner.library_name(schemas.library()))
         assert not view_oracle.differences(store)
         store.close()
 

@@ -10,7 +10,7 @@ import pytest
 from app import settings
 from app.store import errors, schemas, stores
 from app.store.server import connections, embedded
-from migrations import running
+from migrations import runner
 from tests.support import declared
 from tests.support.store import crash_safe_server
 
@@ -34,7 +34,7 @@ def test_what_the_server_has_written_survives_a_crash(tmp_path: Path) -> None:
             client.ping()
         server.start()
         assert client.get("key") == b"value"
-        assert client.function_list(library=running.library_name(schemas.library()))
+        assert client.function_list(library=runner.library_name(schemas.library()))
         server.restart()
         assert client.get("key") == b"value"
         client.close()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from app import settings
-from app.serving.tls import issuing
+from app.serving.tls import certificate_issuer
 from app.store import errors, schemas, stores
 from app.store.health import doctor
 from app.store.log import logs
@@ -37,7 +37,7 @@ class Secured(NamedTuple):
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     """The server's own TLS where one is installed that has it; else TLS of ours before it."""
     directory = tmp_path_factory.mktemp("secured")
-    certificates = issuing.issue(directory / "tls", ["127.0.0.1"]).directory
+    certificates = certificate_issuer.issue(directory / "tls", ["127.0.0.1"]).directory
     users = ["user default off", "user someone on >secret ~* &* +@all"]
     native = servers.tls_binary()
     if native:
@@ -74,14 +74,14 @@ def test_clients_without_a_certificate_are_refused(secured: Secured) -> None:
         if client:
             # A certificate of another authority, shown to a server whose own is known.
             directory = secured.certificates.parent / "strange"
-            issuing.issue(directory, ["127.0.0.1"], replace=issuing.Replace.ALL)
+            certificate_issuer.issue(directory, ["127.0.0.1"], replace=certificate_issuer.Replace.ALL)
             shutil.copy(secured.certificates / "ca.crt", directory / "ca.crt")
         url = secured.url(user="someone:secret@", client="viewer" if client else "", directory=directory)
         assert "secret" not in refused(url, errors.StoreAway)
 
 
 def test_a_server_certificate_of_another_authority_is_refused(secured: Secured, tmp_path: Path) -> None:
-    strange = issuing.issue(tmp_path / "tls", ["127.0.0.1"]).directory
+    strange = certificate_issuer.issue(tmp_path / "tls", ["127.0.0.1"]).directory
     shutil.copy(secured.certificates / "viewer.crt", strange)
     shutil.copy(secured.certificates / "viewer.key", strange)
     error = refused(secured.url(directory=strange, client="viewer"), errors.StoreError)
@@ -93,7 +93,7 @@ def test_a_certificate_that_was_replaced_is_shown_at_the_next_connecting(
 ) -> None:
     held = tmp_path / "held"
     shutil.copytree(secured.certificates, held)
-    strange = issuing.issue(tmp_path / "strange", ["127.0.0.1"]).directory
+    strange = certificate_issuer.issue(tmp_path / "strange", ["127.0.0.1"]).directory
     with connections.connect(secured.url(user="someone:secret@", directory=held)) as opened:
         assert opened.ping()
         for name in ("scheduler.crt", "scheduler.key"):

@@ -14,7 +14,7 @@ from app.domain import events, model, projections
 from app.framework import registry
 from app.plugins.workload_policy import policy_model
 from app.store import audit_reports, schemas, stores
-from app.store.bundles import restoring
+from app.store.bundles import bundle_restorer
 from app.store.log import logs
 from app.store.server import connections, embedded
 from app.verbs import candidates, contexts, decision_reports, filtering, prioritizing
@@ -158,7 +158,7 @@ def world(
         if configured is not None
         else {"store.url": "(hidden)", "cluster": "test"},
         shadows=compared,
-        bundle=restoring.opened(store.client, store.keys),
+        bundle=bundle_restorer.opened(store.client, store.keys),
         version="0.1.0",
         stream_seconds=stream_seconds,
     )

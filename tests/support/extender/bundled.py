@@ -12,7 +12,7 @@ from typing import Any
 from app import plugins, settings
 from app.framework import registry_builder
 from app.store import stores
-from app.store.bundles import pseudonymizing, pseudonyms, restoring, vocabulary
+from app.store.bundles import bundle_restorer, pseudonymizer, pseudonyms, vocabulary
 from app.store.server import connections, embedded
 from tests.support import declared
 from tests.support.extender import api_worlds, error_shape, random_histories
@@ -58,7 +58,7 @@ def restored(server: embedded.Server, data: bytes) -> str:
     """The name of another cluster of the server, filled with the bundle."""
     cluster = f"b{secrets.token_hex(6)}"
     with contextlib.closing(connections.connect(server.url)) as client:
-        restoring.restore(io.BytesIO(data), client, declared.names(cluster), declared.SCHEMA)
+        bundle_restorer.restore(io.BytesIO(data), client, declared.names(cluster), declared.SCHEMA)
     return cluster
 
 
@@ -82,9 +82,9 @@ def opened(server: embedded.Server, data: bytes) -> Iterator[api_worlds.World]:
 def renamed(data: bytes) -> tuple[bytes, pseudonyms.Names]:
     """The bundle with pseudonyms, and its names."""
     out = io.BytesIO()
-    _, source = pseudonymizing.names_of(io.BytesIO(data), PUBLIC, declared.SCHEMA)
+    _, source = pseudonymizer.names_of(io.BytesIO(data), PUBLIC, declared.SCHEMA)
     table = source.census.table("kq7x")
-    pseudonymizing.write(io.BytesIO(data), out, source, table, declared.SCHEMA)
+    pseudonymizer.write(io.BytesIO(data), out, source, table, declared.SCHEMA)
     return out.getvalue(), table
 
 

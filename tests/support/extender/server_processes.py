@@ -22,7 +22,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509 import oid
 
-from app.serving.tls import issuing, keystores, role_names
+from app.serving.tls import certificate_issuer, keystores, role_names
 from tests.support.extender import echo_application
 
 PATIENCE = 30.0
@@ -151,7 +151,7 @@ def client_context(directory: pathlib.Path, name: str | None) -> ssl.SSLContext:
 
 
 def plan_for(directory: pathlib.Path, **others: object) -> echo_application.Plan:
-    """Return a plan with the PEM files that `issuing.issue` writes."""
+    """Return a plan with the PEM files that `certificate_issuer.issue` writes."""
     files: dict[str, Any] = {"certificate": str(directory / "server.crt")}
     files |= {"key": str(directory / "server.key"), "trust": str(directory / "ca.crt")}
     return echo_application.Plan(**{**files, **others})
@@ -173,10 +173,10 @@ def sign(
     end: datetime.timedelta = datetime.timedelta(hours=1),
     usage: x509.ObjectIdentifier = oid.ExtendedKeyUsageOID.CLIENT_AUTH,
 ) -> x509.Certificate:
-    """Write a certificate of the directory's CA that differs from those of `issuing.issue`."""
+    """Write a certificate of the directory's CA that differs from those of `certificate_issuer.issue`."""
     authority = x509.load_pem_x509_certificate((directory / "ca.crt").read_bytes())
-    signer = issuing.load_key((directory / "ca.key").read_bytes())
-    key = issuing.new_key()
+    signer = certificate_issuer.load_key((directory / "ca.key").read_bytes())
+    key = certificate_issuer.new_key()
     now = datetime.datetime.now(datetime.UTC)
     builder = (
         x509.CertificateBuilder()
@@ -192,9 +192,9 @@ def sign(
     names += [x509.DNSName(each) for each in dns]
     if names:
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    certificate = builder.sign(signer, issuing.HASH)
+    certificate = builder.sign(signer, certificate_issuer.HASH)
     (directory / f"{name}.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    (directory / f"{name}.key").write_bytes(issuing.Pair(certificate, key).key_pem())
+    (directory / f"{name}.key").write_bytes(certificate_issuer.Pair(certificate, key).key_pem())
     return certificate
 
 
@@ -210,7 +210,9 @@ def revoke(directory: pathlib.Path, *certificates: x509.Certificate, days: int =
             x509.RevokedCertificateBuilder().serial_number(each.serial_number).revocation_date(now).build()
         )
         builder = builder.add_revoked_certificate(entry)
-    signed = builder.sign(issuing.load_key((directory / "ca.key").read_bytes()), issuing.HASH)
+    signed = builder.sign(
+        certificate_issuer.load_key((directory / "ca.key").read_bytes()), certificate_issuer.HASH
+    )
     path = directory / "revoked.crl"
     path.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
     return path

@@ -23,7 +23,7 @@ from app.framework import registry
 from app.kube.objects import decoding
 from app.plugins.workload_policy import decoding as policy_decoding
 from app.plugins.workload_policy import samples
-from app.serving.tls import issuing
+from app.serving.tls import certificate_issuer
 from app.simulation import populations
 from app.simulation.apiserver import apiservers
 from app.store import keys, schemas, stores
@@ -155,7 +155,7 @@ class Stage:
         self.unready: tuple[int, str] = (0, "")
         """The readiness of the first extender before anything was recorded."""
         self._stack = contextlib.ExitStack()
-        issuing.issue(folder / "tls", ["127.0.0.1", "localhost"])
+        certificate_issuer.issue(folder / "tls", ["127.0.0.1", "localhost"])
         client = connections.connect(server.url)
         schemas.migrate(client, keys.Keys(CLUSTER, schema.forms), schema)
         client.close()

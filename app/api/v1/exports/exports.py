@@ -14,7 +14,7 @@ from app.api.introspection import blueprints, moments, pages, queries, services
 from app.api.v1 import processes
 from app.api.v1.exports import stretches
 from app.store import errors as store_errors
-from app.store.bundles import exporting, layout
+from app.store.bundles import layout, log_stretches
 
 routes = blueprints.create("export", "/apis/v1", "The history as a file.")
 TYPE = "application/x-tar"
@@ -65,15 +65,15 @@ def export(query: pages.Query) -> flask.Response:
     return response
 
 
-def _stretch(first: int, last: int) -> exporting.Stretch:
+def _stretch(first: int, last: int) -> log_stretches.Stretch:
     given = services.current()
     try:
-        return exporting.Stretch(given.histories, given.log, first, last)
-    except exporting.TooMany as many:
+        return log_stretches.Stretch(given.histories, given.log, first, last)
+    except log_stretches.TooMany as many:
         raise errors.Problem(400, "TooMuch", str(many)) from many
 
 
-def _about(stretch: exporting.Stretch, head: moments.Moment, around: str) -> layout.About:
+def _about(stretch: log_stretches.Stretch, head: moments.Moment, around: str) -> layout.About:
     given = services.current()
     return layout.About(
         kind=layout.KIND,
@@ -96,7 +96,7 @@ def _about(stretch: exporting.Stretch, head: moments.Moment, around: str) -> lay
 @dataclass(frozen=True, slots=True)
 class _Writing:
     given: services.Services
-    stretch: exporting.Stretch
+    stretch: log_stretches.Stretch
     about: layout.About
     settings: pages.Body
     lag: pages.Body
@@ -109,7 +109,7 @@ class _Writing:
                 parts = yield from self._in_turn(self._steps(name))
                 yield from packer.member(name, parts)
             yield from packer.manifest()
-        except (store_errors.StoreError, errors.Problem, exporting.TooMany, layout.TooLarge) as failure:
+        except (store_errors.StoreError, errors.Problem, log_stretches.TooMany, layout.TooLarge) as failure:
             telemetry.log.warning("an export failed", error=str(failure))
             yield from packer.failed(str(failure))
 

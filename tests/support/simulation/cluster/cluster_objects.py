@@ -6,7 +6,7 @@ from typing import Any
 
 from app.plugins.workload_policy import samples
 from app.simulation import populations
-from app.simulation.apiserver import apiservers, objects, requests, routing
+from app.simulation.apiserver import apiservers, objects, requests, router
 from tests.support import declared
 from tests.support.simulation.cluster import sent_bindings
 from tests.support.simulation.oracle import plain_quotas
@@ -40,7 +40,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.objects = objects.Objects(apiservers.resources(declared.SCHEMA))
-        self.server = routing.Router(self.objects, tokens=(), bookmarks=60.0)
+        self.server = router.Router(self.objects, tokens=(), bookmarks=60.0)
         self.bound: dict[str, set[str]] = {}
         """uid -> every node that the pod was ever bound to."""
         self.bindings = 0
@@ -147,7 +147,7 @@ class Cluster:
         """All objects, sorted by name."""
         return sorted(self.objects.all(resource), key=lambda made: str(made["metadata"]["name"]))
 
-    def send(self, request: requests.Request) -> routing.Answer:
+    def send(self, request: requests.Request) -> router.Answer:
         """Answer a request, and note Bindings."""
         answer = self.server.answer(request)
         if request.path.endswith("/binding") and answer[0] < 400:

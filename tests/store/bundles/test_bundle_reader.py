@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.store.bundles import layout, reading
+from app.store.bundles import bundle_reader, layout
 from app.store.server import embedded
 from tests.support.extender import api_worlds, bundled
 
@@ -25,8 +25,8 @@ def bundle(store_server: embedded.Server) -> Iterator[bytes]:
 
 def refused(data: bytes) -> str:
     """Why the bytes are not a bundle."""
-    with pytest.raises(reading.Damaged) as caught:
-        reading.read(io.BytesIO(data))
+    with pytest.raises(bundle_reader.Damaged) as caught:
+        bundle_reader.read(io.BytesIO(data))
     return str(caught.value)
 
 
@@ -44,13 +44,13 @@ def packed(members: dict[str, bytes]) -> bytes:
 
 
 def test_a_bundle_is_read_as_it_was_written(bundle: bytes) -> None:
-    found = reading.read(io.BytesIO(bundle))
+    found = bundle_reader.read(io.BytesIO(bundle))
     assert (found.about.first, found.events) == (150, found.about.last - 149)
     assert found.decisions > 10
     assert [member.name for member in found.members] == list(layout.MEMBERS)
     listed = contents(bundle)
     del listed[layout.MANIFEST]
-    assert reading.read(io.BytesIO(packed(listed))).members == found.members
+    assert bundle_reader.read(io.BytesIO(packed(listed))).members == found.members
 
 
 @pytest.mark.scenario("WI-10")

@@ -13,7 +13,7 @@ import redis
 from app.domain import schema as schemas
 from app.store import errors, keys, snapshot_format
 from app.store import schemas as store_schemas
-from app.store.bundles import layout, reading
+from app.store.bundles import bundle_reader, layout
 from app.store.checkpoints import checkpoints
 from app.store.log import readers
 from app.store.server import connections
@@ -24,10 +24,10 @@ _encoder = msgspec.json.Encoder()
 
 def restore(
     file: BinaryIO, client: redis.Redis, names: keys.Keys, schema: schemas.Schema
-) -> reading.Contents:
-    """Fill the empty store of a client. Raises reading.Damaged; the store is then of no use."""
+) -> bundle_reader.Contents:
+    """Fill the empty store of a client. Raises bundle_reader.Damaged; the store is then of no use."""
     filling = _Filling(client, names, schema)
-    contents = reading.read(file, filling)
+    contents = bundle_reader.read(file, filling)
     filling.finish(contents)
     return contents
 
@@ -39,7 +39,7 @@ def opened(client: redis.Redis, names: keys.Keys) -> layout.About | None:
     return None if found is None else msgspec.json.decode(found, type=layout.About)
 
 
-class _Filling(reading.Visitor):
+class _Filling(bundle_reader.Visitor):
     def __init__(self, client: redis.Redis, names: keys.Keys, schema: schemas.Schema) -> None:
         self._client = client
         self._names = names
@@ -71,7 +71,7 @@ class _Filling(reading.Visitor):
     def decision(self, decision: layout.Decision) -> None:
         self._add(self._names.decisions, decision.id, {"d": bytes(decision.d)})
 
-    def finish(self, contents: reading.Contents) -> None:
+    def finish(self, contents: bundle_reader.Contents) -> None:
         """Write what is left."""
         self._flush()
         if self._header is not None and self._header.offset:

@@ -13,7 +13,7 @@ import msgspec
 from app.domain import model, schema, snapshot_contents, snapshots
 from app.domain.audit import findings
 from app.store import errors, snapshot_format
-from app.store.bundles import layout, pseudonyms, reading, rewriting, rules
+from app.store.bundles import bundle_reader, field_rewriter, layout, pseudonyms, rules
 from app.store.checkpoints import archives
 from app.store.decisions import records
 from app.store.log import codecs, readers
@@ -38,8 +38,8 @@ class Refused(Exception):
 
 def names_of(
     file: BinaryIO, public: pseudonyms.Public, declared: schema.Schema
-) -> tuple[reading.Contents, "Source"]:
-    """Read a bundle for its names. Raises reading.Damaged, Refused or OSError."""
+) -> tuple[bundle_reader.Contents, "Source"]:
+    """Read a bundle for its names. Raises bundle_reader.Damaged, Refused or OSError."""
     census = pseudonyms.Census(public)
     source = Source(census, declared)
     contents = _read(file, source)
@@ -53,7 +53,7 @@ def names_of(
 def write(
     file: BinaryIO, out: BinaryIO, source: "Source", table: pseudonyms.Names, declared: schema.Schema
 ) -> None:
-    """Write the bundle with pseudonyms. Raises reading.Damaged, Refused, layout.TooLarge or OSError."""
+    """Write the bundle with pseudonyms. Raises bundle_reader.Damaged, Refused, layout.TooLarge or OSError."""
     words = pseudonyms.Replacement(source.census.public, table, source.census.keys)
     target = _Target(words, declared, source)
     file.seek(0)
@@ -62,14 +62,14 @@ def write(
         out.write(piece)
 
 
-def _read(file: BinaryIO, visitor: reading.Visitor) -> reading.Contents:
+def _read(file: BinaryIO, visitor: bundle_reader.Visitor) -> bundle_reader.Contents:
     try:
-        return reading.read(file, visitor)
+        return bundle_reader.read(file, visitor)
     except (errors.StoreError, schema.UnreadableObject) as error:
         raise Refused(f"a part of the bundle cannot be read by this version: {error}") from error
 
 
-class Source(reading.Visitor):
+class Source(bundle_reader.Visitor):
     """The names of a bundle, and what the second pass needs of the first."""
 
     def __init__(self, census: pseudonyms.Census, declared: schema.Schema) -> None:
@@ -79,7 +79,7 @@ class Source(reading.Visitor):
         self.contents = snapshot_contents.Contents()
         self.header: snapshot_format.Header | None = None
         self._schema = declared
-        self._rewriting = rewriting.Rewriting(census, declared)
+        self._rewriting = field_rewriter.Rewriting(census, declared)
         self._lines: list[bytes] = []
 
     def about(self, about: layout.About) -> None:
@@ -98,7 +98,7 @@ class Source(reading.Visitor):
             self.digests.add(found.digest)
         self._rewriting.struct(found)
 
-    def rest(self, contents: reading.Contents) -> None:
+    def rest(self, contents: bundle_reader.Contents) -> None:
         """The names in the checkpoint, and in the members that are not lines."""
         if self.header is not None:
             # The digest of its lines has been verified.
@@ -118,7 +118,7 @@ class Source(reading.Visitor):
         _lag(self._rewriting, contents.lag)
 
 
-class _Target(reading.Visitor):
+class _Target(bundle_reader.Visitor):
     def __init__(self, words: pseudonyms.Words, declared: schema.Schema, source: Source) -> None:
         self._schema = declared
         self._source = source
@@ -146,7 +146,7 @@ class _Target(reading.Visitor):
         line = layout.Decision(decision.id, msgspec.Raw(_encoder.encode(found)))
         self._decisions.add([_encoder.encode(line) + b"\n"])
 
-    def pieces(self, contents: reading.Contents, tag: str) -> Iterator[bytes]:
+    def pieces(self, contents: bundle_reader.Contents, tag: str) -> Iterator[bytes]:
         """The bytes of the bundle. Raises layout.TooLarge."""
         about = self._rewriting.struct(contents.about)
         about = msgspec.structs.replace(about, pseudonyms=tag)
@@ -155,7 +155,7 @@ class _Target(reading.Visitor):
             yield from packer.member(name, self._member(name, about, contents))
         yield from packer.manifest()
 
-    def _member(self, name: str, about: layout.About, contents: reading.Contents) -> list[bytes]:
+    def _member(self, name: str, about: layout.About, contents: bundle_reader.Contents) -> list[bytes]:
         match name:
             case layout.ABOUT:
                 return [layout.encoded(about)]
@@ -202,7 +202,7 @@ class _Target(reading.Visitor):
         return snapshot_contents.build(self._contents, position, schema=self._schema)
 
 
-class _Digesting(rewriting.Rewriting):
+class _Digesting(field_rewriter.Rewriting):
     """Rewrites, and keeps the new digests of the pods of whose former ones decision records are made."""
 
     def __init__(
@@ -228,7 +228,7 @@ class _Digesting(rewriting.Rewriting):
 
 
 def _snapshot_contents(
-    rewrite: rewriting.Rewriting, held: snapshot_contents.Contents
+    rewrite: field_rewriter.Rewriting, held: snapshot_contents.Contents
 ) -> snapshot_contents.Contents:
     """The contents rewritten; counts are computed again from them."""
     return snapshot_contents.Contents(
@@ -247,7 +247,7 @@ def _snapshot_contents(
     )
 
 
-def _settings(rewrite: rewriting.Rewriting, shown: dict[str, object]) -> dict[str, object]:
+def _settings(rewrite: field_rewriter.Rewriting, shown: dict[str, object]) -> dict[str, object]:
     """The settings of the plugins, and of the others those that are not strings."""
     given = shown.get("settings")
     found: dict[str, object] = {}
@@ -266,7 +266,7 @@ def _settings(rewrite: rewriting.Rewriting, shown: dict[str, object]) -> dict[st
     }
 
 
-def _consistency(rewrite: rewriting.Rewriting, stored: bytes) -> findings.Report | None:
+def _consistency(rewrite: field_rewriter.Rewriting, stored: bytes) -> findings.Report | None:
     try:
         report = _report.decode(stored)
     except errors.MALFORMED as error:
@@ -274,7 +274,7 @@ def _consistency(rewrite: rewriting.Rewriting, stored: bytes) -> findings.Report
     return None if report is None else rewrite.struct(report)
 
 
-def _lag(rewrite: rewriting.Rewriting, shown: dict[str, object]) -> dict[str, object]:
+def _lag(rewrite: field_rewriter.Rewriting, shown: dict[str, object]) -> dict[str, object]:
     error = shown.get("error")
     return {
         **{name: value for name, value in shown.items() if name in _LAG},

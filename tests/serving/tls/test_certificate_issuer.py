@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.x509 import oid
 
 from app.serving import errors
-from app.serving.tls import certificate_checks, issuing, keystores, role_names
+from app.serving.tls import certificate_checks, certificate_issuer, keystores, role_names
 
 openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 
@@ -22,7 +22,7 @@ def load(directory: pathlib.Path, name: str) -> x509.Certificate:
 
 
 def test_files_are_readable_only_by_their_owner(tmp_path: pathlib.Path) -> None:
-    issued = issuing.issue(tmp_path / "new", ["localhost"], password="secret")
+    issued = certificate_issuer.issue(tmp_path / "new", ["localhost"], password="secret")
     names = ("ca", "server", "scheduler", "viewer", "operator")
     pairs = {f"{name}.{end}" for name in names for end in ("crt", "key")}
     assert set(issued.files) == {*pairs, "server.p12", "ca.p12"}
@@ -37,7 +37,7 @@ def test_files_are_readable_only_by_their_owner(tmp_path: pathlib.Path) -> None:
 def test_openssl_verifies_a_certificate_only_for_its_purpose(
     tmp_path: pathlib.Path, name: str, purpose: str
 ) -> None:
-    issuing.issue(tmp_path, ["localhost"])
+    certificate_issuer.issue(tmp_path, ["localhost"])
 
     def verified(purpose: str) -> bool:
         command = [
@@ -57,7 +57,7 @@ def test_openssl_verifies_a_certificate_only_for_its_purpose(
 
 
 def test_names_and_roles_are_in_the_san(tmp_path: pathlib.Path) -> None:
-    issuing.issue(tmp_path, ["Topolog.kube-system.svc", "10.0.0.7", "::1"])
+    certificate_issuer.issue(tmp_path, ["Topolog.kube-system.svc", "10.0.0.7", "::1"])
     assert certificate_checks.hosts(load(tmp_path, "server")) == (
         "topolog.kube-system.svc",
         "10.0.0.7",
@@ -73,9 +73,9 @@ def test_names_and_roles_are_in_the_san(tmp_path: pathlib.Path) -> None:
 
 
 def test_the_ca_is_kept_and_all_other_certificates_renewed(tmp_path: pathlib.Path) -> None:
-    first = issuing.issue(tmp_path, ["localhost"])
+    first = certificate_issuer.issue(tmp_path, ["localhost"])
     before = {name: load(tmp_path, name).serial_number for name in ("ca", "server", "scheduler")}
-    second = issuing.issue(tmp_path, ["localhost"], replace=issuing.Replace.SIGNED)
+    second = certificate_issuer.issue(tmp_path, ["localhost"], replace=certificate_issuer.Replace.SIGNED)
     after = {name: load(tmp_path, name).serial_number for name in ("ca", "server", "scheduler")}
     assert (first.authority_kept, second.authority_kept) == (False, True)
     assert before["ca"] == after["ca"]
@@ -84,24 +84,26 @@ def test_the_ca_is_kept_and_all_other_certificates_renewed(tmp_path: pathlib.Pat
 
 
 def test_existing_files_are_replaced_only_on_request(tmp_path: pathlib.Path) -> None:
-    issuing.issue(tmp_path, ["localhost"], password="secret")
+    certificate_issuer.issue(tmp_path, ["localhost"], password="secret")
     before = contents(tmp_path)
     with pytest.raises(errors.WouldReplace, match=r"would replace .*server\.key.*--renew.*--force") as found:
-        issuing.issue(tmp_path, ["localhost"], password="secret")
+        certificate_issuer.issue(tmp_path, ["localhost"], password="secret")
     assert all(name in str(found.value) for name in before if not name.startswith("ca.") or name == "ca.p12")
     assert contents(tmp_path) == before
 
 
 def test_a_ca_whose_key_was_moved_is_replaced_only_on_request(tmp_path: pathlib.Path) -> None:
     made = tmp_path / "certs"
-    issuing.issue(made, ["localhost"])
+    certificate_issuer.issue(made, ["localhost"])
     safe = (made / "ca.key").rename(tmp_path / "safe.key")
     before = contents(made)
-    for replace in (issuing.Replace.NOTHING, issuing.Replace.SIGNED):
+    for replace in (certificate_issuer.Replace.NOTHING, certificate_issuer.Replace.SIGNED):
         with pytest.raises(errors.BadMaterial, match=r"ca.crt without its key.*--ca-key"):
-            issuing.issue(made, ["localhost"], replace=replace)
+            certificate_issuer.issue(made, ["localhost"], replace=replace)
     assert contents(made) == before
-    renewed = issuing.issue(made, ["localhost"], replace=issuing.Replace.SIGNED, authority_key=safe)
+    renewed = certificate_issuer.issue(
+        made, ["localhost"], replace=certificate_issuer.Replace.SIGNED, authority_key=safe
+    )
     after = contents(made)
     assert renewed.authority_kept
     assert after["ca.crt"] == before["ca.crt"]
@@ -111,14 +113,14 @@ def test_a_ca_whose_key_was_moved_is_replaced_only_on_request(tmp_path: pathlib.
 
 
 def test_the_key_of_another_ca_is_refused(tmp_path: pathlib.Path) -> None:
-    issuing.issue(tmp_path / "one", ["localhost"])
-    issuing.issue(tmp_path / "other", ["localhost"])
+    certificate_issuer.issue(tmp_path / "one", ["localhost"])
+    certificate_issuer.issue(tmp_path / "other", ["localhost"])
     before = contents(tmp_path / "one")
     with pytest.raises(errors.BadMaterial, match="does not belong to"):
-        issuing.issue(
+        certificate_issuer.issue(
             tmp_path / "one",
             ["localhost"],
-            replace=issuing.Replace.SIGNED,
+            replace=certificate_issuer.Replace.SIGNED,
             authority_key=tmp_path / "other" / "ca.key",
         )
     assert contents(tmp_path / "one") == before
@@ -128,13 +130,17 @@ def test_the_key_of_another_ca_is_refused(tmp_path: pathlib.Path) -> None:
 def test_a_renewal_replaces_only_files_that_the_ca_has_signed(tmp_path: pathlib.Path, name: str) -> None:
     made, other = tmp_path / "made", tmp_path / "other"
     for folder in (made, other):
-        issuing.issue(folder, ["localhost"], password="secret")
+        certificate_issuer.issue(folder, ["localhost"], password="secret")
     (made / name).write_bytes((other / name).read_bytes())
     before = contents(made)
     with pytest.raises(errors.WouldReplace, match=rf"would replace .*{name}.*has not signed"):
-        issuing.issue(made, ["localhost"], password="secret", replace=issuing.Replace.SIGNED)
+        certificate_issuer.issue(
+            made, ["localhost"], password="secret", replace=certificate_issuer.Replace.SIGNED
+        )
     assert contents(made) == before
-    forced = issuing.issue(made, ["localhost"], password="secret", replace=issuing.Replace.ALL)
+    forced = certificate_issuer.issue(
+        made, ["localhost"], password="secret", replace=certificate_issuer.Replace.ALL
+    )
     assert set(forced.replaced) == set(before)
     assert not forced.authority_kept
 
@@ -145,17 +151,17 @@ def contents(folder: pathlib.Path) -> dict[str, bytes]:
 
 def test_an_expired_ca_is_replaced_only_on_request(tmp_path: pathlib.Path) -> None:
     then = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
-    issuing.issue(tmp_path, ["localhost"], now=then, authority_days=30)
+    certificate_issuer.issue(tmp_path, ["localhost"], now=then, authority_days=30)
     with pytest.raises(errors.BadMaterial, match=r"expired on 2020-01-31.*--force"):
-        issuing.issue(tmp_path, ["localhost"], replace=issuing.Replace.SIGNED)
-    issued = issuing.issue(tmp_path, ["localhost"], replace=issuing.Replace.ALL)
+        certificate_issuer.issue(tmp_path, ["localhost"], replace=certificate_issuer.Replace.SIGNED)
+    issued = certificate_issuer.issue(tmp_path, ["localhost"], replace=certificate_issuer.Replace.ALL)
     assert not issued.authority_kept
     assert issued.expires["ca"] > datetime.datetime.now(datetime.UTC)
 
 
 def own_authority(folder: pathlib.Path, *, ca: bool) -> None:
-    """A self-signed certificate without the extensions that issuing.new_authority adds."""
-    pair = issuing.new_authority(datetime.datetime.now(datetime.UTC), 10)
+    """A self-signed certificate without the extensions that certificate_issuer.new_authority adds."""
+    pair = certificate_issuer.new_authority(datetime.datetime.now(datetime.UTC), 10)
     name = pair.certificate.subject
     builder = (
         x509.CertificateBuilder(name, name, pair.key.public_key(), pair.certificate.serial_number)
@@ -163,14 +169,14 @@ def own_authority(folder: pathlib.Path, *, ca: bool) -> None:
         .not_valid_after(pair.certificate.not_valid_after_utc)
         .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
     )
-    made = issuing.Pair(builder.sign(pair.key, hashes.SHA256()), pair.key)
+    made = certificate_issuer.Pair(builder.sign(pair.key, hashes.SHA256()), pair.key)
     (folder / "ca.crt").write_bytes(made.certificate_pem())
     (folder / "ca.key").write_bytes(made.key_pem())
 
 
 def test_a_ca_without_a_key_identifier_signs_certificates(tmp_path: pathlib.Path) -> None:
     own_authority(tmp_path, ca=True)
-    issued = issuing.issue(tmp_path, ["localhost"])
+    issued = certificate_issuer.issue(tmp_path, ["localhost"])
     assert issued.authority_kept
     load(tmp_path, "server").verify_directly_issued_by(load(tmp_path, "ca"))
     if shutil.which("openssl"):
@@ -181,12 +187,12 @@ def test_a_ca_without_a_key_identifier_signs_certificates(tmp_path: pathlib.Path
 def test_a_certificate_that_is_no_ca_signs_nothing(tmp_path: pathlib.Path) -> None:
     own_authority(tmp_path, ca=False)
     with pytest.raises(errors.BadMaterial, match="not a certificate authority"):
-        issuing.issue(tmp_path, ["localhost"])
+        certificate_issuer.issue(tmp_path, ["localhost"])
     assert {path.name for path in tmp_path.iterdir()} == {"ca.crt", "ca.key"}
 
 
 def test_certificates_do_not_outlive_the_ca(tmp_path: pathlib.Path) -> None:
-    issued = issuing.issue(tmp_path, ["localhost"], days=400, authority_days=100)
+    issued = certificate_issuer.issue(tmp_path, ["localhost"], days=400, authority_days=100)
     assert issued.expires["server"] == issued.expires["ca"]
 
 
@@ -194,23 +200,23 @@ def test_an_unreadable_ca_is_not_overwritten(tmp_path: pathlib.Path) -> None:
     (tmp_path / "ca.crt").write_text("not a certificate")
     (tmp_path / "ca.key").write_text("not a key")
     with pytest.raises(errors.BadMaterial, match="cannot be reused"):
-        issuing.issue(tmp_path, ["localhost"])
+        certificate_issuer.issue(tmp_path, ["localhost"])
     assert (tmp_path / "ca.crt").read_text() == "not a certificate"
 
 
 @pytest.mark.parametrize("host", ["https://topolog", "topolog:8443", "a b", "", "-a", "a..b", "x" * 64])
 def test_an_invalid_host_is_refused(tmp_path: pathlib.Path, host: str) -> None:
     with pytest.raises(errors.BadHost, match="neither a DNS name nor an address"):
-        issuing.issue(tmp_path, [host])
+        certificate_issuer.issue(tmp_path, [host])
 
 
 def test_a_server_needs_a_host(tmp_path: pathlib.Path) -> None:
     with pytest.raises(errors.BadHost, match="at least one host"):
-        issuing.issue(tmp_path, [])
+        certificate_issuer.issue(tmp_path, [])
 
 
 def test_the_server_loads_the_issued_stores(tmp_path: pathlib.Path) -> None:
-    issuing.issue(tmp_path, ["localhost"], password="secret")
+    certificate_issuer.issue(tmp_path, ["localhost"], password="secret")
     source = keystores.Source(
         tmp_path / "server.p12", tmp_path / "ca.p12", password="secret", trust_password="secret"
     )
@@ -222,7 +228,7 @@ def test_the_server_loads_the_issued_stores(tmp_path: pathlib.Path) -> None:
 
 @openssl
 def test_openssl_opens_the_issued_stores(tmp_path: pathlib.Path) -> None:
-    issuing.issue(tmp_path, ["localhost"], password="secret")
+    certificate_issuer.issue(tmp_path, ["localhost"], password="secret")
     for store in ("server.p12", "ca.p12"):
         command = ["openssl", "pkcs12", "-in", store, "-nokeys", "-passin", "pass:secret"]
         shown = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True).stdout

@@ -6,7 +6,7 @@ import pytest
 
 from app import settings
 from app.store import errors, keys, schemas, stores
-from migrations import running
+from migrations import runner
 from migrations.schema import m0001_log
 from tests.support import declared
 
@@ -18,8 +18,8 @@ def names(store: stores.Store) -> keys.Keys:
 
 
 def test_one_number_names_schema_functions_and_steps(store: stores.Store) -> None:
-    assert running.latest() == keys.SCHEMA
-    assert running.library_name(schemas.library()) == f"topolog_{keys.SCHEMA}"
+    assert runner.latest() == keys.SCHEMA
+    assert runner.library_name(schemas.library()) == f"topolog_{keys.SCHEMA}"
     assert f"local SCHEMA = '{keys.SCHEMA}'\n" in schemas.library()
     assert schemas.status(store.client, store.keys).counts == store.keys.counts.removeprefix(
         store.keys.prefix
@@ -28,7 +28,7 @@ def test_one_number_names_schema_functions_and_steps(store: stores.Store) -> Non
 
 def test_an_empty_store_reports_what_it_needs(store: stores.Store, names: keys.Keys) -> None:
     status = schemas.status(store.client, names)
-    assert (status.schema, status.latest) == (0, running.latest())
+    assert (status.schema, status.latest) == (0, runner.latest())
     assert status.pending == ("m0001 an empty log", "m0002 counts that name their label")
     assert not status.ready
     assert status.advice == "run `topolog migrate up`"
@@ -45,7 +45,7 @@ def test_up_makes_a_store_that_opens(store: stores.Store, names: keys.Keys) -> N
         b"offset": b"0",
         b"head": b"schema 2",
         b"counts": names.counts.encode(),
-        b"schema": str(running.latest()).encode(),
+        b"schema": str(runner.latest()).encode(),
     }
 
 
@@ -63,13 +63,13 @@ def test_a_run_that_was_killed_after_any_write_is_resumed(store: stores.Store, n
 
 
 def test_a_store_of_a_newer_version_is_left_alone(store: stores.Store, names: keys.Keys) -> None:
-    store.client.hset(names.meta, "schema", str(running.latest() + 1))
+    store.client.hset(names.meta, "schema", str(runner.latest() + 1))
     status = schemas.status(store.client, names)
     assert "use the newer Topolog" in status.advice
     assert not status.ready
     with pytest.raises(errors.SchemaMismatch, match="knows up to"):
         schemas.migrate(store.client, names, declared.FIRST)
-    assert store.client.hgetall(names.meta) == {b"schema": str(running.latest() + 1).encode()}
+    assert store.client.hgetall(names.meta) == {b"schema": str(runner.latest() + 1).encode()}
 
 
 def test_a_schema_that_is_not_a_number_is_refused_with_the_command_to_run(
@@ -102,5 +102,5 @@ def test_a_store_of_another_schema_is_not_opened(
 
 def test_another_text_of_the_functions_is_noticed(store: stores.Store) -> None:
     client, prefix = store.client, store.keys.prefix
-    assert running.status(client, prefix, schemas.library()).library == "current"
-    assert running.status(client, prefix, schemas.library() + "-- newer").library == "outdated"
+    assert runner.status(client, prefix, schemas.library()).library == "current"
+    assert runner.status(client, prefix, schemas.library() + "-- newer").library == "outdated"
