@@ -53,7 +53,7 @@ screenshots: $(STAMP) ## Make the screenshots of the documentation from the demo
 
 .PHONY: vendor
 vendor: $(STAMP) ## Take the vendored modules of the dashboard and its tests from their packages again (needs npm)
-	$(BIN)/python -m app.api.dashboard.vendoring app/api/dashboard/vendor tests/support/browser/vendor
+	$(BIN)/python -m app.api.dashboard.vendored_modules app/api/dashboard/vendor tests/support/browser/vendor
 
 .PHONY: lint
 lint: $(STAMP) ## Check style, types, import contracts, the lock and tracked files

@@ -22,7 +22,7 @@ from prometheus_client import registry as prometheus_registry
 import app
 from app import plugins, settings, telemetry
 from app.api import health, routes
-from app.api.extender import mounting, verb_handlers
+from app.api.extender import mount, verb_handlers
 from app.api.introspection import heavy, services
 from app.api.v1 import plugins as introspection_plugins
 from app.framework import registry
@@ -220,7 +220,7 @@ class Service(Following):
             return (self.introspection if own else view)(environ, start)
 
         verbs = verb_handlers.Extender(self._context(), time.monotonic, store.follower)
-        mounted = mounting.Mounted(
+        mounted = mount.Mounted(
             introspect,
             verbs,
             names_limit=chosen.limits.names_body,

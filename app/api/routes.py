@@ -20,7 +20,7 @@ from app.api.v1 import (
     explanations,
     flags,
     nodes,
-    pending,
+    pending_pods,
     plugins,
     pods,
     preemptions,
@@ -35,7 +35,7 @@ FIRST = (processes.routes, nodes.routes)
 REST = (
     explanations.routes,
     preemptions.routes,
-    pending.routes,
+    pending_pods.routes,
     topologies.routes,
     decisions.routes,
     events.routes,

@@ -53,9 +53,9 @@ _COMMANDS = types.MappingProxyType(
 _FOLDERS = types.MappingProxyType(
     {
         **dict.fromkeys(("simulate", "fit", "diff", "replay", "bisect", "shadow"), "questions"),
-        **dict.fromkeys(("view", "watch", "dashboard"), "viewing"),
+        **dict.fromkeys(("view", "watch", "dashboard"), "viewer"),
         "bundle": "bundles",
-        "get": "getting",
+        "get": "get",
     }
 )
 """Command -> the folder of its module, if it is not beside this one."""

@@ -55,7 +55,7 @@ def on_terminal() -> bool:
 def _dashboard(stage: "stages.Stage") -> Iterator[str]:
     """A proxy with the viewer's certificate, until the demo ends."""
     from app.cli.client import api_client
-    from app.cli.viewing import proxies
+    from app.cli.viewer import proxies
 
     ca, cert, key = (str(stage.folder / name) for name in ("ca.crt", "viewer.crt", "viewer.key"))
     client = api_client.ExtenderClient(settings.Client(url=stage.view_url, ca=ca, cert=cert, key=key))

@@ -194,7 +194,7 @@ def test_decisions_that_were_not_scanned_are_reported(
     ids = api_worlds.decide(world, pod, pod, *[other] * 4)
     monkeypatch.setattr(decision_log, "_SCAN", 2)
     monkeypatch.setattr(records, "LOOKED_AT", 3)
-    monkeypatch.setattr("app.api.v1.pending._LOOKED_AT", 3)
+    monkeypatch.setattr("app.api.v1.pending_pods._LOOKED_AT", 3)
     answer = body(world.client.get("/apis/v1/pods/shop/web-3/explain"))
     assert (answer["source"], answer["attempts"], answer["attemptsComplete"]) == ("computed", 0, False)
     (waiting,) = items(world.client.get("/apis/v1/pending"))

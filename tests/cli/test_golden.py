@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from app.cli.getting import resources
+from app.cli.get import resources
 from app.store.server import embedded
 from tests.support.extender import shown_kinds
 

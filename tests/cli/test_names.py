@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.cli.getting import resources
+from app.cli.get import resources
 from app.plugins.coscheduling import membership, options
 from tests.support import commands, polling
 from tests.support.extender import stages

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from app.cli.getting import selectors as parsed
+from app.cli.get import selectors as parsed
 from app.domain import selectors
 
 LABELS = {"app": "web", "tier": "", "example.com/zone": "a-1"}

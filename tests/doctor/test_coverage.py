@@ -59,7 +59,7 @@ WRONG_IN: Mapping[str, str] = {
     "Q25": f"{_TAIL}::test_the_doctor_shows_a_foreign_tail_and_asks_before_it_repairs",
     "Q26": f"{_DOCTOR}::test_distance_and_clocks",
     "Q27": f"{_DOCTOR}::test_distance_and_clocks",
-    "Q28": "tests/doctor/test_everything.py::test_everything_makes_the_checks_of_every_area",
+    "Q28": "tests/doctor/test_all_areas.py::test_everything_makes_the_checks_of_every_area",
     "Q29": f"{_DOCTOR}::test_keys_of_another_program_are_found",
     "Q30": f"{_DOCTOR}::test_an_old_snapshot_file_is_found",
     "Q31": f"{_DOCTOR}::test_a_cluster_node_that_misloads_its_file_is_found",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app import bootstrap, plugins
-from app.cli.getting import resources
+from app.cli.get import resources
 from app.domain import snapshots
 from app.framework import capabilities, registry, registry_builder, views
 from app.plugins.coscheduling.plugin import Coscheduling

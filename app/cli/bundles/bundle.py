@@ -12,12 +12,12 @@ import click
 
 from app import exit_codes, telemetry
 from app.cli import exits
-from app.cli.bundles import naming
+from app.cli.bundles import name_tables
 from app.cli.client import api_client
 from app.cli.output import formats, progress, tables
 
 if TYPE_CHECKING:
-    from app.cli.viewing import proxies
+    from app.cli.viewer import proxies
     from app.store.bundles import bundle_reader
 
 _SILENCE: Final = 180.0
@@ -87,7 +87,7 @@ def create_command(
         _receive(client, query, partial)
         contents = _verified(partial)
         if pseudonyms:
-            naming.replaced(partial, file)
+            name_tables.replaced(partial, file)
             contents = _verified(file)
         else:
             partial.rename(file)
@@ -107,8 +107,8 @@ def pseudonymize_command(source: pathlib.Path, file: pathlib.Path) -> None:
     The names are written to FILE.names.json, which only this user can read. Keep that file: it puts the
     names back into what is written about the bundle.
     """
-    naming.replaced(source, file)
-    click.echo(f"{file}: {_sentence(_verified(file))}; names in {naming.beside(file)}")
+    name_tables.replaced(source, file)
+    click.echo(f"{file}: {_sentence(_verified(file))}; names in {name_tables.beside(file)}")
 
 
 @bundle_command.command("translate", short_help="Put names in place of pseudonyms.")
@@ -124,7 +124,7 @@ def translate_command(names: pathlib.Path) -> None:
 
     Exit code 1 if the text has pseudonyms of another bundle; they stay.
     """
-    naming.translate(names, sys.stdin, sys.stdout)
+    name_tables.translate(names, sys.stdin, sys.stdout)
 
 
 @bundle_command.command("verify")
@@ -183,7 +183,7 @@ def open_command(file: pathlib.Path, port: int, no_browser: bool) -> None:
     It is verified, and loaded into a server of its own on this machine. Nothing of the settings of this
     machine is used, and no cluster is reached.
     """
-    from app.cli.bundles import opening
+    from app.cli.bundles import bundle_viewer
 
     telemetry.configure(level="warning", form="auto", process="bundle")
     # A shell ignores SIGINT for what it starts in the background, and Python keeps that.
@@ -192,7 +192,7 @@ def open_command(file: pathlib.Path, port: int, no_browser: bool) -> None:
     try:
         with (
             _read(file) as bundle,
-            opening.opened(bundle, note=_note) as shown,
+            bundle_viewer.opened(bundle, note=_note) as shown,
             _listening(shown.client, port) as proxy,
         ):
             address = proxy.address("/dashboard/")
@@ -209,7 +209,7 @@ def open_command(file: pathlib.Path, port: int, no_browser: bool) -> None:
 
 
 def _listening(client: api_client.ExtenderClient, port: int) -> "proxies.Proxy":
-    from app.cli.viewing import proxies
+    from app.cli.viewer import proxies
 
     try:
         return proxies.Proxy(client, port)

@@ -9,7 +9,7 @@ import click
 from app.cli import exits
 
 if TYPE_CHECKING:
-    from app.cli.getting import resources
+    from app.cli.get import resources
 
 _SECONDS = 0.5
 """How long a shell may wait for a key."""
@@ -22,7 +22,7 @@ def of_list(ctx: click.Context, kind: "resources.Resource") -> list[str]:
 
     from app import settings
     from app.cli.client import api_client
-    from app.cli.getting import resources
+    from app.cli.get import resources
 
     options: Mapping[str, str | None] = {
         name: ctx.params.get(name) for name in ("server", "server_name", "cert", "key", "ca")

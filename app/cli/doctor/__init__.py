@@ -2,7 +2,7 @@
 
 import click
 
-from app.cli.doctor import cluster, everything, policies, run, scheduler, store, tls
+from app.cli.doctor import all_areas, cluster, policies, run, scheduler, store, tls
 
 
 @click.group("doctor")
@@ -25,6 +25,6 @@ for _command in (
     policies.policies_command,
     store.store_command,
     store.users_command,
-    everything.all_command,
+    all_areas.all_command,
 ):
     doctor_command.add_command(_command)

@@ -4,7 +4,7 @@ import click
 
 from app.cli.client import api_client
 from app.cli.output import tables
-from app.cli.questions import asking
+from app.cli.questions import question_options
 
 
 @click.command("bisect")
@@ -24,7 +24,7 @@ from app.cli.questions import asking
 @click.option("--to", metavar="OFFSET|TIME", help="The last moment.  [default: now]")
 @click.option("--budget", type=click.FloatRange(0.1, 20), default=5.0, show_default=True, help="Seconds.")
 @api_client.server_options
-@asking.output_option
+@question_options.output_option
 @click.pass_obj
 def bisect_command(
     config: str | None,
@@ -50,11 +50,11 @@ def bisect_command(
     topolog bisect --waiting 50
     topolog bisect --exists node:n1
     """
-    question: asking.Document = {"budget": budget}
+    question: question_options.Document = {"budget": budget}
     if pod is not None:
-        question["fits"] = asking.pod_name(pod, namespace or "default")
+        question["fits"] = question_options.pod_name(pod, namespace or "default")
     if count is not None:
-        question["count"] = {"count": count[0], "atLeast": asking.number(count[1], "--count")}
+        question["count"] = {"count": count[0], "atLeast": question_options.number(count[1], "--count")}
     if waiting is not None:
         question["waiting"] = {"atLeast": waiting, "namespace": namespace or ""}
     if exists is not None:
@@ -65,14 +65,16 @@ def bisect_command(
         raise click.UsageError("--candidates is for a pod")
     given = (("candidates", candidates), ("from", from_), ("to", to))
     question.update({name: value for name, value in given if value is not None})
-    asking.show(output, asking.answer(config, options, "bisect", question), _table, _names)
+    question_options.show(
+        output, question_options.answer(config, options, "bisect", question), _table, _names
+    )
 
 
-def _names(reply: asking.Document) -> list[str]:
+def _names(reply: question_options.Document) -> list[str]:
     return [reply["since"]["after"]] if reply["since"] is not None else []
 
 
-def _table(reply: asking.Document) -> None:
+def _table(reply: question_options.Document) -> None:
     answer = "yes" if reply["now"] else "no"
     since = reply["since"]
     if since is None and not reply["complete"]:
@@ -87,4 +89,4 @@ def _table(reply: asking.Document) -> None:
         if event is not None:
             row = (event["offset"], event["at"], event["type"], event["name"])
             tables.show(["OFFSET", "AT", "TYPE", "OBJECT"], [row])
-    asking.show_limits(reply)
+    question_options.show_limits(reply)

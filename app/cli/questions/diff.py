@@ -8,7 +8,7 @@ import click
 from app import exit_codes
 from app.cli.client import api_client
 from app.cli.output import tables
-from app.cli.questions import asking
+from app.cli.questions import question_options
 
 
 @click.command("diff")
@@ -16,14 +16,14 @@ from app.cli.questions import asking
 @click.argument("to", required=False, metavar="[TO]")
 @click.option("--from-situation", metavar="FILE", help="The first situation as JSON or YAML (- for stdin).")
 @click.option("--situation", metavar="FILE", help="The second situation (- for stdin).")
-@asking.override_options
+@question_options.override_options
 @click.option("--only", metavar="SECTION,...", help="nodes, pods, objects, counts, placements, pending.")
 @click.option("--measure", metavar="pods|resource:NAME", help="Also the nodes that have more or less of it.")
 @click.option(
     "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Rows of each section."
 )
 @api_client.server_options
-@asking.output_option
+@question_options.output_option
 @click.pass_obj
 def diff_command(
     config: str | None,
@@ -35,7 +35,7 @@ def diff_command(
     measure: str | None,
     limit: int,
     output: str,
-    **options: asking.Value,
+    **options: question_options.Value,
 ) -> None:
     """Show what differs between the moments FROM and TO (now, if they are left out).
 
@@ -51,8 +51,8 @@ def diff_command(
     """
     if from_ is not None and from_situation is not None:
         raise click.UsageError("FROM and --from-situation exclude each other")
-    first = asking.situation_in(from_situation, "--from-situation") if from_situation else {}
-    second = asking.situation(options)
+    first = question_options.situation_in(from_situation, "--from-situation") if from_situation else {}
+    second = question_options.situation(options)
     if to is not None:
         second["at"] = to
     if from_ is not None:
@@ -73,22 +73,22 @@ def diff_command(
             raise click.ClickException(reply)
     else:
         question = {"from": first, "to": second, "limit": limit}
-        more: asking.Document = {"only": only.split(",")} if only else {}
+        more: question_options.Document = {"only": only.split(",")} if only else {}
         if measure:
             more["measure"] = measure
-        reply = asking.answer(config, options, "diff", {**question, **more})
-    asking.show(output, reply, _table, _names, functools.partial(_table, wide=True))
+        reply = question_options.answer(config, options, "diff", {**question, **more})
+    question_options.show(output, reply, _table, _names, functools.partial(_table, wide=True))
     if not reply["same"]:
         click.get_current_context().exit(exit_codes.NEGATIVE)
 
 
-def _names(reply: asking.Document) -> list[str]:
+def _names(reply: question_options.Document) -> list[str]:
     return [
         f"{section}/{row['name']}" for section, found in reply["sections"].items() for row in found["rows"]
     ]
 
 
-def _table(reply: asking.Document, *, wide: bool = False) -> None:
+def _table(reply: question_options.Document, *, wide: bool = False) -> None:
     rows = []
     for section, found in reply["sections"].items():
         for row in found["rows"]:

@@ -6,13 +6,13 @@ from typing import Final
 import click
 
 from app.cli.output import tables
-from app.cli.questions import asking
+from app.cli.questions import question_options
 
 CLASSES: Final = ("refused", "admitted", "node", "nodes", "reason", "scores")
 """The classes of differences, the gravest first."""
 
 
-def show_numbers(found: asking.Document) -> None:
+def show_numbers(found: question_options.Document) -> None:
     """Write the number of decisions that were compared, and of those in each class.
 
     What was not compared, and the overrides that changed nothing, are notes on standard error.
@@ -28,7 +28,7 @@ def show_numbers(found: asking.Document) -> None:
         click.echo(f"note: skipped, because they cannot be compared: {skipped}", err=True)
 
 
-def show_items(items: Sequence[asking.Document]) -> None:
+def show_items(items: Sequence[question_options.Document]) -> None:
     """Write a table of decisions that would have been others, if there are any."""
     rows = [
         (

@@ -8,7 +8,7 @@ import click
 
 from app import exit_codes
 from app.cli.client import api_client
-from app.cli.questions import asking, groups
+from app.cli.questions import groups, question_options
 
 
 @click.command("fit")
@@ -29,11 +29,11 @@ from app.cli.questions import asking, groups
     help="Only changes of these: objects (such as policies), nodes, labels (of the pod), pods (deleted).",
 )
 @click.option("--candidates", metavar="recorded|all|roomy|NODE,...", help="As in topolog simulate.")
-@asking.situation_options
+@question_options.situation_options
 @click.option("--most", type=click.IntRange(1, 20), default=5, show_default=True, help="Changes shown.")
 @click.option("--budget", type=click.FloatRange(0.1, 20), default=5.0, show_default=True, help="Seconds.")
 @api_client.server_options
-@asking.output_option
+@question_options.output_option
 @click.pass_obj
 def fit_command(
     config: str | None,
@@ -46,7 +46,7 @@ def fit_command(
     most: int,
     budget: float,
     output: str,
-    **options: asking.Value,
+    **options: question_options.Value,
 ) -> None:
     """Show the smallest changes that would let a pod, or a whole gang, fit.
 
@@ -60,29 +60,31 @@ def fit_command(
 
     Exit code 0 if it fits as it is, 1 if not.
     """
-    manifests, created = asking.pods_and_objects([file] if file is not None else [], namespace)
-    asked: list[str | asking.Document] = [asking.pod_name(pod, namespace)] if pod is not None else []
+    manifests, created = question_options.pods_and_objects([file] if file is not None else [], namespace)
+    asked: list[str | question_options.Document] = (
+        [question_options.pod_name(pod, namespace)] if pod is not None else []
+    )
     asked += manifests
-    question: asking.Document = groups.question(options, asked, namespace)
+    question: question_options.Document = groups.question(options, asked, namespace)
     if not question:
         if file is not None and len(manifests) != 1:
             raise click.BadParameter(f"{file} must contain one pod", param_hint="-f")
         if len(asked) != 1:
             raise click.UsageError("name a pod, or use -f FILE or --group")
         question["pod"] = asked[0]
-    question |= {"most": most, "budget": budget, "situation": asking.situation(options, created)}
+    question |= {"most": most, "budget": budget, "situation": question_options.situation(options, created)}
     if allow:
         question["allow"] = allow.split(",")
     if candidates:
-        question["candidates"] = asking.candidates(candidates)
-    reply = asking.answer(config, options, "fit", question)
+        question["candidates"] = question_options.candidates(candidates)
+    reply = question_options.answer(config, options, "fit", question)
     table = functools.partial(_table, alone="pod" in question)
-    asking.show(output, reply, table, lambda shown: [one["message"] for one in shown["changes"]])
+    question_options.show(output, reply, table, lambda shown: [one["message"] for one in shown["changes"]])
     if not reply["fits"]:
         click.get_current_context().exit(exit_codes.NEGATIVE)
 
 
-def _table(reply: asking.Document, *, alone: bool) -> None:
+def _table(reply: question_options.Document, *, alone: bool) -> None:
     click.echo(reply["summary"])
     for change in reply["changes"]:
         spelled = " ".join(
@@ -92,4 +94,4 @@ def _table(reply: asking.Document, *, alone: bool) -> None:
         click.echo(f"\n{change['message']} ({then})\n  {spelled}")
     if not reply["changes"] and not reply["fits"] and reply["complete"]:
         click.echo("no change is known that would let it fit")
-    asking.show_limits(reply)
+    question_options.show_limits(reply)

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import click
 
-from app.cli.questions import asking
+from app.cli.questions import question_options
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -29,8 +29,10 @@ def options(command: F) -> F:
 
 
 def question(
-    given: dict[str, asking.Value], pods: Sequence[str | asking.Document], namespace: str | None
-) -> asking.Document:
+    given: dict[str, question_options.Value],
+    pods: Sequence[str | question_options.Document],
+    namespace: str | None,
+) -> question_options.Document:
     """The part of a question that names a group; empty if it names none.
 
     Takes the options out of ``given``.
@@ -41,7 +43,7 @@ def question(
     if group is not None:
         if pods or members is not None:
             raise click.UsageError("--group names the pods: leave out other pods, -f and --members")
-        return {"group": asking.pod_name(group, namespace or "default")}
+        return {"group": question_options.pod_name(group, namespace or "default")}
     if members is None:
         return {}
     if len(pods) != 1 or isinstance(pods[0], str):

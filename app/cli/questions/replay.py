@@ -10,7 +10,7 @@ from app import exit_codes
 from app.cli import exits
 from app.cli.client import api_client
 from app.cli.output import tables
-from app.cli.questions import asking, differences
+from app.cli.questions import differences, question_options
 
 _SUMMED = ("classes", "skipped")
 
@@ -36,10 +36,10 @@ _SUMMED = ("classes", "skipped")
     metavar="CLASS,...",
     help=f"Exit with 1 only for these: {', '.join(differences.CLASSES)}.  [default: any]",
 )
-@asking.override_options
+@question_options.override_options
 @click.option("--limit", type=click.IntRange(0, 1000), default=20, show_default=True, help="Rows.")
 @api_client.server_options
-@asking.output_option
+@question_options.output_option
 @click.pass_obj
 def replay_command(
     config: str | None,
@@ -56,7 +56,7 @@ def replay_command(
     fail_on: str | None,
     limit: int,
     output: str,
-    **options: asking.Value,
+    **options: question_options.Value,
 ) -> None:
     """Show which recorded decisions would have been others with other overrides or another configuration.
 
@@ -74,9 +74,9 @@ def replay_command(
     failing = _classes(fail_on)
     if choice and not chain:
         raise click.UsageError("--choice requires --chain")
-    situation = asking.overridden(options)
+    situation = question_options.overridden(options)
     given = {"from": from_, "to": to, "namespace": namespace, "where": where}
-    question: asking.Document = {
+    question: question_options.Document = {
         **situation,
         "compare": "scores" if scores else "verdicts",
         "limit": limit,
@@ -103,27 +103,27 @@ def _classes(text: str | None) -> tuple[str, ...]:
     return names
 
 
-def _show(output: str, reply: asking.Document) -> None:
-    asking.show(output, reply, _table, lambda shown: [one["id"] for one in shown["items"]])
+def _show(output: str, reply: question_options.Document) -> None:
+    question_options.show(output, reply, _table, lambda shown: [one["id"] for one in shown["items"]])
 
 
 def _whole(
     config: str | None,
-    options: dict[str, asking.Value],
-    question: asking.Document,
-    shown: Callable[[asking.Document], None],
-) -> asking.Document:
+    options: dict[str, question_options.Value],
+    question: question_options.Document,
+    shown: Callable[[question_options.Document], None],
+) -> question_options.Document:
     """Show the answer about the whole range: asks for the rest until it is complete.
 
     Ctrl-C shows what there is, and ends the command.
     """
-    whole = asking.answer(config, options, "replay", question)
+    whole = question_options.answer(config, options, "replay", question)
     try:
         while whole["continue"]:
             rest = {**question, "to": whole["to"], "continue": whole["continue"]}
             rest["limit"] = max(0, question["limit"] - len(whole["items"]))
             so_far = f"{whole['looked']} decisions, waiting for more"
-            whole = _sum(whole, asking.answer(config, options, "replay", rest, so_far))
+            whole = _sum(whole, question_options.answer(config, options, "replay", rest, so_far))
     except KeyboardInterrupt:
         click.echo("interrupted: the answer is incomplete", err=True)
         shown(whole)
@@ -132,7 +132,7 @@ def _whole(
     return whole
 
 
-def _sum(one: asking.Document, other: asking.Document) -> asking.Document:
+def _sum(one: question_options.Document, other: question_options.Document) -> question_options.Document:
     total = {**other, "from": one["from"], "items": [*one["items"], *other["items"]]}
     for name in ("looked", "same", "spentMs"):
         total[name] = one[name] + other[name]
@@ -146,12 +146,12 @@ def _sum(one: asking.Document, other: asking.Document) -> asking.Document:
     return total
 
 
-def _table(reply: asking.Document) -> None:
+def _table(reply: question_options.Document) -> None:
     differences.show_numbers(reply)
     differences.show_items(reply["items"])
     if reply["chain"] is not None:
         _chain(reply["chain"])
-    asking.show_limits(reply)
+    question_options.show_limits(reply)
 
 
 _PLACEMENTS = (
@@ -162,7 +162,7 @@ _PLACEMENTS = (
 )
 
 
-def _chain(chain: asking.Document) -> None:
+def _chain(chain: question_options.Document) -> None:
     click.echo()
     for name, text in _PLACEMENTS:
         number = chain["placements"][name]

@@ -3,7 +3,7 @@
 import click
 
 from app.cli.client import api_client
-from app.cli.questions import asking, differences
+from app.cli.questions import differences, question_options
 
 
 @click.group("shadow")
@@ -23,9 +23,9 @@ def shadow_command() -> None:
 @click.option("--until", metavar="TIME", help="When it ends (RFC 3339).  [default: never]")
 @click.option("--ttl", metavar="DURATION", help="Instead of --until: how long it lasts, such as 24h.")
 @click.option("--note", metavar="TEXT", help="What it is for.")
-@asking.override_options
+@question_options.override_options
 @api_client.server_options
-@asking.output_option
+@question_options.output_option
 @click.pass_obj
 def set_command(
     config: str | None,
@@ -35,39 +35,39 @@ def set_command(
     ttl: str | None,
     note: str | None,
     output: str,
-    **options: asking.Value,
+    **options: question_options.Value,
 ) -> None:
     """Set the shadow NAME, or replace it.
 
     It may change objects such as policies, and the weights and the enabled plugins; no nodes and no pods.
     Setting it again as it is keeps its differences.
     """
-    edit = asking.overridden(options)
+    edit = question_options.overridden(options)
     if not edit:
         raise click.UsageError(
             "a shadow needs an edit: --set-policy, --scale, --override, --weights or --enable"
         )
     given = {"until": until, "ttl": ttl, "note": note}
     asked = {**edit, **{field: value for field, value in given.items() if value}}
-    reply = api_client.extender(config, options).put(_path(name), asked, timeout=asking.MAX_WAIT)
-    asking.show(output, reply, _set, _names)
+    reply = api_client.extender(config, options).put(_path(name), asked, timeout=question_options.MAX_WAIT)
+    question_options.show(output, reply, _set, _names)
 
 
 @shadow_command.command("delete")
 @click.argument("name")
 @api_client.server_options
-@asking.output_option
+@question_options.output_option
 @click.pass_obj
 def delete_command(config: str | None, /, name: str, output: str, **options: str | None) -> None:
     """Delete the shadow NAME and its differences."""
     reply = api_client.extender(config, options).delete(_path(name))
-    asking.show(output, reply, lambda shown: click.echo(f"shadow {shown['name']} deleted"), _names)
+    question_options.show(output, reply, lambda shown: click.echo(f"shadow {shown['name']} deleted"), _names)
 
 
 @shadow_command.command("show")
 @click.argument("name")
 @api_client.server_options
-@asking.output_option
+@question_options.output_option
 @click.pass_obj
 def show_command(config: str | None, /, name: str, output: str, **options: str | None) -> None:
     """Show the differences of the shadow NAME so far, at `topolog view`.
@@ -75,23 +75,23 @@ def show_command(config: str | None, /, name: str, output: str, **options: str |
     The exit code is 0 whether decisions differ or not: `topolog replay` is the gate.
     """
     reply = api_client.view(config, options).document(_path(name))
-    asking.show(output, reply, _table, _names)
+    question_options.show(output, reply, _table, _names)
 
 
 def _path(name: str) -> str:
     return f"/apis/v1/shadows/{name}"
 
 
-def _names(reply: asking.Document) -> list[str]:
+def _names(reply: question_options.Document) -> list[str]:
     return [reply["name"]]
 
 
-def _set(reply: asking.Document) -> None:
+def _set(reply: question_options.Document) -> None:
     ends = f" until {reply['until']}" if reply["until"] else ""
     click.echo(f"shadow {reply['name']} is compared with decisions from offset {reply['since']} on{ends}")
 
 
-def _table(reply: asking.Document) -> None:
+def _table(reply: question_options.Document) -> None:
     note = f": {reply['note']}" if reply["note"] else ""
     click.echo(f"shadow {reply['name']}{note}, set by {reply['by']} at offset {reply['since']}")
     if reply["ended"]:
@@ -108,4 +108,4 @@ def _table(reply: asking.Document) -> None:
     if found["behindSeconds"]:
         click.echo(f"note: {found['behindSeconds']:.0f} s behind the latest record", err=True)
     differences.show_items(found["items"])
-    asking.show_limits(found)
+    question_options.show_limits(found)

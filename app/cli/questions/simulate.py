@@ -8,7 +8,7 @@ from app import exit_codes
 from app.cli import explain
 from app.cli.client import api_client
 from app.cli.output import tables
-from app.cli.questions import asking, groups
+from app.cli.questions import groups, question_options
 
 
 @click.command("simulate")
@@ -35,11 +35,11 @@ from app.cli.questions import asking, groups
     help="The nodes that are offered.  [default: those that kube-scheduler offered last; roomy for several]",
 )
 @click.option("--preemption", is_flag=True, help="For one pod: also which pods would be evicted for it.")
-@asking.situation_options
+@question_options.situation_options
 @click.option("--top", type=click.IntRange(1, 1000), default=20, show_default=True, help="Rows of each list.")
 @click.option("--budget", type=click.FloatRange(0.1, 20), default=5.0, show_default=True, help="Seconds.")
 @api_client.server_options
-@asking.output_option
+@question_options.output_option
 @click.pass_obj
 def simulate_command(
     config: str | None,
@@ -54,7 +54,7 @@ def simulate_command(
     top: int,
     budget: float,
     output: str,
-    **options: asking.Value,
+    **options: question_options.Value,
 ) -> None:
     """Show where pods would be placed if the cluster or the configuration were different.
 
@@ -70,15 +70,17 @@ def simulate_command(
 
     Exit code 0 if all pods fit, or the gang is placed, and 1 if not.
     """
-    manifests, created = asking.pods_and_objects(files, namespace)
-    asked: list[str | asking.Document] = [asking.pod_name(pod, namespace or "default") for pod in pods]
+    manifests, created = question_options.pods_and_objects(files, namespace)
+    asked: list[str | question_options.Document] = [
+        question_options.pod_name(pod, namespace or "default") for pod in pods
+    ]
     asked += manifests
-    question: asking.Document = groups.question(options, asked, namespace)
+    question: question_options.Document = groups.question(options, asked, namespace)
     if pending + bool(question or asked) != 1:
         raise click.UsageError("name pods, or use -f FILE or --pending, or --group")
-    question |= {"situation": asking.situation(options, created), "top": top, "budget": budget}
+    question |= {"situation": question_options.situation(options, created), "top": top, "budget": budget}
     if pending:
-        question["pending"] = {"namespace": namespace or "", "selector": asking.labels(selector)}
+        question["pending"] = {"namespace": namespace or "", "selector": question_options.labels(selector)}
     elif selector:
         raise click.UsageError("-l requires --pending")
     elif "gang" not in question and "group" not in question:
@@ -88,15 +90,15 @@ def simulate_command(
             raise click.UsageError("--preemption requires one pod")
         question["preemption"] = True
     if candidates:
-        question["candidates"] = asking.candidates(candidates)
-    reply = asking.answer(config, options, "simulate", question)
+        question["candidates"] = question_options.candidates(candidates)
+    reply = question_options.answer(config, options, "simulate", question)
     wide = functools.partial(_table, wide=True)
-    asking.show(output, reply, _table, lambda shown: [one["pod"] for one in shown["placed"]], wide)
+    question_options.show(output, reply, _table, lambda shown: [one["pod"] for one in shown["placed"]], wide)
     if not reply["fits"]:
         click.get_current_context().exit(exit_codes.NEGATIVE)
 
 
-def _table(reply: asking.Document, *, wide: bool = False) -> None:
+def _table(reply: question_options.Document, *, wide: bool = False) -> None:
     baseline = reply["baseline"]
     if baseline is not None:
         click.echo(f"as it is:   {baseline['summary']}")
@@ -113,13 +115,15 @@ def _table(reply: asking.Document, *, wide: bool = False) -> None:
             for remark in group["remarks"]:
                 click.echo(f"            {remark}")
         _several(reply)
-    asking.show_limits(reply)
+    question_options.show_limits(reply)
     if reply["preemption"] is not None:
         click.echo()
         explain.show_dry_run(reply["preemption"])
 
 
-def _one(explanation: asking.Document, placed: list[asking.Document], *, wide: bool) -> None:
+def _one(
+    explanation: question_options.Document, placed: list[question_options.Document], *, wide: bool
+) -> None:
     if placed:
         click.echo(f"chosen:     {placed[0]['node']}\n")
         rows = [(one["node"], one["total"]) for one in explanation["scores"] if one["kept"]]
@@ -132,7 +136,7 @@ def _one(explanation: asking.Document, placed: list[asking.Document], *, wide: b
         click.echo(f"would fit:  {change}")
 
 
-def _several(reply: asking.Document) -> None:
+def _several(reply: question_options.Document) -> None:
     rows = [(one["pod"], one["node"], None) for one in reply["placed"]]
     rows += [(one["pod"], None, one["reason"]) for one in reply["refused"]]
     click.echo()

@@ -16,7 +16,7 @@ from app.doctor.scheduler import (
     entry_checks,
     feature_gates,
     fleet_checks,
-    running,
+    scheduler_pods,
 )
 from app.domain import model
 from app.framework import doctor_checks
@@ -59,7 +59,7 @@ def of_files(given: Given) -> list[doctor_checks.Result]:
 def of_cluster(given: Given, reader: api_reader.ApiReader) -> list[doctor_checks.Result]:
     """All checks, on the kube-schedulers of a cluster and on the given configurations."""
     expected = _completed(given, reader)
-    schedulers = _seen(lambda: running.schedulers(reader))
+    schedulers = _seen(lambda: scheduler_pods.schedulers(reader))
     if isinstance(schedulers, api_reader.Unseen):
         return [*of_files(given), *_unseen(schedulers, (catalog.PRESENT, *catalog.NEED_THE_CLUSTER))]
     found = [
@@ -95,13 +95,13 @@ def of_cluster(given: Given, reader: api_reader.ApiReader) -> list[doctor_checks
 
 def forward(reader: api_reader.ApiReader) -> str:
     """How a workstation asks the cluster's kube-scheduler for its configuration; empty if none is seen."""
-    found = _seen(lambda: running.schedulers(reader))
-    return "" if isinstance(found, api_reader.Unseen) or not found else running.forward(found[0])
+    found = _seen(lambda: scheduler_pods.schedulers(reader))
+    return "" if isinstance(found, api_reader.Unseen) or not found else scheduler_pods.forward(found[0])
 
 
 def calling(reader: api_reader.ApiReader, namespace: str) -> frozenset[str] | None:
     """The names by which pods select a scheduler that calls the extender; None if that cannot be seen."""
-    schedulers = _seen(lambda: running.schedulers(reader))
+    schedulers = _seen(lambda: scheduler_pods.schedulers(reader))
     if isinstance(schedulers, api_reader.Unseen):
         return None
     hosts = _hosts(namespace)
@@ -164,13 +164,13 @@ def _own_pods(reader: api_reader.ApiReader, namespace: str) -> list[fleet_checks
 
 
 def _gangs(
-    schedulers: Sequence[running.Scheduler],
+    schedulers: Sequence[scheduler_pods.Scheduler],
     live: Sequence[configurations.Configuration],
     server: str | api_reader.Unseen,
     reader: api_reader.ApiReader,
 ) -> Iterator[doctor_checks.Result]:
     """S19; a kube-scheduler whose version is not seen is taken for one of the API server's."""
-    usual = None if isinstance(server, api_reader.Unseen) else running.minor_version(server)
+    usual = None if isinstance(server, api_reader.Unseen) else scheduler_pods.minor_version(server)
     found = [(f"pod {one.pod}", one.gangs, one.version or usual) for one in schedulers]
     for subject, gate, version in (*found, *((one.source, one.gangs, usual) for one in live)):
         result = feature_gates.agreement(subject, gate, version, reader)
@@ -213,9 +213,9 @@ def _decoded(item: object) -> model.Pod | None:
 
 
 def _of_configurations(
-    pairs: Sequence[tuple[configurations.Configuration, running.Scheduler | None]],
+    pairs: Sequence[tuple[configurations.Configuration, scheduler_pods.Scheduler | None]],
     expected: entry_checks.Expected,
-    schedulers: Sequence[running.Scheduler] = (),
+    schedulers: Sequence[scheduler_pods.Scheduler] = (),
 ) -> Iterator[doctor_checks.Result]:
     calling = [pair for pair in pairs if entry_checks.ours(pair[0], expected.hosts)]
     if not calling:
@@ -226,7 +226,7 @@ def _of_configurations(
                     f"pod {one.pod}",
                     one.unseen,
                     fix=f"on node {one.node}: topolog doctor scheduler --file {one.file}; or from here:"
-                    f" {running.forward(one)}",
+                    f" {scheduler_pods.forward(one)}",
                 )
         if not pairs and not schedulers:
             yield catalog.PRESENT.unsure(
@@ -244,16 +244,16 @@ def _of_configurations(
             yield from entry_checks.of_entry(configuration, entry, known)
 
 
-def _distinct(schedulers: Sequence[running.Scheduler]) -> list[running.Scheduler]:
+def _distinct(schedulers: Sequence[scheduler_pods.Scheduler]) -> list[scheduler_pods.Scheduler]:
     """One scheduler for each source of a configuration: the replicas of one Deployment share it."""
-    found: dict[tuple[str, bool], running.Scheduler] = {}
+    found: dict[tuple[str, bool], scheduler_pods.Scheduler] = {}
     for one in schedulers:
         if one.configuration is not None:
             found.setdefault((one.configuration.source, one.unresolving), one)
     return list(found.values())
 
 
-def _calls(scheduler: running.Scheduler, expected: entry_checks.Expected) -> bool:
+def _calls(scheduler: scheduler_pods.Scheduler, expected: entry_checks.Expected) -> bool:
     found = scheduler.configuration
     return found is not None and entry_checks.ours(found, expected.hosts) is not None
 

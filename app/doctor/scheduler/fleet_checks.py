@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from app.doctor.scheduler import catalog, configurations, running
+from app.doctor.scheduler import catalog, configurations, scheduler_pods
 from app.framework import doctor_checks
 
 _RESTART = "restart the kube-scheduler that was asked"
@@ -50,7 +50,7 @@ def own_pods(pods: Sequence[OwnPod], profiles: Collection[str]) -> doctor_checks
     )
 
 
-def leases(schedulers: Sequence[running.Scheduler]) -> Iterator[doctor_checks.Result]:
+def leases(schedulers: Sequence[scheduler_pods.Scheduler]) -> Iterator[doctor_checks.Result]:
     """S12 for each name of a scheduler."""
     by_name: dict[str, dict[str, str]] = defaultdict(dict)
     for one in schedulers:
@@ -74,9 +74,9 @@ def leases(schedulers: Sequence[running.Scheduler]) -> Iterator[doctor_checks.Re
             yield catalog.LEASE.ok(subject, f"{len(held)} share the Lease {distinct.pop()}")
 
 
-def skew(schedulers: Sequence[running.Scheduler], server: str) -> Iterator[doctor_checks.Result]:
+def skew(schedulers: Sequence[scheduler_pods.Scheduler], server: str) -> Iterator[doctor_checks.Result]:
     """S13 for each scheduler; ``server``: the API server's version."""
-    api = running.minor_version(server)
+    api = scheduler_pods.minor_version(server)
     for one in schedulers:
         subject = f"pod {one.pod}"
         if api is None or one.version is None:

@@ -16,7 +16,7 @@ from unittest import mock
 import msgspec
 
 from app import plugins
-from app.cli.getting import resources
+from app.cli.get import resources
 from app.domain import events, model
 from app.domain.audit import findings
 from app.domain.fit import budgets

@@ -32,7 +32,7 @@ def dashboard_command(
     A proxy on the loopback shows the viewer's certificate to `topolog view` (client.view_url), so the browser
     needs none. The printed address holds a secret: without it nothing is passed on.
     """
-    from app.cli.viewing import proxies
+    from app.cli.viewer import proxies
 
     client = api_client.view(config, options)
     client.get("/apis/v1/lag")

@@ -26,8 +26,8 @@ def view_command(config: str | None) -> None:
 def _serve(loaded: settings.Settings) -> NoReturn:
     """Serve until a signal ends the process; a failure to start becomes one sentence and an exit code."""
     # Flask, Redis and the Kubernetes client load only where they are used.
-    from app import viewing
+    from app import view_process
 
     telemetry.configure(level=loaded.logging.level, form=loaded.logging.format, process="view")
     with exits.of_serving():
-        viewing.serve(loaded)
+        view_process.serve(loaded)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from app.cli.getting import resources
+from app.cli.get import resources
 from app.cli.output import formats, paths, tables
 
 _NAMES = ("domain", "key", "kind", "name", "op", "pod", "policy")

@@ -10,7 +10,7 @@ import click
 from app import exit_codes
 from app.cli import exits
 from app.cli.client import api_client
-from app.cli.getting import resources
+from app.cli.get import resources
 from app.cli.output import paths, tables
 from app.domain import model, selectors
 

@@ -5,7 +5,7 @@ from unittest import mock
 import msgspec
 import werkzeug.test
 
-from app import bootstrap, settings, viewing
+from app import bootstrap, settings, view_process
 from app.domain import events
 from app.domain.fit import node_sums
 from app.serving.access import roles
@@ -55,7 +55,7 @@ def test_view_adds_up_the_requests_before_the_first_map(
     chosen = settings.load(None, {"TOPOLOG_STORE_URL": store_server.url, "TOPOLOG_CLUSTER": cluster})
     appended: list[events.AnyEvent] = [*map(api_worlds.node, ("n1", "n2")), api_worlds.pod_seen("a-1", "n1")]
     store.log.append(logs.Batch(events=appended))
-    process = viewing.Viewing(chosen, roles.RoleBindings({}, anonymous=role_names.ROLES))
+    process = view_process.Viewing(chosen, roles.RoleBindings({}, anonymous=role_names.ROLES))
     client = werkzeug.test.Client(process.introspection)
     process.start()
     try:

@@ -13,7 +13,7 @@ import click
 from app import exit_codes
 from app.cli import exits
 from app.cli.client import api_client, streams
-from app.cli.getting import resources, showing
+from app.cli.get import printers, resources
 
 Item = Mapping[str, Any]
 _PASSING = ("age",)
@@ -38,7 +38,7 @@ def refuse(kind: str, *, at: str | None) -> None:
         raise click.UsageError(f"{kind} is one report and has no rows to watch; leave out -w")
 
 
-def follow(client: api_client.ExtenderClient, rows: showing.Rows, read: Callable[[], Read]) -> None:
+def follow(client: api_client.ExtenderClient, rows: printers.Rows, read: Callable[[], Read]) -> None:
     """Print the items, and then those that are new or changed, until the user interrupts. Raises Failed."""
     resource = resources.RESOURCES[rows.kind]
     seen: dict[str, str] | None = None

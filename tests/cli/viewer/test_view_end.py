@@ -3,16 +3,16 @@
 import pathlib
 import urllib.request
 
-from app import settings, viewing
+from app import settings, view_process
 from app.store.server import embedded
 from tests.support.browser import viewers
 from tests.support.browser.seen_worlds import Seen
 
 
 def test_it_waits_neither_for_idle_connections_nor_long_for_questions() -> None:
-    options = viewing.options(settings.load(None, {"TOPOLOG_SERVER_GRACE": "600"}))
+    options = view_process.options(settings.load(None, {"TOPOLOG_SERVER_GRACE": "600"}))
     assert (options.graceful_seconds, options.limits.stopping) == (2, 0)
-    assert viewing.options(settings.load(None, {"TOPOLOG_SERVER_GRACE": "1"})).graceful_seconds == 1
+    assert view_process.options(settings.load(None, {"TOPOLOG_SERVER_GRACE": "1"})).graceful_seconds == 1
 
 
 def test_open_streams_do_not_keep_it(

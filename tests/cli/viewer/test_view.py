@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 
 from app import cli, plugins
-from app.cli.getting import resources
+from app.cli.get import resources
 from app.framework import registry
 from app.store.bundles import bundle_reader
 from tests.support import commands
@@ -24,7 +24,7 @@ import os, sys
 
 class Watch:
     def find_spec(self, name, path=None, target=None):
-        if name == "app.viewing":
+        if name == "app.view_process":
             sys.exit(f"imported at niceness {os.getpriority(os.PRIO_PROCESS, 0)}")
 
 sys.meta_path.insert(0, Watch())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from app.api.extender import mounting, verb_handlers
+from app.api.extender import mount, verb_handlers
 from tests.support.extender import replicas
 
 
@@ -57,7 +57,7 @@ def test_the_state_is_requested_before_the_body_arrives(
         return lambda _: None
 
     verbs = verb_handlers.Extender(replica.context, replica.clock.monotonic, State(happened))
-    mounted = mounting.Mounted(nothing, verbs, names_limit=1_000, nodes_limit=1_000)
+    mounted = mount.Mounted(nothing, verbs, names_limit=1_000, nodes_limit=1_000)
     environ = {"PATH_INFO": f"/{verb}", "REQUEST_METHOD": "POST", "wsgi.input": Body(happened)}
     mounted.coming(environ)
     assert happened == ["asked"] * asks

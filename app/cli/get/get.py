@@ -12,7 +12,7 @@ import click
 from app import exit_codes
 from app.cli import exits
 from app.cli.client import api_client
-from app.cli.getting import lists, resources, selectors, showing, watching
+from app.cli.get import list_watch, lists, printers, resources, selectors
 from app.cli.output import formats, paths
 from app.domain import model
 from app.store.decisions import conditions
@@ -109,12 +109,12 @@ def get_command(
     if watch:
         if len(asked) > 1:
             raise click.UsageError("-w watches one kind, or one item: topolog get nodes -w")
-        watching.refuse(asked[0][0], at=at)
+        list_watch.refuse(asked[0][0], at=at)
     client = api_client.view(config, options) if watch else api_client.extender(config, options)
     selection = lists.Selection(limit, namespace or "", sort_by or "", selector or model.Selector())
     request = _Request(client, {"at": at, **selected}, selection, output)
     for kind, name in asked:
-        rows = showing.Rows(kind, output, heading=not no_headers, name=name or "")
+        rows = printers.Rows(kind, output, heading=not no_headers, name=name or "")
         if watch:
             request.watch(rows, name)
         elif name is None and resources.RESOURCES[kind].columns:
@@ -141,15 +141,15 @@ class _Request:
     selection: lists.Selection
     output: str
 
-    def show_list(self, rows: showing.Rows) -> None:
+    def show_list(self, rows: printers.Rows) -> None:
         """Print a list as it is now."""
         reply = lists.read(self.client, rows.kind, self.query, self.selection)
         if formats.columns(self.output) is None and formats.is_document(self.output):
             formats.show_document(reply, self.output)
         else:
-            showing.show_list(rows, reply)
+            printers.show_list(rows, reply)
 
-    def show_one(self, rows: showing.Rows, name: str | None) -> None:
+    def show_one(self, rows: printers.Rows, name: str | None) -> None:
         """Print an item, or the report of a kind that has no items."""
         reply = self._one(rows.kind, name)
         if name is not None and formats.columns(self.output) is not None:
@@ -159,21 +159,21 @@ class _Request:
         elif self.output == formats.NAME:
             click.echo(rows.kind if name is None else f"{rows.kind}/{name}")
         else:
-            showing.show_one(reply, heading=rows.heading)
+            printers.show_one(reply, heading=rows.heading)
 
-    def watch(self, rows: showing.Rows, name: str | None) -> None:
+    def watch(self, rows: printers.Rows, name: str | None) -> None:
         """Print a list or an item and its changes, until the user interrupts."""
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         if name is None:
-            watching.follow(self.client, rows, lambda: self._listed(rows.kind))
+            list_watch.follow(self.client, rows, lambda: self._listed(rows.kind))
         else:
             self._one(rows.kind, name)  # One that does not exist at first is an error.
-            watching.follow(self.client, rows, lambda: watching.one(lambda: self._one(rows.kind, name)))
+            list_watch.follow(self.client, rows, lambda: list_watch.one(lambda: self._one(rows.kind, name)))
 
-    def _listed(self, kind: str) -> watching.Read:
+    def _listed(self, kind: str) -> list_watch.Read:
         reply = lists.read(self.client, kind, self.query, self.selection)
         metadata = reply.get("metadata") or {}
-        return watching.Read(
+        return list_watch.Read(
             reply["items"], whole=not (metadata.get("remaining") or metadata.get("continue"))
         )
 

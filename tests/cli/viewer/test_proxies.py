@@ -12,7 +12,7 @@ import pytest
 
 from app import settings
 from app.cli.client import api_client
-from app.cli.viewing import proxies
+from app.cli.viewer import proxies
 from tests.support.browser.seen_worlds import Seen
 
 

@@ -18,7 +18,7 @@ from click import testing
 
 from app import cli
 from app.cli.client import api_client
-from app.cli.getting import lists
+from app.cli.get import lists
 from app.domain import events
 from tests.support import commands
 from tests.support.browser.seen_worlds import Seen
