@@ -66,7 +66,7 @@ lint: $(STAMP) ## Check style, types, import contracts, the lock and tracked fil
 .PHONY: e2e
 e2e: export E2E_KUBERNETES := $(KUBERNETES)
 e2e: go $(STAMP) ## Run the tests against the real Kubernetes control plane (needs Go); KUBERNETES=1.34.4 selects another
-	$(BIN)/python -m tests.e2e.building
+	$(BIN)/python -m tests.e2e.control_plane_builds
 	$(BIN)/python -m tests.e2e.go_programs
 	$(PYTEST) -m e2e --timeout 1800 $(REPORT) tests/e2e $(TARGET)
 

@@ -15,7 +15,7 @@ from app import telemetry
 from app.serving.tls import certificate_issuer
 from tests.bench import cases, rows, runs
 from tests.bench.peer import builds, client
-from tests.e2e import building as e2e_building
+from tests.e2e import control_plane_builds
 
 WIDTH = 110
 """Columns of the table where no terminal has a width."""
@@ -35,7 +35,7 @@ def main(chosen: Sequence[str], e2e: bool, scale: float, output: pathlib.Path, k
     telemetry.configure(level="warning")
     try:
         programs = builds.built()
-    except e2e_building.GoMissing as missing:
+    except control_plane_builds.GoMissing as missing:
         raise click.ClickException(str(missing)) from missing
     folder = pathlib.Path(tempfile.mkdtemp(prefix="topolog-bench-"))
     try:

@@ -14,7 +14,7 @@ from tests.bench import rows, runs
 from tests.bench.data import bench_cluster
 from tests.bench.end_to_end import gang_placement, pods_per_second
 from tests.bench.extender import hostile_clients
-from tests.bench.introspection import hypothetical_questions, scrubbing, viewer_load
+from tests.bench.introspection import hypothetical_questions, time_slider, viewer_load
 from tests.bench.peer import client, processes
 from tests.bench.store import placement_durability
 
@@ -356,7 +356,7 @@ DEFAULT: Mapping[str, Case] = {
     "visibility": visibility,
     "questions": questions,
     "asked": asked,
-    "scrubbing": scrubbing.scrubbing,
+    "scrubbing": time_slider.scrubbing,
     "pictures": pictures,
     "streams": streams,
     "pages": pages,

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 import pytest
 
-from tests.support.browser import browsers, refusing, shown
+from tests.support.browser import browsers, refusing_proxy, shown
 
 pytestmark = pytest.mark.browser
 PATH = "/apis/v1/pending/reasons"
@@ -14,14 +14,14 @@ PANEL = "#groups"
 
 
 @pytest.fixture
-def server(small: shown.Shown) -> Iterator[refusing.Server]:
+def server(small: shown.Shown) -> Iterator[refusing_proxy.Server]:
     """A server before the view process."""
-    with refusing.before(small.viewer.url) as made:
+    with refusing_proxy.before(small.viewer.url) as made:
         yield made
 
 
 @pytest.fixture
-def page(server: refusing.Server, tmp_path: pathlib.Path) -> Iterator[browsers.Browser]:
+def page(server: refusing_proxy.Server, tmp_path: pathlib.Path) -> Iterator[browsers.Browser]:
     """A browser for it; what it must not do fails the test."""
     with browsers.browser(server.url, tmp_path / "profile") as found:
         yield found
@@ -32,7 +32,7 @@ def page(server: refusing.Server, tmp_path: pathlib.Path) -> Iterator[browsers.B
     [(HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequests"), (HTTPStatus.SERVICE_UNAVAILABLE, "Behind")],
 )
 def test_a_busy_server_is_asked_again_and_nothing_has_failed(
-    page: browsers.Browser, server: refusing.Server, small: shown.Shown, status: HTTPStatus, reason: str
+    page: browsers.Browser, server: refusing_proxy.Server, small: shown.Shown, status: HTTPStatus, reason: str
 ) -> None:
     server.refuse(PATH, status, reason, 2)
     failed = "globalThis.failed = []; new MutationObserver(() => failed.push("
@@ -47,7 +47,7 @@ def test_a_busy_server_is_asked_again_and_nothing_has_failed(
 
 
 def test_a_store_that_is_away_is_shown_and_asked_again(
-    page: browsers.Browser, server: refusing.Server, small: shown.Shown
+    page: browsers.Browser, server: refusing_proxy.Server, small: shown.Shown
 ) -> None:
     server.refuse(PATH, HTTPStatus.SERVICE_UNAVAILABLE, "StoreAway", 1_000_000)
     # Of the past: nothing but the panel itself asks again.

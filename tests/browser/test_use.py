@@ -7,7 +7,7 @@ import pytest
 
 from app.domain import events
 from tests.support import polling
-from tests.support.browser import browsers, refusing, shown
+from tests.support.browser import browsers, refusing_proxy, shown
 from tests.support.extender import api_worlds
 
 pytestmark = pytest.mark.browser
@@ -37,7 +37,7 @@ def test_the_tabs_of_a_browser_share_one_stream(on_small: browsers.Browser, smal
 @pytest.mark.scenario("UI-8")
 def test_eight_tabs_have_one_stream_and_hidden_ones_none(small: shown.Shown, tmp_path: pathlib.Path) -> None:
     with (
-        refusing.before(small.viewer.url) as server,
+        refusing_proxy.before(small.viewer.url) as server,
         browsers.browser(server.url, tmp_path / "profile") as page,
     ):
 

@@ -12,7 +12,7 @@ import yaml
 from app import settings
 from app.settings import archive_urls
 from tests.support import how_to_pages, kustomizations, manifests
-from tests.support.charts import comparing, generating, golden, parts
+from tests.support.charts import generated_files, golden, object_comparison, parts
 
 Object = manifests.Object
 PAGE = "archive.md"
@@ -45,12 +45,12 @@ def folder_of(case: str, tmp_path: pathlib.Path) -> pathlib.Path:
 def of_chart(case: str) -> dict[tuple[str, str, str], Any]:
     """What Helm renders of a case: the objects of the default installation, and those that differ."""
     usual = [one for one in golden.stored("dev") if "TOPOLOG_CLUSTER" not in one.get("data", {})]
-    return comparing.by_identity(usual) | comparing.by_identity(golden.stored(case))
+    return object_comparison.by_identity(usual) | object_comparison.by_identity(golden.stored(case))
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_page_has_the_values_of_the_case(case: str) -> None:
-    path = generating.CHART / "ci" / f"{case}-values.yaml"
+    path = generated_files.CHART / "ci" / f"{case}-values.yaml"
     tried = yaml.safe_load(path.read_text())["archive"]
     (given,) = on_page(case)[1].values()
     assert tried == given
@@ -59,7 +59,7 @@ def test_the_page_has_the_values_of_the_case(case: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_kustomize_and_chart_have_the_same_objects(case: str, tmp_path: pathlib.Path) -> None:
     ours = of_chart(case)
-    theirs = comparing.by_identity(kustomizations.render(folder_of(case, tmp_path)))
+    theirs = object_comparison.by_identity(kustomizations.render(folder_of(case, tmp_path)))
     assert ours.keys() == theirs.keys()
     for identity, one in ours.items():
         assert manifests.in_order(one) == theirs[identity], identity
@@ -69,7 +69,7 @@ def test_kustomize_and_chart_have_the_same_objects(case: str, tmp_path: pathlib.
 @pytest.mark.parametrize("case", CASES)
 def test_kubectl_renders_the_same(case: str, tmp_path: pathlib.Path) -> None:
     folder = folder_of(case, tmp_path)
-    assert comparing.by_identity(manifests.rendered(folder)) == comparing.by_identity(
+    assert object_comparison.by_identity(manifests.rendered(folder)) == object_comparison.by_identity(
         kustomizations.render(folder)
     )
 
@@ -128,7 +128,7 @@ def policy_of(case: str) -> Object:
 
 @pytest.mark.parametrize("name", KEYS)
 def test_a_credential_is_not_a_value_of_the_chart(name: str) -> None:
-    schema = json.loads((generating.CHART / "values.schema.json").read_text())
+    schema = json.loads((generated_files.CHART / "values.schema.json").read_text())
     variables = schema["properties"]["archive"]["properties"]["variables"]
     validator = jsonschema_rs.validator_for(variables)
     assert not validator.is_valid({name: "secret"})
@@ -140,6 +140,6 @@ def test_a_credential_is_not_a_value_of_the_chart(name: str) -> None:
     "url", ["s3://bucket", "s3://bucket/", "gs://b/a/b", "az://c/p=1", "", "/a", "s3://", "s3://a?b", "s3:/a"]
 )
 def test_the_chart_accepts_urls_that_the_processes_accept(url: str) -> None:
-    schema = json.loads((generating.CHART / "values.schema.json").read_text())
+    schema = json.loads((generated_files.CHART / "values.schema.json").read_text())
     accepted = jsonschema_rs.validator_for(schema["properties"]["archive"]["properties"]["url"]).is_valid(url)
     assert accepted == (archive_urls.flaw(url) == "" and (url == "" or "://" in url))

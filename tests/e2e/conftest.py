@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e import building
+from tests.e2e import control_plane_builds
 from tests.support.e2e import clusters, installations, native_groups
 
 
@@ -13,7 +13,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what the version of this run lacks, before any cluster starts."""
     for marker in item.iter_markers("since"):
         version, feature = marker.args
-        if building.minor() < tuple(map(int, version.split("."))):
+        if control_plane_builds.minor() < tuple(map(int, version.split("."))):
             pytest.skip(f"Kubernetes before {version} has no {feature}")
 
 
@@ -21,15 +21,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def binary() -> pathlib.Path:
     """The control plane's binary; `make e2e` has built it, or this takes minutes."""
     try:
-        return building.built()
-    except building.GoMissing as missing:
+        return control_plane_builds.built()
+    except control_plane_builds.GoMissing as missing:
         pytest.skip(str(missing))
 
 
 @pytest.fixture(scope="session")
 def form() -> native_groups.Form:
     """How the version of this run spells kube-scheduler's own gangs."""
-    return native_groups.form(building.minor())
+    return native_groups.form(control_plane_builds.minor())
 
 
 @pytest.fixture(scope="module")

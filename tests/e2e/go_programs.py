@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from typing import Final
 
-from tests.e2e import building
+from tests.e2e import control_plane_builds
 
 SOURCE = pathlib.Path(__file__).parent / "charts"
 
@@ -45,7 +45,7 @@ class Program:
             return binary
         go = shutil.which("go")
         if go is None:
-            raise building.GoMissing(f"{self.name} is built with Go, and there is no go on PATH")
+            raise control_plane_builds.GoMissing(f"{self.name} is built with Go, and there is no go on PATH")
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # two test runs may start at once: one builds, one waits

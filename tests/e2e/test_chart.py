@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import pytest
 
 import app
-from tests.e2e import building, go_programs
+from tests.e2e import control_plane_builds, go_programs
 from tests.support import polling
-from tests.support.charts import effects, generating, golden, wrong
+from tests.support.charts import effects, generated_files, golden, wrong
 from tests.support.e2e import clusters, readiness
 from tests.support.e2e.nodes import process_kubelets
 
@@ -29,7 +29,7 @@ def program(request: pytest.FixtureRequest) -> pathlib.Path:
     """Helm; each version renders and installs."""
     try:
         return go_programs.HELM[request.param].built()
-    except building.GoMissing as missing:
+    except control_plane_builds.GoMissing as missing:
         pytest.skip(str(missing))
 
 
@@ -42,8 +42,10 @@ def run(*command: str | pathlib.Path, **environ: str) -> subprocess.CompletedPro
 
 
 def test_the_chart_has_no_flaw(program: pathlib.Path) -> None:
-    for path in sorted([generating.CHART / "values.yaml", *(generating.CHART / "ci").glob("*.yaml")]):
-        done = run(program, "lint", "--strict", generating.CHART, "--values", path)
+    for path in sorted(
+        [generated_files.CHART / "values.yaml", *(generated_files.CHART / "ci").glob("*.yaml")]
+    ):
+        done = run(program, "lint", "--strict", generated_files.CHART, "--values", path)
         assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -62,14 +64,14 @@ def test_kube_scheduler_is_of_the_api_servers_minor_version(program: pathlib.Pat
 
 
 def test_an_older_kubernetes_is_refused(program: pathlib.Path) -> None:
-    done = run(program, "template", "t", generating.CHART, "--kube-version", "1.33.0")
+    done = run(program, "template", "t", generated_files.CHART, "--kube-version", "1.33.0")
     assert done.returncode != 0
     assert "1.34" in done.stderr
 
 
 def test_monitoring_without_its_operator_is_refused_with_a_sentence(program: pathlib.Path) -> None:
     given = ("--kube-version", "1.37.0", "--set", "monitoring.podMonitor.enabled=true")
-    done = run(program, "template", "t", generating.CHART, *given)
+    done = run(program, "template", "t", generated_files.CHART, *given)
     assert done.returncode != 0
     assert "need the Prometheus operator" in done.stderr
 
@@ -80,7 +82,7 @@ def test_a_wrong_value_is_refused_with_its_path(
 ) -> None:
     (tmp_path / "values.yaml").write_text(json.dumps(mistake.values))
     given = ("--kube-version", "1.37.0", "--values", tmp_path / "values.yaml")
-    done = run(program, "template", "t", generating.CHART, *given)
+    done = run(program, "template", "t", generated_files.CHART, *given)
     assert done.returncode != 0
     assert f"at '{mistake.path}'" in done.stderr
 
@@ -89,7 +91,7 @@ def unit_tested(chart: pathlib.Path, suite: effects.Object) -> subprocess.Comple
     """helm-unittest, which has Helm 3 in it, with the suite in a copy of the chart."""
     try:
         unittest = go_programs.HELM_UNITTEST.built()
-    except building.GoMissing as missing:
+    except control_plane_builds.GoMissing as missing:
         pytest.skip(str(missing))
     (chart / "tests").mkdir()
     (chart / "tests" / "values_test.yaml").write_text(json.dumps(suite))
@@ -97,14 +99,14 @@ def unit_tested(chart: pathlib.Path, suite: effects.Object) -> subprocess.Comple
 
 
 def test_each_value_has_its_effect_and_nothing_else_has_it(tmp_path: pathlib.Path) -> None:
-    chart = shutil.copytree(generating.CHART, tmp_path / "topolog")
+    chart = shutil.copytree(generated_files.CHART, tmp_path / "topolog")
     done = unit_tested(chart, effects.suite())
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{2 * len(effects.effects())} passed" in done.stdout
 
 
 def test_a_value_that_has_lost_its_effect_is_found(tmp_path: pathlib.Path) -> None:
-    chart = shutil.copytree(generating.CHART, tmp_path / "topolog")
+    chart = shutil.copytree(generated_files.CHART, tmp_path / "topolog")
     template = chart / "templates" / "recorder.yaml"
     template.write_text(template.read_text().replace("{{ .Values.recorder.replicas }}", "1"))
     suite = effects.suite()
@@ -118,7 +120,7 @@ def test_the_notes_name_the_next_two_commands(program: pathlib.Path) -> None:
     if "v3" in str(program):
         pytest.skip("Helm 3 asks a cluster before it shows notes")
     given = ("--namespace", HOME, "--dry-run=client")
-    done = run(program, "install", "topolog", generating.CHART, *given)
+    done = run(program, "install", "topolog", generated_files.CHART, *given)
     assert done.returncode == 0, done.stderr
     assert "kubectl -n topolog-system rollout status deployment/topolog-extender" in done.stdout
     assert "helm test topolog -n topolog-system\n" in done.stdout
@@ -146,7 +148,7 @@ def kubelet(cluster: clusters.Cluster) -> process_kubelets.ProcessKubelet:
 
 def with_version(version: str, folder: pathlib.Path) -> pathlib.Path:
     """The chart under another version: its labels and the tag of its image differ."""
-    shutil.copytree(generating.CHART, folder)
+    shutil.copytree(generated_files.CHART, folder)
     chart = folder / "Chart.yaml"
     chart.write_text(chart.read_text().replace(f"ersion: {app.__version__}", f"ersion: {version}"))
     return folder
@@ -178,7 +180,7 @@ def test_install_test_upgrade_and_uninstall(
     assert "helm test topolog" in shown
     readiness.await_ready(cluster, within=300)
     tested()
-    helm_run("upgrade", "topolog", str(generating.CHART), "--set", "config.logging.level=debug")
+    helm_run("upgrade", "topolog", str(generated_files.CHART), "--set", "config.logging.level=debug")
     readiness.await_ready(cluster, within=300)
     helm_run("uninstall", "topolog")
     polling.eventually(lambda: cluster.pods(HOME) == [], "the pods are gone", within=120, every=0.5)
@@ -186,6 +188,6 @@ def test_install_test_upgrade_and_uninstall(
     assert left.strip() == ""
     assert "workloadpolicies" in cluster.kubectl("get", "customresourcedefinitions", "-o", "name")
     # The Leases are left, and are those of processes that have ended.
-    helm_run("install", "topolog", str(generating.CHART), "--set", "tests.skip={R01}")
+    helm_run("install", "topolog", str(generated_files.CHART), "--set", "tests.skip={R01}")
     readiness.await_ready(cluster, within=300)
     tested()

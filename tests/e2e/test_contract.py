@@ -8,7 +8,7 @@ import pytest
 
 from app.kube import errors
 from app.kube.client import clients, credentials
-from tests.e2e import building
+from tests.e2e import control_plane_builds
 from tests.support import polling
 from tests.support.e2e import clusters, installations
 from tests.support.kube import api_server_contract
@@ -46,7 +46,7 @@ class TestRealApiServer(api_server_contract.ApiServerContract):
 
     @property
     def labels_are_merged(self) -> bool:
-        return building.minor() >= (1, 35)
+        return control_plane_builds.minor() >= (1, 35)
 
     @pytest.fixture
     def client(self, bare: clusters.Cluster) -> Iterator[clients.Client]:

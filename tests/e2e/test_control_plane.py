@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 
-from tests.e2e import building
+from tests.e2e import control_plane_builds
 from tests.support import polling
 from tests.support.e2e import api_client, clusters
 
@@ -151,7 +151,7 @@ def test_an_invalid_policy_is_refused(cluster: clusters.Cluster, field: str, val
 
 
 def test_the_control_plane_reports_its_version(cluster: clusters.Cluster) -> None:
-    assert cluster.api().get("/version")["gitVersion"] == f"v{building.selected()}"
+    assert cluster.api().get("/version")["gitVersion"] == f"v{control_plane_builds.selected()}"
 
 
 def test_a_killed_api_server_comes_back(cluster: clusters.Cluster) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from app.serving.tls import certificate_issuer
 from app.store.server import acl, connections
-from tests.e2e import building
+from tests.e2e import control_plane_builds
 from tests.support import polling
 from tests.support.doctor import runs
 from tests.support.e2e import api_client, clusters, installations, kube_schedulers
@@ -151,7 +151,7 @@ def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
             cluster.kubectl("-n", HOME, "create", "secret", "generic", secret, *files, authority)
         # As install.md describes: kube-scheduler has the version of the cluster.
         rendered = cluster.kubectl("kustomize", DEPLOY / "overlays" / "sidecar")
-        image = f"kube-scheduler:v{building.selected()}"
+        image = f"kube-scheduler:v{control_plane_builds.selected()}"
         cluster.kubectl("apply", "-f", "-", stdin=re.sub(r"kube-scheduler:v[\d.]+", image, rendered))
         for name in ("recorder", "controller", "auditor", "compactor", "extender"):
             cluster.kubectl("-n", HOME, "rollout", "status", f"deployment/topolog-{name}", "--timeout=60s")
@@ -300,5 +300,5 @@ def test_the_role_of_the_doctor_is_enough_to_ask_a_kube_scheduler(
     )
     # Without its file, S14 has nothing to compare with; what was asked was answered.
     assert {one["verdict"] for one in run.of("S03")} == {"ok"}
-    if building.minor() >= (1, 35):
+    if control_plane_builds.minor() >= (1, 35):
         assert {(one["verdict"], one["seen"][:3]) for one in run.of("S19")} == {("ok", "off")}

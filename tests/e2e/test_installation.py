@@ -7,8 +7,8 @@ network namespace for each pod, a root of read-only mounts, Secrets, ConfigMaps 
 
 What a machine without a container runtime cannot show is done in the nearest way: images are programs of
 this machine, cluster IPs are proxies in user space, names of Services are in /etc/hosts, and a volume is
-bound by hand. NetworkPolicies, seccomp and limits are not applied (tests/e2e/test_deploying.py has the API
-server admit them).
+bound by hand. NetworkPolicies, seccomp and limits are not applied (in
+tests/e2e/test_deploy_manifests.py the API server admits them).
 """
 
 import base64
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e import building
+from tests.e2e import control_plane_builds
 from tests.support import how_to_pages, polling
 from tests.support.doctor import runs
 from tests.support.e2e import api_client, clusters, readiness, workloads
@@ -194,7 +194,7 @@ def test_the_doctor_finds_nothing_wrong_with_a_new_installation(
     # What it asks the store and an extender has to be asked inside the network.
     run = runs.doctor(area, *OUTSIDE.get(area, ()), environ=environ)
     known = {"C07": "warning"} if (overlay.name, area) == ("dev", "cluster") else {}
-    if area == "scheduler" and building.minor() < NEWEST:
+    if area == "scheduler" and control_plane_builds.minor() < NEWEST:
         # The overlays name the newest kube-scheduler; docs/how-to/install.md sets another one.
         known = {"S13": "problem"}
     assert run.wrong() == known, run.text

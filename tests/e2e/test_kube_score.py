@@ -8,7 +8,7 @@ import subprocess
 import pytest
 import yaml
 
-from tests.e2e import building, go_programs
+from tests.e2e import control_plane_builds, go_programs
 from tests.support import manifests
 
 pytestmark = pytest.mark.e2e
@@ -29,7 +29,7 @@ def program() -> pathlib.Path:
     """kube-score."""
     try:
         return go_programs.KUBE_SCORE.built()
-    except building.GoMissing as missing:
+    except control_plane_builds.GoMissing as missing:
         pytest.skip(str(missing))
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.e2e import building, modules
+from tests.e2e import control_plane_builds, modules
 
 UPSTREAM = """
 module k8s.io/kubernetes
@@ -27,14 +27,14 @@ replace (
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    monkeypatch.delenv(building.VARIABLE, raising=False)
+    monkeypatch.delenv(control_plane_builds.VARIABLE, raising=False)
     return monkeypatch
 
 
-@pytest.mark.parametrize("version", building.versions())
+@pytest.mark.parametrize("version", control_plane_builds.versions())
 def test_all_modules_of_kubernetes_have_one_version(version: str, environment: pytest.MonkeyPatch) -> None:
-    name = "go.mod" if version == building.newest() else f"{version}.mod"
-    text = (building.SOURCE / name).read_text()
+    name = "go.mod" if version == control_plane_builds.newest() else f"{version}.mod"
+    text = (control_plane_builds.SOURCE / name).read_text()
     assert f"\tk8s.io/kubernetes v{version}\n" in text
     published = "v0." + version.partition(".")[2]
     replaced = re.findall(r"^\t(\S+) => (\S+) (\S+)$", text, re.MULTILINE)
@@ -44,18 +44,20 @@ def test_all_modules_of_kubernetes_have_one_version(version: str, environment: p
 
 def test_each_version_has_a_binary_of_its_own(environment: pytest.MonkeyPatch) -> None:
     def cache(version: str) -> str:
-        environment.setenv(building.VARIABLE, version)
-        return building.cache().name
+        environment.setenv(control_plane_builds.VARIABLE, version)
+        return control_plane_builds.cache().name
 
-    assert len({cache(version) for version in building.versions()}) == len(building.versions())
-    environment.setenv(building.VARIABLE, "")
-    assert building.cache().name == cache(building.newest())
+    assert len({cache(version) for version in control_plane_builds.versions()}) == len(
+        control_plane_builds.versions()
+    )
+    environment.setenv(control_plane_builds.VARIABLE, "")
+    assert control_plane_builds.cache().name == cache(control_plane_builds.newest())
 
 
 def test_an_unknown_version_is_refused_with_the_known_ones(environment: pytest.MonkeyPatch) -> None:
-    environment.setenv(building.VARIABLE, "1.2.3")
-    with pytest.raises(building.UnknownVersion, match=building.newest()):
-        building.built()
+    environment.setenv(control_plane_builds.VARIABLE, "1.2.3")
+    with pytest.raises(control_plane_builds.UnknownVersion, match=control_plane_builds.newest()):
+        control_plane_builds.built()
 
 
 def test_a_new_module_file_follows_that_of_kubernetes() -> None:

@@ -17,7 +17,7 @@ from packaging import utils
 
 from app.store.server import embedded
 from deploy.release import artifacts
-from tests.e2e import building, go_programs
+from tests.e2e import control_plane_builds, go_programs
 from tests.matrix import dimensions
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
@@ -164,7 +164,7 @@ def test_kubectl_finds_the_plugin_of_the_manifest(
     run("tar", "-xzf", archive, "-C", tmp_path / "bin", cwd=tmp_path)
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
     assert "kubectl-topolog" in run(
-        building.built(), "kubectl", "plugin", "list", cwd=tmp_path, PATH=path, **empty
+        control_plane_builds.built(), "kubectl", "plugin", "list", cwd=tmp_path, PATH=path, **empty
     )
     shown = run(tmp_path / "bin" / platform["bin"], "--version", cwd=tmp_path, PATH=path, **empty)
     assert shown.endswith("99.0.0")

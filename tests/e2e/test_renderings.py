@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 import yaml
 
-from tests.e2e import building, go_programs
+from tests.e2e import control_plane_builds, go_programs
 from tests.support import kustomizations, manifests
 from tests.support.charts import golden
 from tests.support.e2e import clusters, dry_runs, prometheus_operator
@@ -68,7 +68,7 @@ def helm() -> pathlib.Path:
     """The newest Helm; tests/e2e/test_chart.py shows that the other one renders the same."""
     try:
         return go_programs.HELM[max(go_programs.HELM)].built()
-    except building.GoMissing as missing:
+    except control_plane_builds.GoMissing as missing:
         pytest.skip(str(missing))
 
 

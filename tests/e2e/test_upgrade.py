@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.e2e import building, go_programs
+from tests.e2e import control_plane_builds, go_programs
 from tests.support import polling
-from tests.support.charts import generating
+from tests.support.charts import generated_files
 from tests.support.e2e import api_client, clusters, readiness, workloads
 from tests.support.e2e.nodes import containers, earlier, process_kubelets
 
@@ -55,7 +55,7 @@ def kubelet(cluster: clusters.Cluster, former: pathlib.Path) -> process_kubelets
 def helm_run(cluster: clusters.Cluster, *arguments: str) -> None:
     try:
         program = go_programs.HELM[4].built()
-    except building.GoMissing as missing:
+    except control_plane_builds.GoMissing as missing:
         pytest.skip(str(missing))
     environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "KUBECONFIG": str(cluster.kubeconfig())}
     done = subprocess.run(
@@ -75,7 +75,7 @@ def install_chart(cluster: clusters.Cluster, former: pathlib.Path) -> None:
 
 
 def upgrade_chart(cluster: clusters.Cluster, former: pathlib.Path) -> None:
-    helm_run(cluster, "upgrade", "topolog", str(generating.CHART), "--set", "image.repository=topolog")
+    helm_run(cluster, "upgrade", "topolog", str(generated_files.CHART), "--set", "image.repository=topolog")
 
 
 def apply_former(cluster: clusters.Cluster, former: pathlib.Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from tests.matrix import dimensions, page, results, running
+from tests.matrix import dimensions, page, results, version_runs
 
 
 @click.command()
@@ -37,7 +37,7 @@ def main(
         asked = [row for row in rows[version.dimension] if not named or row in named]
         click.echo(f"{version.dimension} {version.name}: {len(asked)} rows of tests", err=True)
         try:
-            for result in running.run(version, asked):
+            for result in version_runs.run(version, asked):
                 failed |= bool(result.failed)
                 # At once: a run of all versions takes hours and may be interrupted.
                 results.record([result])

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.store.server import embedded
-from tests.e2e import building
+from tests.e2e import control_plane_builds
 
 ROOT = pathlib.Path(__file__).parents[2]
 KUBERNETES, STORE, PYTHON = "Kubernetes", "Store", "Python"
@@ -53,7 +53,7 @@ def rows(dimension: str) -> list[str]:
 
 def kubernetes() -> list[Version]:
     """Return the versions that have module files."""
-    return [Version(KUBERNETES, name) for name in building.versions()]
+    return [Version(KUBERNETES, name) for name in control_plane_builds.versions()]
 
 
 def stores() -> list[Version]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from tests.e2e import building
+from tests.e2e import control_plane_builds
 from tests.matrix import dimensions, results
 
 PAGE = dimensions.ROOT / "docs" / "reference" / "versions.md"
@@ -27,7 +27,7 @@ LIMITS = {
 _SHOWN = 5
 """Failed tests of a row that are named."""
 _KNOWN = {
-    dimensions.KUBERNETES: building.versions(),
+    dimensions.KUBERNETES: control_plane_builds.versions(),
     dimensions.STORE: list(dimensions.WHEELS),
     dimensions.PYTHON: [],
 }

@@ -12,8 +12,8 @@ import xml.etree.ElementTree
 from collections.abc import Iterator
 
 import app
-from tests.e2e import building
-from tests.matrix import dimensions, page, results, running
+from tests.e2e import control_plane_builds
+from tests.matrix import dimensions, page, results, version_runs
 from tests.matrix.dimensions import Version
 
 FOLDER = dimensions.ROOT / "build"
@@ -25,10 +25,10 @@ def found(folder: pathlib.Path) -> Iterator[tuple[pathlib.Path, Version]]:
     if tests.exists():
         yield tests, Version(dimensions.PYTHON, platform.python_version())
         yield tests, Version(dimensions.STORE, dimensions.present_store())
-    for name in ("", *building.versions()):
+    for name in ("", *control_plane_builds.versions()):
         path = folder / (f"e2e-{name}.xml" if name else "e2e.xml")
         if path.exists():
-            yield path, Version(dimensions.KUBERNETES, name or building.newest())
+            yield path, Version(dimensions.KUBERNETES, name or control_plane_builds.newest())
 
 
 def rows(report: str, version: Version) -> Iterator[results.Result]:
@@ -43,7 +43,7 @@ def rows(report: str, version: Version) -> Iterator[results.Result]:
                 tests=row,
                 date=day,
                 topolog=app.__version__,
-                beside=running.beside(version),
+                beside=version_runs.beside(version),
                 passed=outcome.passed,
                 failed=outcome.failed,
                 skipped=outcome.skipped,

@@ -9,7 +9,7 @@ import subprocess
 import msgspec
 import pytest
 
-from tests.e2e import building
+from tests.e2e import control_plane_builds
 from tests.matrix import dimensions, page, reports, results
 
 REPORT = """<?xml version="1.0"?>
@@ -88,7 +88,7 @@ def test_a_report_is_of_the_versions_that_it_was_made_with(tmp_path: pathlib.Pat
     assert found == [
         ("test.xml", "Python", platform.python_version()),
         ("test.xml", "Store", dimensions.present_store()),
-        ("e2e.xml", "Kubernetes", building.newest()),
+        ("e2e.xml", "Kubernetes", control_plane_builds.newest()),
         ("e2e-1.34.4.xml", "Kubernetes", "1.34.4"),
     ]
 
@@ -122,7 +122,7 @@ def test_a_cell_has_the_counts_and_the_day_and_what_was_not_run_is_shown_so() ->
     row = "tests/e2e/test_gangs.py"
     text = page.page([result(row, failed=("tests.e2e.test_gangs.test_two",), skipped={"no gate": 2})])
     (line,) = [each for each in text.splitlines() if each.startswith(f"| `{row}`")]
-    at = building.versions().index("1.37.0")
+    at = control_plane_builds.versions().index("1.37.0")
     cells = [each.strip() for each in line.strip("|").split("|")][1:]
     assert cells[at] == "3 passed, 1 failed, 2 skipped; 2026-07-01"
     assert {*cells[:at], *cells[at + 1 :]} == {"not run"}
@@ -160,9 +160,9 @@ def test_versions_are_selected_by_their_start_and_unknown_ones_are_refused() -> 
     def names(*wanted: str) -> list[str]:
         return [each.name for each in dimensions.selected(dimensions.KUBERNETES, wanted)]
 
-    assert names("all") == building.versions()
+    assert names("all") == control_plane_builds.versions()
     assert names("1.37", "1.37.0") == ["1.37.0"]
-    with pytest.raises(dimensions.Unavailable, match=building.newest()):
+    with pytest.raises(dimensions.Unavailable, match=control_plane_builds.newest()):
         names("1.3")
 
 

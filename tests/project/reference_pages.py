@@ -27,7 +27,7 @@ from app.verbs.questions.shadows import shadow_metrics
 from tests.matrix import page as versions_page
 from tests.matrix import results
 from tests.project import doctor_findings, plugins_page, store_page
-from tests.support.charts import generating
+from tests.support.charts import generated_files
 from workers.controller import object_metrics, pending_metrics
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
@@ -265,7 +265,7 @@ def main() -> None:
     monitoring = ROOT / "deploy" / "monitoring"
     (monitoring / "prometheusrule.yaml").write_text(prometheus_rule((monitoring / "rules.yaml").read_text()))
     versions_page.publish()
-    generating.write()
+    generated_files.write()
 
 
 if __name__ == "__main__":

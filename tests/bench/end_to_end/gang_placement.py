@@ -20,7 +20,7 @@ from app.simulation import traces
 from tests.bench import rows, runs
 from tests.bench.data import bench_cluster
 from tests.bench.end_to_end import pods_per_second
-from tests.e2e import building
+from tests.e2e import control_plane_builds
 from tests.support.e2e import api_client, clusters
 
 GANGS, SIZE = 200, 8
@@ -188,7 +188,7 @@ class Race:
 def _cluster() -> Iterator[clusters.Cluster]:
     gates = {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True}
     flags = [f"--runtime-config={NATIVE}=true"]
-    with clusters.Cluster(building.built(), flags=flags, feature_gates=gates) as cluster:
+    with clusters.Cluster(control_plane_builds.built(), flags=flags, feature_gates=gates) as cluster:
         cluster.kubectl("apply", "-f", MANIFEST)
         cluster.kubectl("wait", "--for=condition=established", "crd/podgroups.scheduling.x-k8s.io")
         pods_per_second.install(cluster)

@@ -18,7 +18,7 @@ from app.store.server import embedded
 from tests.bench import rows, runs
 from tests.bench.data import bench_cluster
 from tests.bench.peer import processes
-from tests.e2e import building
+from tests.e2e import control_plane_builds
 from tests.support import child_processes, extender_processes, polling
 from tests.support.e2e import api_client, clusters, kube_schedulers
 from tests.support.store import filled_stores
@@ -39,7 +39,7 @@ Sides = Callable[[], contextlib.AbstractContextManager[str]]
 def end_to_end(bench: runs.Bench) -> Iterator[rows.Row]:
     """The row of `make bench-e2e`."""
     pods = bench.calls(PODS)
-    with clusters.Cluster(building.built()) as cluster:
+    with clusters.Cluster(control_plane_builds.built()) as cluster:
         _furnish(cluster)
         sides: dict[str, Sides] = {
             "ours": lambda: ours(bench, cluster),

@@ -12,7 +12,7 @@ import pathlib
 import shutil
 import subprocess
 
-from tests.e2e import building
+from tests.e2e import control_plane_builds
 
 SOURCE = pathlib.Path(__file__).parent
 PROGRAMS = ("extender", "client")
@@ -56,7 +56,9 @@ def cache() -> pathlib.Path:
 def _build(folder: pathlib.Path) -> None:
     go = shutil.which("go")
     if go is None:
-        raise building.GoMissing("the benchmark's peer is built with Go, and there is no go on PATH")
+        raise control_plane_builds.GoMissing(
+            "the benchmark's peer is built with Go, and there is no go on PATH"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs may start at once: one builds, one waits

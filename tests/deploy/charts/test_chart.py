@@ -13,10 +13,10 @@ from _pytest.mark import ParameterSet
 from app import settings
 from tests.support import manifests
 from tests.support.charts import (
-    comparing,
     effects,
-    generating,
+    generated_files,
     golden,
+    object_comparison,
     parts,
     recorded,
     schema,
@@ -28,13 +28,13 @@ Object = manifests.Object
 CASES = sorted(golden.cases())
 
 
-MADE = sorted(str(path.relative_to(generating.CHART)) for path in generating.files())
+MADE = sorted(str(path.relative_to(generated_files.CHART)) for path in generated_files.files())
 
 
 @pytest.mark.parametrize("name", MADE)
 def test_every_file_that_is_made_is_current(name: str) -> None:
-    path = generating.CHART / name
-    assert path.read_text() == generating.files()[path], "run `make docs`"
+    path = generated_files.CHART / name
+    assert path.read_text() == generated_files.files()[path], "run `make docs`"
 
 
 def test_the_golden_output_is_of_this_chart() -> None:
@@ -45,16 +45,16 @@ def test_the_golden_output_is_of_this_chart() -> None:
 
 @pytest.mark.parametrize("name", golden.OVERLAYS)
 def test_chart_and_overlay_have_the_same_objects(name: str) -> None:
-    ours = comparing.by_identity(golden.stored(name))
-    theirs = comparing.by_identity(manifests.overlay(name))
+    ours = object_comparison.by_identity(golden.stored(name))
+    theirs = object_comparison.by_identity(manifests.overlay(name))
     assert ours.keys() == theirs.keys()
     for identity, one in ours.items():
         assert one == theirs[identity], identity
 
 
 def test_chart_and_component_of_quota_annotations_have_the_same_objects() -> None:
-    ours = comparing.by_identity(golden.stored("quota-annotations"))
-    theirs = comparing.by_identity(
+    ours = object_comparison.by_identity(golden.stored("quota-annotations"))
+    theirs = object_comparison.by_identity(
         one
         for path in (manifests.DEPLOY / parts.ANNOTATIONS).glob("*.yaml")
         for one in manifests.documents(path)
@@ -65,10 +65,10 @@ def test_chart_and_component_of_quota_annotations_have_the_same_objects() -> Non
 
 
 def test_chart_and_component_of_the_stores_tls_have_the_same_objects(tmp_path: pathlib.Path) -> None:
-    usual = comparing.by_identity(manifests.overlay(values.DEFAULT))
+    usual = object_comparison.by_identity(manifests.overlay(values.DEFAULT))
     made = manifests.with_component(values.DEFAULT, "store-tls", tmp_path / "kustomization")
-    theirs = {key: one for key, one in comparing.by_identity(made).items() if usual.get(key) != one}
-    assert theirs == comparing.by_identity(golden.stored("store-tls"))
+    theirs = {key: one for key, one in object_comparison.by_identity(made).items() if usual.get(key) != one}
+    assert theirs == object_comparison.by_identity(golden.stored("store-tls"))
     # The six processes, the server, bootstrap, and what lets that one reach the server.
     assert [kind for kind, _, _ in sorted(theirs)] == [
         *["Deployment"] * 7,
@@ -97,18 +97,20 @@ def merged(given: Object, base: Object) -> Object:
 
 
 def default() -> Object:
-    made: Object = yaml.safe_load((generating.CHART / "values.yaml").read_text())
+    made: Object = yaml.safe_load((generated_files.CHART / "values.yaml").read_text())
     return made
 
 
 @pytest.fixture(scope="module")
 def validator() -> jsonschema_rs.Validator:
-    text = (generating.CHART / "values.schema.json").read_text()
+    text = (generated_files.CHART / "values.schema.json").read_text()
     return jsonschema_rs.validator_for(json.loads(text))
 
 
 def given_files() -> Iterator[ParameterSet]:
-    for path in sorted([*generating.CHART.glob("values*.yaml"), *generating.CHART.glob("ci/*.yaml")]):
+    for path in sorted(
+        [*generated_files.CHART.glob("values*.yaml"), *generated_files.CHART.glob("ci/*.yaml")]
+    ):
         yield pytest.param(yaml.safe_load(path.read_text()), id=path.name)
 
 
@@ -131,7 +133,7 @@ def test_the_table_is_long_enough() -> None:
 
 
 def test_every_setting_that_is_not_secret_may_be_given() -> None:
-    document = json.loads((generating.CHART / "values.schema.json").read_text())
+    document = json.loads((generated_files.CHART / "values.schema.json").read_text())
     groups = document["properties"]["config"]["properties"]
     allowed = {f"{group}.{name}" for group, one in groups.items() for name in one["properties"]}
     every = {each.name: each.rule for each in settings.describe() if len(each.path) > 1}
@@ -147,7 +149,7 @@ def test_every_setting_that_is_not_secret_may_be_given() -> None:
 
 def test_every_value_is_used_by_a_template() -> None:
     texts = "".join(
-        path.read_text() for path in (generating.CHART / "templates").rglob("*") if path.is_file()
+        path.read_text() for path in (generated_files.CHART / "templates").rglob("*") if path.is_file()
     )
     for name, value in values.of_overlay(values.DEFAULT).items():
         leaves = [name] if name in ("cluster", "config", "imagePullSecrets") else list(value)
@@ -248,7 +250,7 @@ def test_further_names_are_given_to_bootstrap() -> None:
 
 
 def test_the_test_of_the_release_exists_only_as_a_hook() -> None:
-    hooks = [one for one in golden.stored(values.DEFAULT) if comparing.is_hook(one)]
+    hooks = [one for one in golden.stored(values.DEFAULT) if object_comparison.is_hook(one)]
     assert {one["kind"] for one in hooks} == {
         "Pod",
         "ServiceAccount",

@@ -18,7 +18,7 @@ import yaml
 import app
 from deploy.release import version as versions
 from tests.support import kustomizations, manifests
-from tests.support.charts import generating, values
+from tests.support.charts import generated_files, values
 
 FOLDER: Final = pathlib.Path(__file__).parents[2] / "deploy" / "charts" / "golden"
 DIGEST: Final = FOLDER / "chart.sha256"
@@ -26,7 +26,7 @@ OVERLAYS: Final = (values.DEFAULT, *values.PROFILES)
 """Cases that have a counterpart of kustomize, and are stored whole."""
 KUBERNETES: Final = "1.37.0"
 _VERSION: Final = "VERSION"
-_DASHBOARDS: Final = [path.name for path in (generating.CHART / "files" / "dashboards").glob("*.json")]
+_DASHBOARDS: Final = [path.name for path in (generated_files.CHART / "files" / "dashboards").glob("*.json")]
 _WITHOUT_EFFECT: Final = {"values.schema.json", *_DASHBOARDS}
 
 
@@ -34,8 +34,8 @@ def cases() -> dict[str, list[str]]:
     """Case -> arguments of Helm."""
     made: dict[str, list[str]] = {values.DEFAULT: []}
     for name in values.PROFILES:
-        made[name] = ["--values", str(generating.CHART / f"values-{name}.yaml")]
-    for path in sorted((generating.CHART / "ci").glob("*-values.yaml")):
+        made[name] = ["--values", str(generated_files.CHART / f"values-{name}.yaml")]
+    for path in sorted((generated_files.CHART / "ci").glob("*-values.yaml")):
         made[path.name.removesuffix("-values.yaml")] = ["--values", str(path)]
     return made
 
@@ -44,7 +44,7 @@ def rendered(
     helm: pathlib.Path, case: str, *, kubernetes: str = KUBERNETES, further: Sequence[str] = ()
 ) -> str:
     """What Helm renders of a case, with further arguments."""
-    command = [helm, "template", "topolog", generating.CHART, "--namespace", "topolog-system"]
+    command = [helm, "template", "topolog", generated_files.CHART, "--namespace", "topolog-system"]
     versions = ["--kube-version", kubernetes, "--api-versions", "monitoring.coreos.com/v1"]
     done = subprocess.run(
         [*map(str, command), *versions, *cases()[case], *further], capture_output=True, text=True, check=False
@@ -78,10 +78,10 @@ def digest() -> str:
     The schema of the values, which follows the settings, refuses values and changes none.
     """
     found = hashlib.sha256()
-    for path in sorted(generating.CHART.rglob("*")):
+    for path in sorted(generated_files.CHART.rglob("*")):
         if path.is_file() and path.suffix != ".md" and path.name not in _WITHOUT_EFFECT:
             content = _without_version(path.read_text()).encode()
-            found.update(f"{path.relative_to(generating.CHART)} {len(content)}\n".encode() + content)
+            found.update(f"{path.relative_to(generated_files.CHART)} {len(content)}\n".encode() + content)
     return found.hexdigest() + "\n"
 
 
@@ -115,5 +115,5 @@ _Dumper.add_representer(str, _text)
 
 
 if __name__ == "__main__":
-    generating.write()
+    generated_files.write()
     write(pathlib.Path(sys.argv[1]))

@@ -8,14 +8,14 @@ from typing import Any
 
 import yaml
 
-from tests.support.charts import templating
+from tests.support.charts import helm_templates
 
-Object = templating.Object
+Object = helm_templates.Object
 Addition = tuple[list[Any], object]
 """A list of the object, and what is appended to it."""
 
 
-def put(one: Object, component: pathlib.Path, condition: str, marks: templating.Marks) -> None:
+def put(one: Object, component: pathlib.Path, condition: str, marks: helm_templates.Marks) -> None:
     """Append what the component's patches add to the object."""
     found = list(_additions(one, component))
     for _, group in itertools.groupby(found, key=lambda each: id(each[0])):

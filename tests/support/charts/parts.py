@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from tests.support import kustomizations, manifests
-from tests.support.charts import optional, policies, templating
+from tests.support.charts import helm_templates, optional, policies
 
-Object = templating.Object
+Object = helm_templates.Object
 
 WORKERS: Final = ("recorder", "controller", "auditor", "compactor")
 PROCESSES: Final = (*WORKERS, "extender", "view", "bootstrap")
@@ -124,7 +124,7 @@ def known() -> dict[tuple[str, str], Object]:
 
 def template(part: Part) -> str:
     """The text of a template."""
-    marks, every = templating.Marks(), known()
+    marks, every = helm_templates.Marks(), known()
     objects = [copy.deepcopy(one) for key, one in every.items() if key in part.names]
     texts = []
     for one in objects:
@@ -140,7 +140,7 @@ def template(part: Part) -> str:
     return head + body
 
 
-def _prepared(one: Object, marks: templating.Marks) -> str:
+def _prepared(one: Object, marks: helm_templates.Marks) -> str:
     """Put the values of the chart into an object; return the condition of its own, if it has one."""
     metadata = one["metadata"]
     labels = metadata.pop("labels", {})
@@ -149,23 +149,23 @@ def _prepared(one: Object, marks: templating.Marks) -> str:
     return _CHANGES.get(one["kind"], _unchanged)(one, marks)
 
 
-def _unchanged(one: Object, marks: templating.Marks) -> str:
+def _unchanged(one: Object, marks: helm_templates.Marks) -> str:
     return ""
 
 
-def _own_account(one: Object, marks: templating.Marks) -> str:
+def _own_account(one: Object, marks: helm_templates.Marks) -> str:
     own = ("topolog-bootstrap", "topolog-view", "topolog-quota-annotations", "topolog-evictions")
     return ".Values.rbac.create" if one["metadata"]["name"] in own else ""
 
 
-def _account(one: Object, marks: templating.Marks) -> str:
+def _account(one: Object, marks: helm_templates.Marks) -> str:
     """A service account; the object store may know those of the archive's processes by annotations."""
     if one["metadata"]["name"].removeprefix("topolog-") in (*ARCHIVING, "scheduler"):
         one["metadata"][marks.given("annotations", ".Values.archive.serviceAccountAnnotations")] = None
     return _own_account(one, marks)
 
 
-def _aggregated(labels: Mapping[str, str], marks: templating.Marks) -> Object:
+def _aggregated(labels: Mapping[str, str], marks: helm_templates.Marks) -> Object:
     made: Object = {}
     for name, value in labels.items():
         if name.startswith("rbac.authorization.k8s.io/"):
@@ -175,7 +175,7 @@ def _aggregated(labels: Mapping[str, str], marks: templating.Marks) -> Object:
     return made
 
 
-def _definition(one: Object, marks: templating.Marks) -> str:
+def _definition(one: Object, marks: helm_templates.Marks) -> str:
     kept = {
         marks.line("if .Values.crds.keep"): None,
         "helm.sh/resource-policy": "keep",
@@ -190,7 +190,7 @@ def _definition(one: Object, marks: templating.Marks) -> str:
     return ""
 
 
-def _budget(one: Object, marks: templating.Marks) -> str:
+def _budget(one: Object, marks: helm_templates.Marks) -> str:
     process = one["metadata"]["name"].removeprefix("topolog-")
     if process == "valkey":
         return ""
@@ -200,13 +200,13 @@ def _budget(one: Object, marks: templating.Marks) -> str:
     return field
 
 
-def _parameters(one: Object, marks: templating.Marks) -> str:
+def _parameters(one: Object, marks: helm_templates.Marks) -> str:
     if one["metadata"]["name"] == "topolog-admission":
         one["data"]["schedulerNames"] = marks.value('join "," .Values.admission.schedulerNames | quote')
     return ""
 
 
-def _binding(one: Object, marks: templating.Marks) -> str:
+def _binding(one: Object, marks: helm_templates.Marks) -> str:
     if one["metadata"]["name"] == "topolog-quota-annotations":
         return ""  # A right that is restricted by a warning is not restricted.
     if "validationActions" in one["spec"]:
@@ -214,7 +214,7 @@ def _binding(one: Object, marks: templating.Marks) -> str:
     return ""
 
 
-def _certificate(one: Object, marks: templating.Marks) -> str:
+def _certificate(one: Object, marks: helm_templates.Marks) -> str:
     """A certificate of an issuer of the cluster's, where one is named; else of a CA of its own."""
     of_store = one["metadata"]["name"] == "topolog-valkey-tls"
     if one["kind"] == "Issuer" or one["spec"].get("isCA"):
@@ -232,7 +232,7 @@ def _certificate(one: Object, marks: templating.Marks) -> str:
     return TLS if of_store else ""
 
 
-def _workload(one: Object, marks: templating.Marks) -> str:
+def _workload(one: Object, marks: helm_templates.Marks) -> str:
     name = one["metadata"]["name"].removeprefix("topolog-")
     optional.put(one, manifests.DEPLOY / STORE_TLS, TLS, marks)
     values = ".Values.store.bundled" if name == "valkey" else f".Values.{name}"
@@ -302,7 +302,7 @@ _RESOURCES: Final = {
 }
 
 
-def _container(one: Object, values: str, marks: templating.Marks) -> None:
+def _container(one: Object, values: str, marks: helm_templates.Marks) -> None:
     image = one["image"].rpartition("/")[2].partition(":")[0]
     one["image"] = marks.value(f'include "topolog.image.{image}" .')
     one[marks.scalar("imagePullPolicy", f".Values.{_IMAGES[image]}.pullPolicy")] = None
@@ -315,7 +315,7 @@ def _container(one: Object, values: str, marks: templating.Marks) -> None:
             each["valueFrom"]["secretKeyRef"]["name"] = marks.value('include "topolog.storeSecret" .')
 
 
-def _extended(own: Object, pod: Object, values: str, marks: templating.Marks) -> None:
+def _extended(own: Object, pod: Object, values: str, marks: helm_templates.Marks) -> None:
     """Further variables, mounts and volumes; names of ConfigMaps with a hash."""
     if "env" in own:
         own["env"].append(marks.further(f"{values}.extraEnv"))
@@ -330,7 +330,7 @@ def _extended(own: Object, pod: Object, values: str, marks: templating.Marks) ->
     pod["volumes"].append(marks.further(f"{values}.extraVolumes"))
 
 
-def _with_sidecar(pod: Object, scheduler: Object, marks: templating.Marks) -> None:
+def _with_sidecar(pod: Object, scheduler: Object, marks: helm_templates.Marks) -> None:
     pod["serviceAccountName"] = marks.value(f'ternary "topolog-scheduler" "topolog-extender" ({SIDECAR})')
     pod["containers"] = [
         *(each for each in pod["containers"] if each is not scheduler),
@@ -347,7 +347,7 @@ def _with_sidecar(pod: Object, scheduler: Object, marks: templating.Marks) -> No
     ]
 
 
-_CHANGES: Final[Mapping[str, Callable[[Object, templating.Marks], str]]] = {
+_CHANGES: Final[Mapping[str, Callable[[Object, helm_templates.Marks], str]]] = {
     "CustomResourceDefinition": _definition,
     "PodDisruptionBudget": _budget,
     "ConfigMap": _parameters,

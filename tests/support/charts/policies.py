@@ -1,14 +1,14 @@
 """The NetworkPolicies of the chart: which addresses they admit, by its values."""
 
-from tests.support.charts import templating
+from tests.support.charts import helm_templates
 
-Object = templating.Object
+Object = helm_templates.Object
 
 _PEERS = {6443: "apiServer", 6379: "store"}
 """A port of a rule -> the values for what listens there."""
 
 
-def changed(one: Object, marks: templating.Marks) -> str:
+def changed(one: Object, marks: helm_templates.Marks) -> str:
     """Put the values of the chart into a policy; return the condition of its own, if it has one."""
     match one["metadata"]["name"]:
         case "topolog-extender":
@@ -37,7 +37,7 @@ _OF_PARTS = ("topolog-bootstrap", "topolog-valkey", "topolog-bootstrap-store", "
 """Policies that are not in the template of the policies."""
 
 
-def _archive_rules(one: Object, marks: templating.Marks) -> None:
+def _archive_rules(one: Object, marks: helm_templates.Marks) -> None:
     """To the object store, and to the services of the cloud's identities where there are no keys."""
     store, identities = one["spec"]["egress"]
     store["ports"] = _ports("archive.ports", marks)
@@ -46,12 +46,12 @@ def _archive_rules(one: Object, marks: templating.Marks) -> None:
     one["spec"]["egress"] = [store, keyless, identities, marks.line("end")]
 
 
-def _ports(ports: str, marks: templating.Marks) -> list[object]:
+def _ports(ports: str, marks: helm_templates.Marks) -> list[object]:
     each = {"port": marks.value("."), "protocol": "TCP"}
     return [marks.line(f"range .Values.{ports}"), each, marks.line("end")]
 
 
-def _restricted(rule: Object, cidrs: str, marks: templating.Marks) -> None:
+def _restricted(rule: Object, cidrs: str, marks: helm_templates.Marks) -> None:
     """Restrict a rule to addresses, where some are given."""
     blocks = [marks.line("range ."), {"ipBlock": {"cidr": marks.value(". | quote")}}, marks.line("end")]
     rule |= {marks.line(f"with .Values.{cidrs}"): None, "to": blocks, marks.line("end"): None}

@@ -1,6 +1,6 @@
 """A Kubernetes cluster for tests: a real control plane, and nodes without machines.
 
-    with clusters.Cluster(building.built()) as cluster:
+    with clusters.Cluster(control_plane_builds.built()) as cluster:
         cluster.start_controller_manager()
         cluster.start_kubelet()
         cluster.start_scheduler("default", {...})

@@ -1,9 +1,9 @@
 """Compiles the control plane's binary, once per machine and version of Kubernetes.
 
 The first build takes minutes of every core, so the result is stored outside the repository, in a folder named
-after the digest of its sources. `python -m tests.e2e.building` builds it ahead of the tests and prints its
-path. ``E2E_KUBERNETES`` names the version, such as 1.34.4; without it, the newest one is built. Module
-files of further versions are written by `tests.e2e.modules`.
+after the digest of its sources. `python -m tests.e2e.control_plane_builds` builds it ahead of the tests and
+prints its path. ``E2E_KUBERNETES`` names the version, such as 1.34.4; without it, the newest one is built.
+Module files of further versions are written by `tests.e2e.modules`.
 """
 
 import fcntl

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 import app
-from tests.e2e import building
+from tests.e2e import control_plane_builds
 from tests.matrix import dimensions, results
 from tests.matrix.dimensions import ROOT, Version
 
@@ -25,8 +25,8 @@ def run(version: Version, tests: Sequence[str]) -> Iterator[results.Result]:
     FOLDER.mkdir(parents=True, exist_ok=True)
     python, environ = pathlib.Path(sys.executable), dict(os.environ)
     if version.dimension == dimensions.KUBERNETES:
-        environ[building.VARIABLE] = version.name
-        subprocess.run([python, "-m", "tests.e2e.building"], cwd=ROOT, env=environ, check=True)
+        environ[control_plane_builds.VARIABLE] = version.name
+        subprocess.run([python, "-m", "tests.e2e.control_plane_builds"], cwd=ROOT, env=environ, check=True)
     elif version.dimension == dimensions.STORE:
         environ["PATH"] = os.pathsep.join((str(_first(version)), environ.get("PATH", os.defpath)))
     else:
