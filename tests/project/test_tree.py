@@ -6,6 +6,7 @@ import configparser
 import pathlib
 import re
 import subprocess
+from collections.abc import Iterable
 from importlib import metadata
 from typing import Any
 
@@ -20,6 +21,12 @@ from tests.project import reference_pages
 ROOT = reference_pages.ROOT
 FROZEN = ("migrations/forms.py", "migrations/upcasters/policies.py")
 """Migrations of the time when WorkloadPolicies were known to all packages."""
+GERUNDS = {
+    *("binding", "filtering", "preempting", "prioritizing"),  # kube-scheduler's steps
+    *("coscheduling", "fencing", "packing"),
+    *("decoding", "interning", "monitoring", "polling", "provisioning", "serving"),
+}
+"""The field's own words. Other modules and folders are called by nouns, as checkpoints or wakeups."""
 SAMPLES = re.compile(r"^from app\.plugins\.\w+ import samples\b")
 """Simulation and demo create the objects that a plugin offers as samples."""
 
@@ -74,6 +81,22 @@ def test_no_module_is_a_drawer_for_everything(tracked: list[pathlib.Path]) -> No
     assert [
         path for path in tracked if path.suffix == ".py" and {path.stem, path.parent.name} & drawers
     ] == []
+
+
+def _gerunds(names: Iterable[str]) -> set[str]:
+    """The names of modules and folders whose noun is a gerund that is not one of the field's words."""
+    parts = {part.removesuffix(".py") for name in names for part in name.split("/")}
+    nouns = {part: part.rpartition("_")[2] for part in parts}
+    return {part for part, noun in nouns.items() if noun.endswith("ing") and noun not in GERUNDS}
+
+
+def test_modules_and_folders_are_named_by_nouns(tracked: list[pathlib.Path]) -> None:
+    assert _gerunds(["app/kube/writes/binding.py", "app/domain/fitting_nodes.py"]) == set()
+    assert _gerunds(["app/folding/a.py", "tests/test_pod_reading.py"]) == {"folding", "test_pod_reading"}
+    names = [path.relative_to(ROOT).as_posix() for path in tracked if path.suffix == ".py"]
+    assert _gerunds(names) == set()
+    ends = {part.removesuffix(".py").rpartition("_")[2] for name in names for part in name.split("/")}
+    assert ends >= GERUNDS, "allowed without need"
 
 
 def test_no_module_imports_a_test_module_or_a_conftest(tracked: list[pathlib.Path]) -> None:
