@@ -124,7 +124,7 @@ class Following:
                 configurations=recorded_configurations.RecordedConfigurations(
                     self._plugins, plugins.catalog().classes, lambda: store.follower.snapshot
                 ),
-                wall=time.time if bundle is None else _standing(bundle.clock_ms / 1000),
+                wall=time.time if bundle is None else _stopped_clock(bundle.clock_ms / 1000),
                 bundle=bundle,
                 shadows=self._shadowing(),
                 identity=_caller,
@@ -370,7 +370,7 @@ def _access(chosen: settings.Settings) -> credentials.Access:
     return credentials.find(chosen.kube.kubeconfig or None, chosen.kube.context or None)
 
 
-def _standing(seconds: float) -> Callable[[], float]:
+def _stopped_clock(seconds: float) -> Callable[[], float]:
     """The clock of a bundle: flags expire and reports age until it was made, and no further."""
     return lambda: seconds
 

@@ -31,7 +31,7 @@ TYPES: Mapping[str, str] = {
 }
 """Attribute of Keys -> the type of that key."""
 RUN = "run"
-"""Field of meta: the ``run_id`` of the server in which a recorder last vouched for the log."""
+"""Field of meta: the ``run_id`` of the server in which a recorder last verified the log."""
 
 KUBERNETES = "kubernetes"
 """Field of meta: the UID of the kube-system namespace of the cluster whose log it is."""
@@ -78,7 +78,7 @@ class Keys:
         self.meta = self.prefix + "meta"
         """Hash: incarnation and the former one, offset (the last), at (its ms), epoch, writer, recorded (ms),
         schema, counts (the name of the live counts), ``rv:KIND`` resume versions, lost while entries are
-        known to be missing, run (the server's run_id when a recorder last vouched for the log),
+        known to be missing, run (the server's run_id when a recorder last verified the log),
         kubernetes (the UID of the cluster's kube-system namespace), bundle (only in a store that a bundle was
         opened in: what that holds), and head: text, which stops the functions of schema 1 from writing."""
         self.versions = self.prefix + "versions"

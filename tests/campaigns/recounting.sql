@@ -38,7 +38,7 @@ CREATE TRIGGER released AFTER INSERT ON lines WHEN NEW.event ->> '$.type' = 'Pla
   DELETE FROM promises WHERE uid = NEW.event ->> '$.uid';
 END;
 
-CREATE VIEW standing AS
+CREATE VIEW located AS
   SELECT coalesce(p.pod, q.pod) AS pod, coalesce(nullif(p.node, ''), q.node) AS node
     FROM pods p LEFT JOIN promises q USING (uid)
   UNION ALL
@@ -46,16 +46,16 @@ CREATE VIEW standing AS
 
 CREATE VIEW counts AS
   SELECT policies.key || '|' || label.name || '=' || domain.value AS key, count(*) AS pods
-    FROM standing
-    JOIN nodes ON nodes.name = standing.node
-    JOIN policies ON policy ->> '$.namespace' = standing.pod ->> '$.namespace'
+    FROM located
+    JOIN nodes ON nodes.name = located.node
+    JOIN policies ON policy ->> '$.namespace' = located.pod ->> '$.namespace'
     JOIN (SELECT key, policy ->> '$.topology_key' AS name FROM policies) label USING (key)
     JOIN json_each(nodes.node, '$.labels') domain ON domain.key = label.name
-   WHERE coalesce(standing.pod ->> '$.phase', '') NOT IN ('Succeeded', 'Failed')
-     AND NOT coalesce(standing.pod ->> '$.terminating', 0)
+   WHERE coalesce(located.pod ->> '$.phase', '') NOT IN ('Succeeded', 'Failed')
+     AND NOT coalesce(located.pod ->> '$.terminating', 0)
      AND NOT EXISTS (
        SELECT 1 FROM json_each(policies.policy, '$.selector.labels') wanted
         WHERE NOT EXISTS (
-          SELECT 1 FROM json_each(standing.pod, '$.labels') has
+          SELECT 1 FROM json_each(located.pod, '$.labels') has
            WHERE has.key = wanted.key AND has.value = wanted.value))
    GROUP BY policies.key, label.name, domain.value;

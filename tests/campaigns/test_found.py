@@ -602,10 +602,10 @@ def test_what_was_reported_when_a_former_incarnation_began_is_not_reported_again
     recovery = leadership._recovery
     first, second, third = ("019e7053ca40-00000001", "019e70579676-00000002", "019e7058067e-00000003")
     word = electors.Tenure(epoch="9", transitions=1, handover_note=str(incarnations.Watermark(first, 21, 5)))
-    standing = leadership._log.state()
-    reported = standing._replace(incarnation=third, former=second, head=12)
+    state = leadership._log.state()
+    reported = state._replace(incarnation=third, former=second, head=12)
     assert recovery.lost(word, reported) is None
-    untold = standing._replace(incarnation=third, former="019e7053ca39-00000000", head=12)
+    untold = state._replace(incarnation=third, former="019e7053ca39-00000000", head=12)
     assert recovery.lost(word, untold) == incarnations.Watermark(first, 21, 5)
 
 

@@ -77,10 +77,10 @@ class Client:
 
     def _release(self, pod: model.Pod) -> None:
         snapshot = self._read()
-        standing = snapshot.placements.get(pod.uid)
-        if standing is None:
+        placement = snapshot.placements.get(pod.uid)
+        if placement is None:
             return
-        gone = events.PlacementReleased(pod.uid, pod.namespace, pod.name, standing.node, "a test", "refused")
+        gone = events.PlacementReleased(pod.uid, pod.namespace, pod.name, placement.node, "a test", "refused")
         self._record(writers.release(self.store.log, snapshot, gone).first, pod, "")
 
     def _read(self) -> snapshots.Snapshot:

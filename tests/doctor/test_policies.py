@@ -107,13 +107,13 @@ def no_label(cluster: clusters.Cluster) -> None:
     policy(cluster, "far", topologyKey="rack")
 
 
-def stranger(cluster: clusters.Cluster) -> None:
+def other_scheduler(cluster: clusters.Cluster) -> None:
     pod(cluster, "web-3", "n1", schedulerName="default-scheduler")
 
 
 def of_a_daemon_set(cluster: clusters.Cluster) -> None:
     """A DaemonSet's pods concern no policy, whatever their labels."""
-    stranger(cluster)
+    other_scheduler(cluster)
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}
     cluster.api.objects.change(
         "pods",
@@ -123,7 +123,7 @@ def of_a_daemon_set(cluster: clusters.Cluster) -> None:
 
 
 def finished(cluster: clusters.Cluster) -> None:
-    stranger(cluster)
+    other_scheduler(cluster)
     cluster.api.objects.change(
         "pods", ("shop", "web-3"), lambda one: {**one, "status": {"phase": "Succeeded"}}
     )
@@ -155,7 +155,7 @@ MISTAKES: dict[str, tuple[Callable[[clusters.Cluster], None], dict[str, str]]] =
     "a domain without nodes": (no_nodes("Required"), {"P02": "problem"}),
     "a preferred domain without nodes": (no_nodes("Preferred"), {"P02": "warning"}),
     "a label that no node has": (no_label, {"P02": "problem"}),
-    "a pod of another scheduler": (stranger, {"P03": "problem"}),
+    "a pod of another scheduler": (other_scheduler, {"P03": "problem"}),
     "a DaemonSet's pod": (of_a_daemon_set, {}),
     "a finished pod": (finished, {}),
     "a template of another scheduler": (

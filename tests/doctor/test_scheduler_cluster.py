@@ -95,7 +95,7 @@ def more_nodes(cluster: clusters.Cluster) -> None:
         cluster.add_node(f"node-{number}")
 
 
-def a_stranger(cluster: clusters.Cluster) -> None:
+def other_scheduler(cluster: clusters.Cluster) -> None:
     """Another scheduler of the same name, with a Lease of its own."""
     document = clusters.shipped("sidecar")
     document["leaderElection"] = {"leaderElect": True}
@@ -147,7 +147,7 @@ MISTAKES: dict[str, tuple[Callable[[clusters.Cluster], None], dict[str, str]]] =
     "a Service's name on the host network": (on_host, {"S09": "problem"}),
     "placed by the scheduler that calls them": (default_profile, {"S11": "problem", "S12": "problem"}),
     "no leader election": (configured(leaderElection={"leaderElect": False}), {"S12": "problem"}),
-    "two Leases": (a_stranger, {"S12": "problem"}),
+    "two Leases": (other_scheduler, {"S12": "problem"}),
     "a newer scheduler": (of_version("v1.38.0"), {"S13": "problem"}),
     "a much older scheduler": (of_version("v1.35.2"), {"S13": "problem"}),
     "a scheduler one minor version older": (of_version("v1.36.3"), {}),

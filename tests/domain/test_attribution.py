@@ -110,8 +110,8 @@ def test_a_growing_difference_keeps_its_first_offset() -> None:
     first = findings.Difference("count", KEY_A, "2", "3", 5, 6, 6, "r", "as if")
     board.put(first)
     board.put(findings.Difference("count", KEY_A, "2", "9", 7, 8, 0, "", "bypassing the log"))
-    (standing,) = board
-    assert (standing.found, standing.last, standing.first, standing.blame) == ("9", 8, 5, "as if")
+    (difference,) = board
+    assert (difference.found, difference.last, difference.first, difference.blame) == ("9", 8, 5, "as if")
     assert board.found == [first]
     board.keep("count", ())
     assert board.counted()["count"] == 0

@@ -31,7 +31,7 @@ def furnished(cluster: clusters.Cluster, topolog: installations.Installation) ->
     topolog.start_scheduler()
     for number in (1, 2, 3):
         run(cluster, f"counted-{number}", "high", node=f"h{number}", app="app")
-        run(cluster, f"stranger-{number}", "low", node=f"h{number}")
+        run(cluster, f"unrelated-{number}", "low", node=f"h{number}")
     polling.eventually(lambda: topolog.quotas(NAMESPACE, POLICY) == {"host": 3}, "all are counted")
 
 
@@ -90,7 +90,7 @@ def test_no_pod_is_evicted_in_vain(cluster: clusters.Cluster, topolog: installat
 def test_an_eviction_that_frees_capacity_happens(
     cluster: clusters.Cluster, topolog: installations.Installation
 ) -> None:
-    for name in ("counted-3", "stranger-3"):
+    for name in ("counted-3", "unrelated-3"):
         cluster.api().delete(f"{PODS}/{name}", grace=0)
     run(cluster, "counted-low", "low", node="h3", app="app")
     run(cluster, "counted-4", "high", node="h3")
@@ -106,5 +106,5 @@ def test_an_eviction_that_frees_capacity_happens(
     )
     assert cluster.api().find(f"{PODS}/counted-low") is None
     running = {workloads.name(each) for each in workloads.running(cluster, NAMESPACE)}
-    assert {"stranger-1", "stranger-2", "counted-4"} < running  # evicting them would have been useless
+    assert {"unrelated-1", "unrelated-2", "counted-4"} < running  # evicting them would have been useless
     assert topolog.quotas(NAMESPACE, POLICY) == {"host": 3}

@@ -213,12 +213,12 @@ def test_preempt_over_the_wire(stage: stages.Stage, own: str, case: object) -> N
     stage.policy(own, "spread", stages.spec(host=1))
     labels = {"app": "web", stages.POLICY_LABEL: "spread"}
     member = stage.pod(own, "web-1", labels, nodeName=f"{own}-1")
-    stranger = stage.pod(own, "other", {"app": "other"}, nodeName=f"{own}-2")
+    unrelated = stage.pod(own, "other", {"app": "other"}, nodeName=f"{own}-2")
     preemptor = stage.pod(own, "web-2", labels, priority=100)
     stage.seen()
     full: dict[str, stages.Json] = {
         f"{own}-1": {"Pods": [member], "NumPDBViolations": 2},
-        f"{own}-2": {"Pods": [stranger]},
+        f"{own}-2": {"Pods": [unrelated]},
     }
     meta = {
         node: {
@@ -239,14 +239,14 @@ def test_preempt_over_the_wire(stage: stages.Stage, own: str, case: object) -> N
     assert caller.post("/preempt", asked).json == expected
     only = {
         "Pod": preemptor,
-        "NodeNameToMetaVictims": {f"{own}-2": {"Pods": [{"UID": stranger["metadata"]["uid"]}]}},
+        "NodeNameToMetaVictims": {f"{own}-2": {"Pods": [{"UID": unrelated["metadata"]["uid"]}]}},
     }
     assert caller.post("/preempt", only).json == {"NodeNameToMetaVictims": {}}
     # kube-scheduler's next step: it evicts no pods, and the pod stays refused because of the quota.
     reply = caller.post("/filter", stages.request(preemptor, *full)).json
     sentence = f"workload policy {own}/spread: no capacity (host 1/1)"
     assert reply["FailedAndUnresolvableNodes"] == dict.fromkeys(full, sentence)
-    assert (stage.bound(member), stage.bound(stranger)) == tuple(full)
+    assert (stage.bound(member), stage.bound(unrelated)) == tuple(full)
     assert stage.bound(preemptor) == ""
 
 

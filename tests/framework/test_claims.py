@@ -50,14 +50,14 @@ def test_a_plugin_that_consults_is_given_the_others_and_not_itself() -> None:
 def test_nominations_of_pods_that_a_plugin_decides_about_together_do_not_count_for_one_another() -> None:
     nominees = [
         msgspec.structs.replace(plan_cycles.POD, uid=name, name=name, nominated="a", group=group, priority=9)
-        for name, group in (("mate", "g"), ("stranger", ""))
+        for name, group in (("mate", "g"), ("unrelated", ""))
     ]
     cycle = plan_cycles.cycle(*(events.PodSeen(pod=one) for one in nominees))
     asked = dataclasses.replace(cycle, pod=msgspec.structs.replace(cycle.pod, group="g"))
     alone = pipeline.run_filter(registry.Registry([]), asked)
-    assert sorted(name.partition("/")[2] for name in alone.assumed) == ["mate", "stranger"]
+    assert sorted(name.partition("/")[2] for name in alone.assumed) == ["mate", "unrelated"]
     consulted = pipeline.run_filter(registry.Registry([fake_plugins.Consulting()]), asked)
-    assert [name.partition("/")[2] for name in consulted.assumed] == ["stranger"]
+    assert [name.partition("/")[2] for name in consulted.assumed] == ["unrelated"]
 
 
 def test_a_cycle_names_the_placement_that_it_leaves_out() -> None:

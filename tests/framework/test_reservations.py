@@ -29,8 +29,8 @@ def test_what_is_reserved_is_free_for_its_owner_alone() -> None:
     before = small.snapshot
     assert fits(small, pod("owner", 6, labels=OWNER))
     assert not fits(small, pod("owner", 7, labels=OWNER))
-    assert fits(small, pod("stranger", 2))
-    assert not fits(small, pod("stranger", 3))
+    assert fits(small, pod("unrelated", 2))
+    assert not fits(small, pod("unrelated", 3))
     assert small.snapshot is before
     assert sorted(one.requests["cpu"] for one in small.snapshot.on("n1")) == [2000, 6000]
 
@@ -40,5 +40,5 @@ def test_a_victim_frees_its_part_of_what_is_reserved_and_not_of_the_node_twice()
     small = cluster()
     consumer = next(one for one in small.snapshot.on("n1") if one.name == "consumer")
     assert small.veto(pod("owner", 8, labels=OWNER, priority=9), "n1", consumer) is None
-    assert small.veto(pod("stranger", 2, priority=9), "n1", consumer) is None
-    assert small.veto(pod("stranger", 3, priority=9), "n1", consumer) == "no cores left"
+    assert small.veto(pod("unrelated", 2, priority=9), "n1", consumer) is None
+    assert small.veto(pod("unrelated", 3, priority=9), "n1", consumer) == "no cores left"

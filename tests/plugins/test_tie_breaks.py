@@ -35,7 +35,7 @@ def test_inside_a_domain_the_method_chooses_the_node(method: str, chosen: str) -
     )
     held(cluster, dict(zip(small_clusters.HOSTS, (1, 2, 1, 0), strict=True)))
     # Other pods and terminating pods on the nodes have no effect.
-    cluster.see(*(small_clusters.pod(f"stranger-{n}", node="cnp-paas-ecsc-009") for n in range(5)))
+    cluster.see(*(small_clusters.pod(f"unrelated-{n}", node="cnp-paas-ecsc-009") for n in range(5)))
     cluster.see(
         small_clusters.pod("ending", small_clusters.REPLICA, node="cnp-paas-ecsc-009", terminating=True)
     )

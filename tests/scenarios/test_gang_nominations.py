@@ -73,10 +73,10 @@ def test_a_pod_beside_seats_counts_the_nominated_pods_of_their_node() -> None:
     asked = members(2, 2)
     small = Cluster(node("n0"), native("g", 2), *asked)
     assert small.commit(asked[0], "n0") == {"m0": "n0", "m1": "n0"}
-    stranger = pod("stranger", 2)
-    assert small.planned(stranger) == "n0"
+    unrelated = pod("unrelated", 2)
+    assert small.planned(unrelated) == "n0"
     small.see(nominee("n0", 3))
-    assert small.why(stranger) == admission.RESERVED
+    assert small.why(unrelated) == admission.RESERVED
 
 
 @pytest.mark.parametrize("family", ["tree", "namespace"])

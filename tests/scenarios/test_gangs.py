@@ -210,9 +210,9 @@ def test_retries_answer_the_seats_of_the_commitment() -> None:
     small.see(node("n00", 100))
     assert {one.name: small.planned(one) for one in four} == placed
     # Another pod may not take the capacity of a seat.
-    stranger = pod("stranger", 8)
-    assert small.filter(stranger).refused == set(placed.values())
-    assert set(small.filter(stranger).reasons().values()) == {admission.RESERVED}
+    unrelated = pod("unrelated", 8)
+    assert small.filter(unrelated).refused == set(placed.values())
+    assert set(small.filter(unrelated).reasons().values()) == {admission.RESERVED}
 
 
 @pytest.mark.scenario("CS-19")
@@ -386,7 +386,7 @@ def test_a_gang_with_devices_is_one_commitment_and_its_replay_gives_the_same_sum
 
 
 @pytest.mark.scenario("CS-23")
-def test_gangs_of_one_name_in_two_namespaces_are_strangers() -> None:
+def test_gangs_of_one_name_in_two_namespaces_are_unrelated() -> None:
     here, there = gang("train", 2), gang("train", 2, namespace="y")
     small = Cluster(node("n1"), *here, there[0])
     assert small.planned(here[0]) == "n1"

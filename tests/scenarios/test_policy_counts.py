@@ -103,7 +103,7 @@ def test_expressions_select_together_with_labels(
         pod = small_clusters.pod(name, {**small_clusters.REPLICA, **labels})
         assert bool(cluster.filter(pod).kept) is selected[name]
         cluster.see(msgspec.structs.replace(pod, node=HOST))
-    cluster.see(small_clusters.pod("stranger", {"app": "other", "tier": "front"}, node=HOST))
+    cluster.see(small_clusters.pod("unrelated", {"app": "other", "tier": "front"}, node=HOST))
     assert cluster.count(policy, "host") == sum(selected.values())
 
 

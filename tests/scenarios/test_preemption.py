@@ -34,7 +34,7 @@ def full(*more: scheduling_driver.Thing) -> scheduling_driver.Cluster:
     """Host 3/3 on the first three host nodes, and unrelated pods of low priority on every node."""
     cluster = scheduling_driver.Cluster(*small_clusters.f6(), POLICY, *host_pods(3), *more)
     cluster.see(
-        *(small_clusters.pod(f"stranger-{name}", node=name) for name in (*small_clusters.HOSTS, MEMBER))
+        *(small_clusters.pod(f"unrelated-{name}", node=name) for name in (*small_clusters.HOSTS, MEMBER))
     )
     return cluster
 
@@ -49,7 +49,7 @@ def on(cluster: scheduling_driver.Cluster, name: str) -> model.Pod:
 def test_a_pod_without_policy_or_group_may_preempt_anywhere() -> None:
     cluster = full()
     plain = small_clusters.pod("plain", priority=10)
-    assert cluster.veto(plain, N1, on(cluster, f"stranger-{N1}")) is None
+    assert cluster.veto(plain, N1, on(cluster, f"unrelated-{N1}")) is None
 
 
 @pytest.mark.scenario("PR-3")
@@ -61,7 +61,7 @@ def test_a_counted_victim_frees_capacity() -> None:
 @pytest.mark.scenario("PR-4")
 def test_an_unrelated_victim_frees_no_capacity() -> None:
     cluster = full()
-    reason = cluster.veto(preemptor(), N1, on(cluster, f"stranger-{N1}"))
+    reason = cluster.veto(preemptor(), N1, on(cluster, f"unrelated-{N1}"))
     assert reason is not None
     assert reason.endswith("no capacity on these nodes (member 0/1, host 3/3)")
 
@@ -69,7 +69,7 @@ def test_an_unrelated_victim_frees_no_capacity() -> None:
 @pytest.mark.scenario("PR-5")
 def test_only_the_fitting_nodes_are_left() -> None:
     cluster = full(small_clusters.pod("member-0", small_clusters.REPLICA, node=MEMBER))
-    offer = {N1: "host-0", N2: f"stranger-{N2}", N4: f"stranger-{N4}", MEMBER: "member-0"}
+    offer = {N1: "host-0", N2: f"unrelated-{N2}", N4: f"unrelated-{N4}", MEMBER: "member-0"}
     kept = {
         node for node, victim in offer.items() if cluster.veto(preemptor(), node, on(cluster, victim)) is None
     }
@@ -233,7 +233,7 @@ def test_dry_runs_change_nothing_and_are_independent() -> None:
     cluster = full(nominee)
     cluster.place(nominee, MEMBER)
     before = dump(cluster.snapshot)
-    asked = [(preemptor(), N1, on(cluster, "host-0")), (preemptor(30), N2, on(cluster, f"stranger-{N2}"))]
+    asked = [(preemptor(), N1, on(cluster, "host-0")), (preemptor(30), N2, on(cluster, f"unrelated-{N2}"))]
     alone = [cluster.veto(*question) for question in asked]
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(lambda question: cluster.veto(*question), asked * 50))

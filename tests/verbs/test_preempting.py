@@ -45,11 +45,11 @@ def test_a_pod_without_rules_keeps_the_offer(shop: replicas.Cluster) -> None:
 @pytest.mark.scenario("PR-5", "PR-24")
 def test_nodes_where_it_would_be_for_nothing_are_dropped(shop: replicas.Cluster) -> None:
     one, vip = shop.replica(), shop.pod("vip", priority=100)
-    member, stranger = placed(shop, "web-1", "h1"), placed(shop, "other", "h2", {"app": "other"})
+    member, unrelated = placed(shop, "web-1", "h1"), placed(shop, "other", "h2", {"app": "other"})
     shop.see()
-    offer = {"h1": [member.uid], "h2": [stranger.uid], "ghost": [stranger.uid], "m1": ["unknown"]}
+    offer = {"h1": [member.uid], "h2": [unrelated.uid], "ghost": [unrelated.uid], "m1": ["unknown"]}
     assert kept(one, vip, offer) == ({"h1", "m1"}, {"h2", "ghost"})
-    assert kept(one, vip, {"h2": [stranger.uid]}) == (set(), {"h2"})
+    assert kept(one, vip, {"h2": [unrelated.uid]}) == (set(), {"h2"})
 
 
 def test_a_victim_whose_placement_is_not_observed_yet_counts(shop: replicas.Cluster) -> None:
@@ -171,12 +171,12 @@ def test_without_state_a_pod_under_hard_rules_evicts_no_pods(server: embedded.Se
         shop.policy({"host": 1})
         one = shop.replica(state=0.2)
         victim, vip = placed(shop, "web-1", "h1"), shop.pod("vip", priority=100)
-        stranger = shop.pod("stranger", {"rl-job-group": "g"}, priority=100)
+        unrelated = shop.pod("unrelated", {"rl-job-group": "g"}, priority=100)
         shop.see()
         one.snapshot()
         server.kill()
         assert kept(one, vip, {"h1": [victim.uid]}) == (set(), {"h1"})
-        assert kept(one, stranger, {"h1": [victim.uid]}) == ({"h1"}, set())
+        assert kept(one, unrelated, {"h1": [victim.uid]}) == ({"h1"}, set())
         server.start()
         assert kept(one, vip, {"h1": [victim.uid]}) == ({"h1"}, set())
 

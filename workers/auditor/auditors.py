@@ -123,14 +123,14 @@ class Auditor:
 
     def _current(self) -> ledger.AuditLedger | None:
         """The replay of the store's present incarnation; None while it cannot be replayed."""
-        log, standing = self._store.log, self._store.log.state()
-        if standing.lost is not None or not standing.incarnation:
+        log, state = self._store.log, self._store.log.state()
+        if state.lost is not None or not state.incarnation:
             self.problem["log"] = "the store lost events; waiting for the recorder to begin a new incarnation"
             self._ledger = None
             return None
         own = self._ledger
-        if own is None or own.incarnation != standing.incarnation:
-            log.follow(standing.incarnation)
+        if own is None or own.incarnation != state.incarnation:
+            log.follow(state.incarnation)
             self._diff.forget()
             self.board.clear()
             self._requested, self._listed = {}, {}

@@ -176,21 +176,21 @@ class ClusterDiff:
 
     def _report(self, underway: Comparison, snapshot: snapshots.Snapshot) -> None:
         kind = underway.kind
-        known, standing = attribution.held(snapshot, kind.name), set()
+        known, confirmed = attribution.held(snapshot, kind.name), set()
         for identity, shown in underway.suspects.items():
             recorded = known.get(identity)
             if recorded != shown.object and self._unchanged(kind, shown):
                 difference = _stale(kind, identity, snapshot, recorded, shown)
-                standing.add(difference.key)
+                confirmed.add(difference.key)
                 self._board.put(difference)
         for identity in underway.missing[:MAX_SUSPECTS]:
             recorded = known.get(identity)
             if recorded is not None and self._absent(kind, recorded):
                 difference = _missing(kind, identity, snapshot, recorded)
-                standing.add(difference.key)
+                confirmed.add(difference.key)
                 self._board.put(difference)
         for one in self._board.of("fact"):
-            if one.key.startswith(kind.subject("")) and one.key not in standing:
+            if one.key.startswith(kind.subject("")) and one.key not in confirmed:
                 self._board.settle("fact", one.key)
         if kind is kinds.PODS:
             self._report_orphaned(underway, snapshot)
@@ -202,13 +202,13 @@ class ClusterDiff:
             for uid, placement in underway.placements.items()
             if uid not in underway.identities and snapshot.placements.get(uid) == placement
         )
-        standing = set()
+        confirmed = set()
         for uid in sorted(orphaned & self._orphaned):
             placement = snapshot.placements[uid]
             if self._absent(kinds.PODS, placement.pod):
-                standing.add(f"pod:{uid}")
+                confirmed.add(f"pod:{uid}")
                 self._board.put(_orphan(uid, placement, snapshot))
-        self._board.keep("placement", standing)
+        self._board.keep("placement", confirmed)
         self._orphaned = orphaned
 
     def _unchanged(self, kind: kinds.Kind, shown: decoding.Observed) -> bool:

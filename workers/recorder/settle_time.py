@@ -1,8 +1,8 @@
 """When the end of the log is in doubt, and for how long.
 
 The end is in doubt after a loss was noticed, and when the store's server is another process than the one
-that a recorder vouched for. Either way placements may be lost whose Bindings are still under way. Nothing is
-listed, and so nothing is decided, before these Bindings have ended (docs/decisions/0010 and 0011).
+that a recorder last verified. Either way placements may be lost whose Bindings are still under way. Nothing
+is listed, and so nothing is decided, before these Bindings have ended (docs/decisions/0010 and 0011).
 """
 
 from app import telemetry
@@ -18,16 +18,16 @@ _DOUBTS = (events.INCARNATION, events.RUN)
 
 
 def restarted(state: incarnations.StoreState, by: str) -> tuple[events.StoreRestarted, ...]:
-    """The event to record if the server is another one than the vouched one; empty otherwise."""
+    """The event to record if the server is another one than the verified one; empty otherwise."""
     if not state.restarted:
         return ()
     telemetry.metrics.RESTARTS.inc()
     telemetry.log.warning(
         "the store was restarted; its latest events may be lost",
-        before=state.vouched,
+        before=state.verified_run,
         after=state.run,
     )
-    return (events.StoreRestarted(by, state.vouched, state.run),)
+    return (events.StoreRestarted(by, state.verified_run, state.run),)
 
 
 def remaining(log: logs.Log, snapshot: snapshots.Snapshot, settle: float) -> float:

@@ -56,7 +56,7 @@ class StoreState(NamedTuple):
     """When a recorder last wrote, by the store's clock; 0 if never."""
     run: str
     """The server's run_id; it changes with a restart or a failover."""
-    vouched: str
+    verified_run: str
     """The run in which a recorder last verified the log; empty if not yet in this incarnation."""
 
     kubernetes: str
@@ -70,7 +70,7 @@ class StoreState(NamedTuple):
     @property
     def restarted(self) -> bool:
         """The server has restarted since the log was verified: the end of the log may be missing."""
-        return self.vouched not in ("", self.run)
+        return self.verified_run not in ("", self.run)
 
     now_ms: int
     """The store's clock."""

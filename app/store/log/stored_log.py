@@ -42,7 +42,7 @@ class StoredLog:
             lost=incarnations.parse_loss(meta.get("lost", ""), incarnation, head),
             recorded_ms=keys.number(meta.get("recorded")),
             run=connections.text(about["run_id"]),
-            vouched=meta.get(keys.RUN, ""),
+            verified_run=meta.get(keys.RUN, ""),
             kubernetes=meta.get(keys.KUBERNETES, ""),
             now_ms=1000 * int(now[0]) + int(now[1]) // 1000,
         )

@@ -125,7 +125,7 @@ def test_explain_of_a_gang_of_which_its_quota_admits_no_member_makes_one_plan() 
 def test_nominations_cost_a_gang_no_search_for_each_member() -> None:
     small, members = under_a_quota(100)
     small.see(*(msgspec.structs.replace(one, nominated="n1") for one in members))
-    small.see(small_gangs.pod("stranger", nominated="n1", priority=9))
+    small.see(small_gangs.pod("unrelated", nominated="n1", priority=9))
     with call_counts.counted(gangs, "find") as found:
         assert small.planned(members[0]) == "n1"
     assert found.call_count <= 4

@@ -62,13 +62,13 @@ def matrix() -> list[tuple[str, str, str, bool]]:
     return [
         (role, method, path, role in who)
         for paths, method, who in ALLOWED
-        for path, role in itertools.product(paths, ("scheduler", "viewer", "operator", "stranger"))
+        for path, role in itertools.product(paths, ("scheduler", "viewer", "operator", "unknown"))
     ]
 
 
 def test_the_matrix_over_real_connections(shared: server_processes.Server) -> None:
     server_processes.sign(
-        shared.certificates, "stranger", uris=("spiffe://elsewhere/x",), common_name="scheduler"
+        shared.certificates, "unknown", uris=("spiffe://elsewhere/x",), common_name="scheduler"
     )
     wrong = []
     for role, cases in itertools.groupby(sorted(matrix()), key=lambda case: case[0]):

@@ -190,14 +190,14 @@ HEAD = b"%b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nCon
         ("scheduler", b"GET /apis/v1/nodes", b"HTTP/1.1 403"),
         ("viewer", b"POST /filter", b"HTTP/1.1 403"),
         ("viewer", b"GET /nowhere", b"HTTP/1.1 403"),
-        ("stranger", b"GET /apis/v1/nodes", b"HTTP/1.1 403"),
+        ("unknown", b"GET /apis/v1/nodes", b"HTTP/1.1 403"),
     ],
 )
 def test_a_missing_body_occupies_no_thread(
     start: server_processes.Starts, role: str, line: bytes, answer: bytes
 ) -> None:
     server = start(threads=2)
-    server_processes.sign(server.certificates, "stranger", uris=("spiffe://elsewhere/stranger",))
+    server_processes.sign(server.certificates, "unknown", uris=("spiffe://elsewhere/unknown",))
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(server.connect(role)) for _ in range(70)]
         for each in held:

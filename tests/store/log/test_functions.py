@@ -123,9 +123,9 @@ def test_the_time_of_a_new_beginning_is_that_of_its_entry(filled: stores.Store) 
     assert (entry.offset, entry.event) == (7, LOST)
     assert filled.client.hget(filled.keys.meta, "at") == str(entry.at_ms).encode()
     assert abs(now_ms(filled) - entry.at_ms) < NOW * 1000
-    standing = filled.log.state()
+    state = filled.log.state()
     # No recorder has written under an epoch.
-    assert (standing.epoch, standing.writer, standing.recorded_ms) == ("", "", 0)
+    assert (state.epoch, state.writer, state.recorded_ms) == ("", "", 0)
     filled.log.prove(7, entry.at_ms)
 
 

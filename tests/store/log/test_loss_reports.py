@@ -109,10 +109,10 @@ def test_a_new_incarnation_clears_the_loss_and_the_resume_versions(store: stores
     event = events.StoreRewound(former, 6, 8, "a test", by="me", relisting=("pods",))
     guard = logs.Guard(epoch="12", writer="me")
     assert store.log.rewind(event, LATER, found=former, guard=guard)
-    standing = store.log.state()
-    assert (standing.incarnation, standing.former, standing.head) == (LATER, former, 6)
-    assert (standing.epoch, standing.writer, standing.lost) == ("12", "me", None)
-    assert standing.recorded_ms > 0
+    state = store.log.state()
+    assert (state.incarnation, state.former, state.head) == (LATER, former, 6)
+    assert (state.epoch, state.writer, state.lost) == ("12", "me", None)
+    assert state.recorded_ms > 0
     assert store.log.resume_versions() == {}
     store.log.follow(LATER)
     (entry,) = store.log.read(5)

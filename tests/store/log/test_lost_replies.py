@@ -22,10 +22,10 @@ def asked(
 ) -> list[object]:
     """The reply to an empty batch under this guard, from a new writer."""
     tops = ceilings or {}
-    standing = [store.log.incarnation if incarnation is None else incarnation, seen, at_ms]
+    position = [store.log.incarnation if incarnation is None else incarnation, seen, at_ms]
     writer = ["1", "", "other", ""]
     sizes = [0, 0, 0, len(tops), 0, 0]
-    given = [*standing, *writer, *sizes, *itertools.chain.from_iterable(tops.items())]
+    given = [*position, *writer, *sizes, *itertools.chain.from_iterable(tops.items())]
     return called(store, "append", *given)
 
 

@@ -69,7 +69,7 @@ def test_everything_works_over_tls(secured: Secured) -> None:
 
 
 def test_clients_without_a_certificate_are_refused(secured: Secured) -> None:
-    for client in ("", "stranger"):
+    for client in ("", "foreign"):
         directory = None
         if client:
             # A certificate of another authority, shown to a server whose own is known.

@@ -48,7 +48,7 @@ def _selects(selector: model.Selector, labels: Mapping[str, str]) -> bool:
 
 def derived(snapshot: snapshots.Snapshot) -> dict[str, object]:
     """Every index, as plain dicts and sets."""
-    standing = pods_and_nodes(snapshot)
+    located = pods_and_nodes(snapshot)
     columns: dict[str, dict[str, set[str]]] = {}
     for node in snapshot.nodes.values():
         for label, value in node.labels.items():
@@ -58,7 +58,7 @@ def derived(snapshot: snapshots.Snapshot) -> dict[str, object]:
     attached: dict[str, set[str]] = {}
     labelled: dict[tuple[str, str, str], set[str]] = {}
     namespaces: dict[str, set[str]] = {}
-    for uid, (pod, name) in standing.items():
+    for uid, (pod, name) in located.items():
         if name:
             residents.setdefault(name, set()).add(uid)
         if name and pod.phase not in ("Succeeded", "Failed"):
@@ -84,10 +84,10 @@ def derived(snapshot: snapshots.Snapshot) -> dict[str, object]:
         "labelled": labelled,
         "namespaces": namespaces,
         "policies_in": policies_in,
-        "names": {pod.key: uid for uid, (pod, _) in standing.items()},
-        "waiting": {uid for uid, (pod, name) in standing.items() if pod.pending and not name},
+        "names": {pod.key: uid for uid, (pod, _) in located.items()},
+        "waiting": {uid for uid, (pod, name) in located.items() if pod.pending and not name},
         "nominated": {
-            uid for uid, (pod, _) in standing.items() if pod.nominated and not pod.node and pod.counted
+            uid for uid, (pod, _) in located.items() if pod.nominated and not pod.node and pod.counted
         },
     }
 

@@ -562,7 +562,7 @@ class Simulation:
         self.log_step(f"the store fails over{'' if doubted else ' unseen'}: {lost or 'nothing'} is lost")
 
     @contextlib.contextmanager
-    def losing_the_vouch(self) -> Iterator[None]:
+    def losing_the_verification(self) -> Iterator[None]:
         """The next election is recorded without a reply; after the next read of the state the store falls
         back to what its replica holds, in the same run.
         """

@@ -221,7 +221,7 @@ BUGS = (
         " state: None if state.incarnation == begun else missed(known, state)",
     ),
     Bug(
-        "a recorder vouches for any server",
+        "a recorder accepts any server",
         "workers.recorder.settle_time:restarted",
         "if not state.restarted:",
         "if True:",

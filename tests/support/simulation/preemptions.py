@@ -316,7 +316,7 @@ class Preemptions:
         if self._of.rng.random() < AHEAD:
             return self._current(), _AHEAD
         placed = [
-            (pod, node) for pod, node in self._of.watchdog.fold.standings().values() if node != pod.node
+            (pod, node) for pod, node in self._of.watchdog.fold.pods_and_nodes().values() if node != pod.node
         ]
         if placed and self._of.rng.random() < ASSUMED:
             return self._recorded_view(assumed=True), ""
@@ -334,7 +334,7 @@ class Preemptions:
         if assumed:
             pods = [
                 pod if node == pod.node else msgspec.structs.replace(pod, node=node, nominated="")
-                for pod, node in fold.standings().values()
+                for pod, node in fold.pods_and_nodes().values()
             ]
         return View(tuple(pods), capacities)
 

@@ -343,7 +343,7 @@ class RareInterleavings:
                     return
 
     def fall_back(self) -> None:
-        """A recorder vouches for another server without a reply, and that server gets older data.
+        """A recorder verifies the log of another server without a reply, and that server gets older data.
 
         It was demoted, has copied its primary, and is promoted again: its run_id is the former one. The
         recorder has just read the server's state.
@@ -358,7 +358,7 @@ class RareInterleavings:
         with of.meanwhile(of.deep):
             of.replica.follow()
             of.fail_over(now=True, restarted=True)
-            with of.losing_the_vouch(), of.at_work(leading[0]):
+            with of.losing_the_verification(), of.at_work(leading[0]):
                 leading[0].run_once()
                 leads = leading[0].begin()
                 of.log_step(f"{leading[0].name} {'leads' if leads else 'is on standby'}")

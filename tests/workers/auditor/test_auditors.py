@@ -297,14 +297,14 @@ def checkpoint_forged(world: audits.World) -> list[Found]:
 
 def _fact(world: audits.World, *facts: events.AnyEvent, epoch: str | None = None) -> int:
     """Append facts as the recorder does, or without an epoch; returns the first offset."""
-    standing = world.store.log.state()
+    state = world.store.log.state()
     snapshot = world.store.follower.catch_up()
     found = writers.facts(
         world.store.log,
         snapshot,
         facts,
-        epoch=standing.epoch if epoch is None else epoch,
-        writer=standing.writer if epoch is None else "",
+        epoch=state.epoch if epoch is None else epoch,
+        writer=state.writer if epoch is None else "",
     )
     return found.first
 
@@ -326,16 +326,16 @@ def fact_changed(world: audits.World) -> list[Found]:
     return [Found("fact", "node:n1", offset, blame="differs from the API server in unschedulable")]
 
 
-def fact_by_a_stranger(world: audits.World) -> list[Found]:
+def fact_by_an_unknown_writer(world: audits.World) -> list[Found]:
     node = world.recorder.snapshot.nodes["n1"]
     offset = _fact(world, events.NodeSeen(msgspec.structs.replace(node, unschedulable=True)), epoch="")
-    stranger = "an unknown writer (NodeSeen without an epoch)"
+    unknown = "an unknown writer (NodeSeen without an epoch)"
     return [
         Found(
             "fence",
             f"entry:{offset}",
             offset,
-            stranger,
+            unknown,
             "a fact that the recorder elected at that time did not write",
         ),
         Found("fact", "node:n1", offset),
@@ -378,7 +378,7 @@ PLANTED = (
     fact_lost,
     fact_invented,
     fact_changed,
-    fact_by_a_stranger,
+    fact_by_an_unknown_writer,
     placement_of_an_unknown_pod,
 )
 

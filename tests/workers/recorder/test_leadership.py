@@ -451,7 +451,7 @@ def test_a_recorder_that_leads_notices_a_restart_of_the_store(own: Own) -> None:
 
 
 def test_a_store_that_falls_back_within_one_run_is_examined(own: Own) -> None:
-    """A recorder vouched for the new run, its reply was lost, and its server got older data again.
+    """A recorder verified the new run, its reply was lost, and its server got older data again.
 
     A primary that is demoted copies the data of another server; promoted once more, it has its old run_id.
     """
@@ -462,18 +462,18 @@ def test_a_store_that_falls_back_within_one_run_is_examined(own: Own) -> None:
     client = own.extender.client
     older = lagging_replica.Replica(client)
     older.follow()
-    vouched: list[int] = []
+    verified: list[int] = []
     fallen: list[int] = []
 
     def fall_back(
         _: connections.Wire, call: lossy_calls.Call, packed: connections.Packed, ask: lossy_calls.Ask
     ) -> connections.Reply:
         if call is lossy_calls.Call.APPEND and not fallen:
-            if not vouched:
+            if not verified:
                 ask()
-                vouched.append(own.log.head().offset)
+                verified.append(own.log.head().offset)
             raise lossy_calls.away("the reply is lost, and those to the repetitions")
-        if call is lossy_calls.Call.READ and vouched and not fallen:
+        if call is lossy_calls.Call.READ and verified and not fallen:
             older.promote()
             fallen.append(own.log.head().offset)
         return ask()
@@ -481,9 +481,9 @@ def test_a_store_that_falls_back_within_one_run_is_examined(own: Own) -> None:
     with lossy_calls.watched(fall_back):
         second = own.record(settle=1.0).ready()
     log = second.store.log
-    assert fallen[0] < vouched[0], "the store fell back after the recorder had read its state"
+    assert fallen[0] < verified[0], "the store fell back after the recorder had read its state"
     ((offset, rewound),) = rewinds(log)
-    assert rewound.lost_to == vouched[0]
+    assert rewound.lost_to == verified[0]
     entries = [one for one in log.read(offset) if isinstance(one.event, events.Relisted)]
     assert min(one.at_ms for one in entries) - (log.time_of(offset) or 0) >= 1_000
 
@@ -496,7 +496,7 @@ def test_the_functions_may_be_loaded_again_in_the_same_run(own: Own) -> None:
 
 
 def test_a_log_of_an_earlier_version_is_continued(own: Own) -> None:
-    """It names no vouched run; all kinds were listed."""
+    """It names no verified run; all kinds were listed."""
     filled(own).stop()
     own.extender.client.hdel(own.extender.keys.meta, keys.RUN)
     own.server.kill()
@@ -505,7 +505,7 @@ def test_a_log_of_an_earlier_version_is_continued(own: Own) -> None:
     at = own.log.head().offset
     second = own.record(settle=60.0).ready()
     assert not [one for one in second.store.log.read(at) if isinstance(one.event, events.Relisted)]
-    assert own.log.state().vouched == own.log.state().run
+    assert own.log.state().verified_run == own.log.state().run
 
 
 def named(cluster: clusters.Cluster, uid: str) -> None:

@@ -173,8 +173,8 @@ local function append(keys, argv)
   local stored = state[3] or ''
   -- If the server has restarted since a recorder verified the log, the end of the log may be missing:
   -- appends are refused until a recorder has verified it again. A new era of epochs may begin.
-  local vouched = marked(argv, at_marks, marks, 'run')
-  local needed = vouched or (not lower(stored, epoch) and state[9])
+  local verified = marked(argv, at_marks, marks, 'run')
+  local needed = verified or (not lower(stored, epoch) and state[9])
   local claimed = marked(argv, at_marks, marks, 'kubernetes')
   if (needed and needed ~= server_run()) or (claimed and state[10] and claimed ~= state[10]) then
     return { 'REWOUND', state[1], head }

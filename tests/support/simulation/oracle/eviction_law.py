@@ -46,7 +46,7 @@ class Evictions(NamedTuple):
 def held(fold: plain_fold.Fold) -> dict[str, list[model.Pod]]:
     """Node -> the pods that occupy it."""
     found: dict[str, list[model.Pod]] = {name: [] for name in fold.nodes}
-    for pod, name in fold.standings().values():
+    for pod, name in fold.pods_and_nodes().values():
         if name in found and pod.phase not in ("Succeeded", "Failed"):
             found[name].append(pod)
     return found
@@ -56,7 +56,7 @@ def broken_gang(fold: plain_fold.Fold, victims: Iterable[model.Pod]) -> str:
     """A gang that runs whole and would keep too few members, as text; empty if there is none."""
     going = {pod.uid for pod in victims}
     bound: dict[str, list[str]] = {}
-    for pod, name in fold.standings().values():
+    for pod, name in fold.pods_and_nodes().values():
         if gang_law.gang(pod) and pod.node and name and _counted(pod):
             bound.setdefault(gang_law.gang(pod), []).append(pod.uid)
     for gang, members in sorted(bound.items()):
@@ -93,7 +93,7 @@ def nominated(fold: plain_fold.Fold, priority: int, but: Callable[[model.Pod], b
     """Node -> pods of at least the priority that wait for it, without those of ``but``."""
     return Counter(
         pod.nominated
-        for pod, node in fold.standings().values()
+        for pod, node in fold.pods_and_nodes().values()
         if pod.nominated and not node and _counted(pod) and pod.priority >= priority and not but(pod)
     )
 
@@ -105,7 +105,7 @@ class Group:
         self._fold = fold
         self._name = name
         self._priority = priority
-        members = [(pod, node) for pod, node in fold.standings().values() if gang_law.gang(pod) == name]
+        members = [(pod, node) for pod, node in fold.pods_and_nodes().values() if gang_law.gang(pod) == name]
         self.waiting = sorted(pod.uid for pod, node in members if not node and _counted(pod))
         self.placed = {pod.uid: node for pod, node in members if node and not pod.node}
         """Those that are placed and not bound yet."""
@@ -116,7 +116,7 @@ class Group:
         """Whether kube-scheduler would try to place it."""
         self.torn = any(
             node not in fold.nodes and gang_law.gang(pod) in fold.wholes
-            for pod, node in fold.standings().values()
+            for pod, node in fold.pods_and_nodes().values()
             if node and pod.phase not in ("Succeeded", "Failed")
         )
         """Whether a group that is disrupted as a whole has a pod on a node that is gone."""
@@ -224,8 +224,8 @@ class Group:
         name = gang_law.gang(pod)
         if pod.priority >= self._priority or not name or name in self._fold.wholes:
             return False
-        standings = self._fold.standings().values()
-        seats = [one for one, node in standings if node and gang_law.gang(one) == name and _counted(one)]
+        located = self._fold.pods_and_nodes().values()
+        seats = [one for one, node in located if node and gang_law.gang(one) == name and _counted(one)]
         return len(seats) >= self._fold.groups.get(name, 0)
 
 

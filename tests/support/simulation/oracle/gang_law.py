@@ -26,7 +26,7 @@ def problem(event: events.AnyEvent, fold: plain_fold.Fold) -> str:
 
 def _crowded(fresh: list[model.Placement], fold: plain_fold.Fold) -> str:
     """How members of gangs exceed the capacity of a node; empty if they do not."""
-    held = Counter(name for pod, name in fold.standings().values() if gang(pod) and not _finished(pod))
+    held = Counter(name for pod, name in fold.pods_and_nodes().values() if gang(pod) and not _finished(pod))
     for one in fresh:
         held[one.node] += 1
         node = fold.nodes.get(one.node)
@@ -49,7 +49,7 @@ def gang(pod: model.Pod) -> str:
 
 def _started(name: str, fold: plain_fold.Fold) -> bool:
     """Whether a member has a node, or has run."""
-    return any(gang(pod) == name and (node or _finished(pod)) for pod, node in fold.standings().values())
+    return any(gang(pod) == name and (node or _finished(pod)) for pod, node in fold.pods_and_nodes().values())
 
 
 def _finished(pod: model.Pod) -> bool:

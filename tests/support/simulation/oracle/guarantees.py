@@ -294,13 +294,13 @@ class Watchdog:
 
     def _bound_is_recorded(self) -> None:
         """Each pod that runs under a policy was placed before, until the watch shows it bound."""
-        standings = self.fold.standings()
+        located = self.fold.pods_and_nodes()
         for pod in self._cluster.all("pods"):
             meta, node = pod["metadata"], pod["spec"].get("nodeName", "")
             counted = self._selected and self._steady and meta["labels"].get("app") == "web"
             named = not cluster_objects.LIMITING.isdisjoint(meta["labels"])
             if node and (named or counted) and meta["uid"] not in self._cluster.foreign:
-                recorded = standings.get(meta["uid"], (None, ""))[1]
+                recorded = located.get(meta["uid"], (None, ""))[1]
                 demand(
                     recorded == node, "P6", f"{meta['name']} runs on {node}, the log has it on {recorded!r}"
                 )
@@ -372,9 +372,9 @@ class Watchdog:
         for stray in self._strays:
             lost = stray.keys.isdisjoint(fold.shared(pod, name)) or not self._may_come(stray)
             demand(lost, "P6", f"{pod.uid} is placed beside {stray}, which may yet be bound")
-        standing = fold.standings().get(pod.uid, (pod, ""))[1]
-        demand(standing in ("", name), "P7", f"pod {pod.uid} is placed on {name}, but also on {standing}")
-        if standing:
+        former = fold.pods_and_nodes().get(pod.uid, (pod, ""))[1]
+        demand(former in ("", name), "P7", f"pod {pod.uid} is placed on {name}, but also on {former}")
+        if former:
             return  # the same placement, renewed
         for policy in self._limiting(pod, name):
             node = fold.nodes.get(name)

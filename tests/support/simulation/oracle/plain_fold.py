@@ -131,7 +131,7 @@ class Fold:
         if event.kind == "workloadpolicies":
             self.versions[f"policies:{key.partition('/')[0]}"] = self.offset
 
-    def standings(self) -> dict[str, tuple[model.Pod, str]]:
+    def pods_and_nodes(self) -> dict[str, tuple[model.Pod, str]]:
         """uid -> the pod as last observed, and the node where it runs or is placed."""
         found = dict(self.placements)
         for uid, pod in self.pods.items():
@@ -142,12 +142,12 @@ class Fold:
         """``NAMESPACE/POLICY|DOMAIN`` -> pods; ``quota||NAME|RESOURCE`` and ``sigsquota|NAMESPACE|RESOURCE``
         -> amounts.
         """
-        standings = self.standings()
+        located = self.pods_and_nodes()
         quotas = plain_quotas.by_name(self.quotas.values())
-        found = plain_quotas.counts(standings.values(), self.nodes, quotas)
+        found = plain_quotas.counts(located.values(), self.nodes, quotas)
         spaces = {quota["namespace"] for quota in self.namespace_quotas.values()}
-        found |= plain_quotas.of_namespaces(standings.values(), self.nodes, spaces)
-        for pod, name in standings.values():
+        found |= plain_quotas.of_namespaces(located.values(), self.nodes, spaces)
+        for pod, name in located.values():
             for key in self.keys(pod, name):
                 found[key] = found.get(key, 0) + 1
         return found

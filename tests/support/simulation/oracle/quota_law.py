@@ -22,12 +22,12 @@ def problem(event: events.AnyEvent, fold: plain_fold.Fold) -> str:
     """How the event, which follows the fold, breaks the law; empty if it does not."""
     if not isinstance(event, events.PlacementsCommitted):
         return ""
-    fresh = [one for one in event.placements if not fold.standings().get(one.pod.uid, (None, ""))[1]]
+    fresh = [one for one in event.placements if not fold.pods_and_nodes().get(one.pod.uid, (None, ""))[1]]
     quotas = plain_quotas.by_name(fold.quotas.values())
     for at, one in enumerate(fresh):
         name = one.pod.labels.get(plain_quotas.LABEL, "")
         if name in quotas and one.node in fold.nodes:
-            found = _overspent(one, [*fold.standings().values(), *_placed(fresh[:at])], fold, quotas)
+            found = _overspent(one, [*fold.pods_and_nodes().values(), *_placed(fresh[:at])], fold, quotas)
             if found:
                 return f"pod {one.pod.name} is placed, and {found}"
     return ""
@@ -61,13 +61,13 @@ def _placed(placements: list[model.Placement]) -> list[tuple[model.Pod, str]]:
 
 def _overspent(
     one: model.Placement,
-    standing: list[tuple[model.Pod, str]],
+    located: list[tuple[model.Pod, str]],
     fold: plain_fold.Fold,
     quotas: dict[str, plain_quotas.Quota],
 ) -> str:
     """The quota whose limit the placement exceeds, as text; empty if none."""
     name = one.pod.labels[plain_quotas.LABEL]
-    others = [(pod, node) for pod, node in standing if node and pod.uid != one.pod.uid]
+    others = [(pod, node) for pod, node in located if node and pod.uid != one.pod.uid]
     used = plain_quotas.counts([*others, (one.pod, one.node)], fold.nodes, quotas)
     for resource in plain_quotas.request(one.pod, name, quotas):
         for above in plain_quotas.upwards(name, quotas):

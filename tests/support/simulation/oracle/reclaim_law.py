@@ -15,7 +15,7 @@ class State:
     def __init__(self, fold: plain_fold.Fold) -> None:
         self._pods = [
             (pod, node)
-            for pod, node in fold.standings().values()
+            for pod, node in fold.pods_and_nodes().values()
             if not pod.terminating and pod.phase not in ("Succeeded", "Failed")
         ]
         self._nodes = dict(fold.nodes)

@@ -41,9 +41,9 @@ class Server:
         self._client.set(_KEY, str(self._run))
 
     def doubted(self, names: keys.Keys) -> bool:
-        """Whether a recorder has vouched for the log, but not in this run of the server."""
-        vouched = self._client.hget(names.meta, "run")
-        return vouched is not None and connections.text(vouched) != str(self._run)
+        """Whether a recorder has verified the log, but not in this run of the server."""
+        verified = self._client.hget(names.meta, "run")
+        return verified is not None and connections.text(verified) != str(self._run)
 
     @contextlib.contextmanager
     def played(self) -> Iterator[None]:
