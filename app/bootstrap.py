@@ -63,7 +63,7 @@ _OWN = frozenset(("/apis/v1/lag", "/apis/v1/settings"))
 """Paths about the process that serves the verbs: not forwarded to the introspection process."""
 
 
-class Following:
+class FollowingProcess:
     """A process that follows the log and answers introspection requests."""
 
     gather = 0.25
@@ -104,7 +104,7 @@ class Following:
         """Stop the threads, after the queued decision records are written."""
         self._store.close()
 
-    def _shadowing(self) -> shadow_comparison.Shadowing | None:
+    def _shadowing(self) -> shadow_comparison.ShadowComparison | None:
         """What compares decisions with the shadows: nothing in an extender."""
         return None
 
@@ -142,7 +142,7 @@ class Following:
         return made.wsgi_app
 
 
-class Service(Following):
+class Service(FollowingProcess):
     """An extender process: answers the verbs, and forwards most introspection requests to another process."""
 
     gather = 0.0
@@ -338,14 +338,14 @@ class _Worker:
         self._roster = roster
         self._view = view
         self._metrics = metrics
-        self._service: Following | None = None
+        self._service: FollowingProcess | None = None
 
     def load(self) -> authorization.Middleware:
         service = self._service = Service(self._settings, self._roster, self._view)
         return service.application
 
     def view(self) -> wsgiref.types.WSGIApplication:
-        self._service = Following(self._settings)
+        self._service = FollowingProcess(self._settings)
         return self._service.introspection
 
     def started(self) -> None:

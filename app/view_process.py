@@ -31,14 +31,14 @@ _GRACE = 2
 """Seconds that a question may take after SIGTERM: a browser asks again, and the next process answers."""
 
 
-class Viewing(bootstrap.Following):
+class ViewProcess(bootstrap.FollowingProcess):
     """The process after its fork."""
 
     gather = 0.05
     """Seconds: the streams show each event as soon as it was read."""
 
     def __init__(self, chosen: settings.Settings, roster: roles.RoleBindings) -> None:
-        self._shadows: shadow_comparison.Shadowing | None = None
+        self._shadows: shadow_comparison.ShadowComparison | None = None
         super().__init__(chosen, viewed=True)
         self.application = authorization.Middleware(self._answer, roster, lambda _: bodies.SMALL)
 
@@ -57,7 +57,7 @@ class Viewing(bootstrap.Following):
             follower.snapshot.add_up()
         super().settle()
 
-    def reports(self) -> dict[str, shadow_comparison.Report]:
+    def reports(self) -> dict[str, shadow_comparison.ShadowReport]:
         """The differences of every shadow, by its name."""
         return self._shadows.reports() if self._shadows is not None else {}
 
@@ -67,9 +67,9 @@ class Viewing(bootstrap.Following):
             self._shadows.stop()
         super().stop()
 
-    def _shadowing(self) -> shadow_comparison.Shadowing:
+    def _shadowing(self) -> shadow_comparison.ShadowComparison:
         store, known = self._store, plugins.catalog().classes
-        made = self._shadows = shadow_comparison.Shadowing(
+        made = self._shadows = shadow_comparison.ShadowComparison(
             follower=store.follower,
             past=store.histories,
             decisions=store.decisions,
@@ -170,10 +170,10 @@ class _Worker:
         self._settings = chosen
         self._roster = roster
         self._metrics = metrics
-        self._process: Viewing | None = None
+        self._process: ViewProcess | None = None
 
     def load(self) -> authorization.Middleware:
-        self._process = Viewing(self._settings, self._roster)
+        self._process = ViewProcess(self._settings, self._roster)
         self._metrics.register(shadow_metrics.ShadowMetrics(self._process.reports))
         return self._process.application
 

@@ -33,7 +33,7 @@ class Fold(Protocol):
         ...
 
 
-class Context(Protocol):
+class StepContext(Protocol):
     """Values that a step may need from outside the store."""
 
     @property
@@ -52,5 +52,5 @@ class Context(Protocol):
         ...
 
 
-class Refused(Exception):
+class MigrationRefused(Exception):
     """The store cannot be migrated to this version's schema; the text has the reason."""

@@ -20,7 +20,7 @@ import redis
 
 from migrations import folds, schema
 
-Refused = folds.Refused
+MigrationRefused = folds.MigrationRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class MigrationContext:
     """What the steps need from outside the store (migrations.folds)."""
 
     incarnation: str
@@ -79,13 +79,15 @@ def status(client: redis.Redis, prefix: str, library_text: str) -> Status:
     )
 
 
-def up(client: redis.Redis, prefix: str, context: Context) -> None:
+def up(client: redis.Redis, prefix: str, context: MigrationContext) -> None:
     """Take the pending steps; nothing happens if there are none. Raises Refused."""
     for _, take in stages(client, prefix, context):
         take()
 
 
-def stages(client: redis.Redis, prefix: str, context: Context) -> Iterator[tuple[str, Callable[[], None]]]:
+def stages(
+    client: redis.Redis, prefix: str, context: MigrationContext
+) -> Iterator[tuple[str, Callable[[], None]]]:
     """What is to be done, one after the other, with its name; each must be done before the next is asked for.
 
     Raises Refused if the store is of a newer schema than this version knows.
@@ -103,7 +105,7 @@ def check(client: redis.Redis, prefix: str) -> None:
     """Raise Refused if the store is of a newer schema than this version knows."""
     found = _schema(client, prefix)
     if found > latest():
-        raise Refused(_too_old(found))
+        raise MigrationRefused(_too_old(found))
 
 
 def load(client: redis.Redis, library_text: str) -> None:
@@ -146,7 +148,7 @@ def _schema(client: redis.Redis, prefix: str) -> int:
     found: Any = client.hget(f"{prefix}meta", "schema") or b"0"
     if not found.isdigit():
         text = found.decode(errors="replace")[:40]
-        raise Refused(
+        raise MigrationRefused(
             f"field schema of {prefix}meta is {text!r}, which is not a number: if this version of Topolog"
             f" used the store last, run HSET {prefix}meta schema {latest()}"
         )

@@ -131,7 +131,7 @@ def bootstrap_command(
         names, of_store = _hosts(space, hosts), _store_hosts(space, store_url) if store_tls else []
         while True:
             now = datetime.datetime.now(datetime.UTC)
-            replaced = authorities.Step(step) if step else None
+            replaced = authorities.AuthorityStep(step) if step else None
             terms = issued.Terms(names, days, now, authority_step=replaced, store_hosts=of_store)
             plan = provisioners.Plan(loaded.cluster, terms, store_url, certificates)
             _run(client, space, plan, dry_run=dry_run, output=output)

@@ -126,7 +126,7 @@ class Terms(NamedTuple):
     all other strings in it are names."""
 
 
-class Line(NamedTuple):
+class StatusLine(NamedTuple):
     """A line about the plugin's state, for ``topolog status``."""
 
     name: str
@@ -145,7 +145,7 @@ def _no_counts(_: snapshots.Snapshot) -> Mapping[str, Callable[[str], Iterable[D
     return {}
 
 
-def _no_lines(_: snapshots.Snapshot) -> Iterable[Line]:
+def _no_lines(_: snapshots.Snapshot) -> Iterable[StatusLine]:
     return ()
 
 
@@ -163,6 +163,6 @@ class Shown:
     domain_counts: DomainCounts = field(default=_no_counts)
     remarks: Callable[[cycles.Cycle], Iterable[str]] = field(default=_no_remarks)
     """Sentences that help to understand a decision about the pod, for ``topolog explain``."""
-    summary: Callable[[snapshots.Snapshot], Iterable[Line]] = field(default=_no_lines)
+    summary: Callable[[snapshots.Snapshot], Iterable[StatusLine]] = field(default=_no_lines)
     """The plugin's state in few lines, for ``topolog status``; none if there is nothing to report."""
     followed: tuple[Followed, ...] = ()

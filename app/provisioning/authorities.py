@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives import serialization
 
 from app.kube.writes import secrets
 from app.provisioning import decisions
-from app.provisioning.decisions import Decision, Outcome
+from app.provisioning.decisions import Outcome, SecretDecision
 from app.serving import errors
 from app.serving.tls import certificate_checks, certificate_issuer
 
@@ -35,7 +35,7 @@ _FOLLOWING: Final = ("next.crt", "next.key")
 _FORMER: Final = "former.crt"
 
 
-class Step(enum.StrEnum):
+class AuthorityStep(enum.StrEnum):
     """A step of the CA's replacement that is taken now instead of when it is due."""
 
     ANNOUNCE = "announce"
@@ -80,8 +80,8 @@ def decide(
     *,
     dependents: str,
     days: float = DAYS,
-    step: Step | None = None,
-) -> Decision:
+    step: AuthorityStep | None = None,
+) -> SecretDecision:
     """What is done with the CA. ``dependents``: the Secrets that were signed by it, for a sentence."""
     if current is None:
         if dependents:
@@ -89,7 +89,9 @@ def decide(
                 f"is missing, but {dependents} exist: nothing can be issued or renewed. {_remedy(dependents)}"
             )
         made = Authority(certificate_issuer.new_authority(now, days))
-        return Decision(Outcome.CREATED, f"a CA, {until(made.signer.certificate)}", _data(made), secrets.TLS)
+        return SecretDecision(
+            Outcome.CREATED, f"a CA, {until(made.signer.certificate)}", _data(made), secrets.TLS
+        )
     if lacking := decisions.lacking(current, (CERTIFICATE, KEY)):
         return decisions.refused(f"lacks {lacking}: it must hold the CA's certificate and private key")
     try:
@@ -108,7 +110,7 @@ def decide(
         return _advanced(held, now, days, step)
     if step:
         return decisions.refused("was not made by topolog bootstrap, which replaces no CA of others")
-    return Decision(Outcome.KEPT, f"a CA, {until(authority)}")
+    return SecretDecision(Outcome.KEPT, f"a CA, {until(authority)}")
 
 
 def load(secret: secrets.Secret) -> Authority:
@@ -133,35 +135,39 @@ def until(held: x509.Certificate) -> str:
     return f"valid until {held.not_valid_after_utc:%Y-%m-%d}"
 
 
-def _advanced(held: Authority, now: datetime.datetime, days: float, step: Step | None) -> Decision:
+def _advanced(
+    held: Authority, now: datetime.datetime, days: float, step: AuthorityStep | None
+) -> SecretDecision:
     """The next step that is due, one in each run, so that no step is skipped after a long pause."""
     authority, former = held.signer.certificate, held.former
-    valid = tuple(each for each in former if now <= each.not_valid_after_utc and step is not Step.DROP)
-    if held.following is None and (now >= due(authority) or step is Step.ANNOUNCE):
+    valid = tuple(
+        each for each in former if now <= each.not_valid_after_utc and step is not AuthorityStep.DROP
+    )
+    if held.following is None and (now >= due(authority) or step is AuthorityStep.ANNOUNCE):
         made = Authority(held.signer, certificate_issuer.new_authority(now, days), valid)
-        return Decision(
+        return SecretDecision(
             Outcome.UPDATED,
             f"a CA, {until(authority)}, and the one that follows: restart kube-schedulers until"
             f" {_takeover(made):%Y-%m-%d}, when it takes over",
             _data(made),
         )
-    if held.following is not None and (now >= _takeover(held) or step is Step.TAKE_OVER):
+    if held.following is not None and (now >= _takeover(held) or step is AuthorityStep.TAKE_OVER):
         made = Authority(held.following, None, (authority, *valid))
-        return Decision(
+        return SecretDecision(
             Outcome.RENEWED,
             f"a CA, {until(made.signer.certificate)}; the former one is trusted until it ends",
             _data(made),
         )
     if valid != former:
         made = Authority(held.signer, held.following, valid)
-        return Decision(
+        return SecretDecision(
             Outcome.UPDATED, f"a CA, {until(authority)}; a former one is trusted no longer", _data(made)
         )
     # After a run that was killed, the step may have been taken.
-    if step is Step.TAKE_OVER and not former:
+    if step is AuthorityStep.TAKE_OVER and not former:
         return decisions.refused("has no following CA that could take over: announce one first")
     also = f"; another one follows on {_takeover(held):%Y-%m-%d}" if held.following else ""
-    return Decision(Outcome.KEPT, f"a CA, {until(authority)}{also}")
+    return SecretDecision(Outcome.KEPT, f"a CA, {until(authority)}{also}")
 
 
 def due(held: x509.Certificate) -> datetime.datetime:

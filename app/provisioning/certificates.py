@@ -13,7 +13,7 @@ from cryptography import x509
 
 from app.kube.writes import secrets
 from app.provisioning import authorities, decisions
-from app.provisioning.decisions import Decision, Outcome
+from app.provisioning.decisions import Outcome, SecretDecision
 from app.serving import errors
 from app.serving.tls import certificate_checks, certificate_issuer, role_names
 
@@ -41,7 +41,7 @@ class Terms:
     now: datetime.datetime
     authority_days: float = authorities.DAYS
     """Days of validity of a CA."""
-    authority_step: authorities.Step | None = None
+    authority_step: authorities.AuthorityStep | None = None
     """What is done with the CA now, although it is not due."""
     store_hosts: Sequence[str] = ()
     """DNS names of the bundled store; none: it is reached without TLS."""
@@ -53,11 +53,11 @@ class Terms:
 
 def certificate(
     name: str, current: secrets.Secret | None, signer: authorities.Authority | None, terms: Terms
-) -> Decision:
+) -> SecretDecision:
     """What is done with the Secret of the server or of a client; without a signer nothing is issued."""
     if current is None:
         if signer is None:
-            return Decision(
+            return SecretDecision(
                 Outcome.SKIPPED,
                 f"not issued: topolog bootstrap did not issue {SERVER}, which would not trust it. If a pod"
                 f" needs it, issue it as {SERVER} was",
@@ -82,19 +82,19 @@ def certificate(
             return _issued(name, _names(name, held, terms), signer, terms, Outcome.RENEWED)
         if current.data[TRUST] != signer.bundle():
             # Before the certificate of the other side changes, and without a new key.
-            return Decision(Outcome.UPDATED, _described(held), {**current.data, TRUST: signer.bundle()})
-    return Decision(Outcome.KEPT, _described(held))
+            return SecretDecision(Outcome.UPDATED, _described(held), {**current.data, TRUST: signer.bundle()})
+    return SecretDecision(Outcome.KEPT, _described(held))
 
 
-def _of_another(held: x509.Certificate, now: datetime.datetime) -> Decision:
+def _of_another(held: x509.Certificate, now: datetime.datetime) -> SecretDecision:
     if flaw := certificate_checks.flaw_of_time(held, now):
         return decisions.refused(f"{flaw}; topolog bootstrap did not issue it, so its issuer has to renew it")
-    return Decision(Outcome.KEPT, f"not issued by topolog bootstrap; {_described(held)}")
+    return SecretDecision(Outcome.KEPT, f"not issued by topolog bootstrap; {_described(held)}")
 
 
 def _issued(
     name: str, hosts: Sequence[str], authority: authorities.Authority, terms: Terms, outcome: Outcome
-) -> Decision:
+) -> SecretDecision:
     if hosts:
         pair = certificate_issuer.server_pair(authority.signer, hosts, terms.now, terms.days)
     else:
@@ -104,7 +104,7 @@ def _issued(
         KEY: pair.key_pem(),
         TRUST: authority.bundle(),
     }
-    return Decision(outcome, _described(pair.certificate), data, secrets.TLS)
+    return SecretDecision(outcome, _described(pair.certificate), data, secrets.TLS)
 
 
 def _due(name: str, held: x509.Certificate, terms: Terms) -> bool:

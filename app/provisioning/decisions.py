@@ -32,7 +32,7 @@ class Outcome(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class SecretDecision:
     """What is to be done with a Secret, and why."""
 
     outcome: Outcome
@@ -48,9 +48,9 @@ class Decision:
         return self.outcome in (Outcome.CREATED, Outcome.RENEWED, Outcome.UPDATED)
 
 
-def refused(detail: str) -> Decision:
+def refused(detail: str) -> SecretDecision:
     """An unusable Secret; the detail names what to do."""
-    return Decision(Outcome.REFUSED, detail)
+    return SecretDecision(Outcome.REFUSED, detail)
 
 
 def made_here(secret: secrets.Secret) -> bool:

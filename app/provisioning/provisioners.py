@@ -12,12 +12,12 @@ from typing import Protocol
 
 from app.kube.writes import secrets
 from app.provisioning import authorities, certificates, decisions, store_access
-from app.provisioning.decisions import Decision, Outcome
+from app.provisioning.decisions import Outcome, SecretDecision
 
 ATTEMPTS = 10
 """How often a Secret is decided about again because another client has written it."""
 
-Decide = Callable[[secrets.Secret | None], Decision]
+Decide = Callable[[secrets.Secret | None], SecretDecision]
 
 
 class Contended(Exception):
@@ -143,7 +143,7 @@ class _Run:
         raise Contended(name)
 
 
-def _secret(name: str, current: secrets.Secret | None, decision: Decision) -> secrets.Secret:
+def _secret(name: str, current: secrets.Secret | None, decision: SecretDecision) -> secrets.Secret:
     """The Secret as it is to be written; a Secret that was read keeps its type, which cannot be changed."""
     if current is not None:
         return replace(current, data=decision.data)

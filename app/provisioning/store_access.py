@@ -11,7 +11,7 @@ from typing import Final
 
 from app.kube.writes import secrets
 from app.provisioning import decisions
-from app.provisioning.decisions import Decision, Outcome
+from app.provisioning.decisions import Outcome, SecretDecision
 from app.store.server import acl
 
 URLS: Final = "topolog-store"
@@ -23,21 +23,21 @@ AUTHORITIES: Final = "/etc/topolog/store/ca.crt"
 """Where every process has the CAs of the bundled store, if it is reached by TLS."""
 
 
-def urls(current: secrets.Secret | None, server: str, cluster: str, *, tls: bool = False) -> Decision:
+def urls(current: secrets.Secret | None, server: str, cluster: str, *, tls: bool = False) -> SecretDecision:
     """What is done with the URLs. ``server``: the URL of the server without a user."""
     if tls:
         server = f"rediss://{server.partition('://')[2]}?ssl_ca_certs={AUTHORITIES}"
     users = _users(tls=tls)
     if current is None:
         data = {KEYS[role.name]: _url(server, role.user(cluster), _password()) for role in users}
-        return Decision(Outcome.CREATED, f"users of cluster {cluster} at {server}", data)
+        return SecretDecision(Outcome.CREATED, f"users of cluster {cluster} at {server}", data)
     if not decisions.made_here(current):
         if lacking := decisions.lacking(current, tuple(KEYS[role.name] for role in acl.ROLES)):
             return decisions.refused(
                 f"was not made by topolog bootstrap, and lacks {lacking}: add them, or delete it to get the"
                 " users of the bundled store"
             )
-        return Decision(Outcome.KEPT, "not made by topolog bootstrap; used as it is")
+        return SecretDecision(Outcome.KEPT, "not made by topolog bootstrap; used as it is")
     wanted = {
         KEYS[role.name]: _url(server, role.user(cluster), password(current, role.name) or _password())
         for role in users
@@ -45,28 +45,28 @@ def urls(current: secrets.Secret | None, server: str, cluster: str, *, tls: bool
     detail = f"users of cluster {cluster} at {server}"
     others = {key: each for key, each in current.data.items() if key not in KEYS.values()}
     if {**others, **wanted} == current.data:
-        return Decision(Outcome.KEPT, detail)
+        return SecretDecision(Outcome.KEPT, detail)
     if made := [role.name for role in users if not password(current, role.name)]:
         detail += f"; new passwords for {', '.join(made)}: restart the store, then the pods that use them"
-    return Decision(Outcome.UPDATED, detail, {**others, **wanted})
+    return SecretDecision(Outcome.UPDATED, detail, {**others, **wanted})
 
 
-def hashes(current: secrets.Secret | None, given: secrets.Secret | None) -> Decision:
+def hashes(current: secrets.Secret | None, given: secrets.Secret | None) -> SecretDecision:
     """What is done with the hashes of the passwords. ``given``: the URLs, None if they could not be made."""
     if given is None or not decisions.made_here(given):
-        return Decision(Outcome.SKIPPED, f"the users of {URLS} were not made by topolog bootstrap")
+        return SecretDecision(Outcome.SKIPPED, f"the users of {URLS} were not made by topolog bootstrap")
     known = {name: password(given, name) for name in KEYS}
     wanted = {role: hashlib.sha256(each).hexdigest().encode() for role, each in known.items() if each}
     detail = "SHA-256 of the passwords, for the access list of the server"
     if current is None:
-        return Decision(Outcome.CREATED, detail, wanted)
+        return SecretDecision(Outcome.CREATED, detail, wanted)
     if not decisions.made_here(current):
         return decisions.refused(
             f"was not made by topolog bootstrap, but {URLS} was: delete it, and it is made of those passwords"
         )
     if wanted == current.data:
-        return Decision(Outcome.KEPT, detail)
-    return Decision(Outcome.UPDATED, detail, wanted)
+        return SecretDecision(Outcome.KEPT, detail)
+    return SecretDecision(Outcome.UPDATED, detail, wanted)
 
 
 def password(secret: secrets.Secret, role: str) -> bytes:

@@ -79,7 +79,7 @@ class _Rebuild:
                 connections.text(key): int(value) for key, value in pipeline.hgetall(self._built).items()
             }
             if stored != dict(counts):
-                raise folds.Refused(
+                raise folds.MigrationRefused(
                     "the new counts were removed or changed while they were built: run it again"
                 )
             pipeline.multi()
@@ -103,11 +103,13 @@ class _Rebuild:
     def _checked(self, state: list[bytes | None]) -> tuple[bytes | None, ...]:
         found = tuple(state)
         if (found[0], found[2]) != (self._state[0], self._state[2]):
-            raise folds.Refused(
+            raise folds.MigrationRefused(
                 "another incarnation began, or other counts were built meanwhile: run it again"
             )
         if found[3] is not None:
-            raise folds.Refused("the store has lost events: let a recorder begin another incarnation first")
+            raise folds.MigrationRefused(
+                "the store has lost events: let a recorder begin another incarnation first"
+            )
         return found
 
     def _holds(self, offset: int, at_ms: int) -> bool:
@@ -124,7 +126,7 @@ class _Rebuild:
             if [identity for identity, _ in entries] != [
                 b"%d-0" % one for one in range(after + 1, until + 1)
             ]:
-                raise folds.Refused(
+                raise folds.MigrationRefused(
                     f"the log does not continue from offset {after}: an entry or a checkpoint is missing"
                 )
             changed.update(fold.apply([fields[b"e"] for _, fields in entries]))
@@ -135,7 +137,7 @@ class _Rebuild:
         while True:
             yield
             if time.monotonic() > deadline:
-                raise folds.Refused(
+                raise folds.MigrationRefused(
                     "the log never paused for two round trips; nothing was changed: try again later"
                 )
             time.sleep(_PAUSE_SECONDS)

@@ -28,7 +28,7 @@ def migrate(
 
     Raises SchemaMismatch if that is refused.
     """
-    context = runner.Context(
+    context = runner.MigrationContext(
         incarnation=incarnation or incarnations.new(),
         begin=functools.partial(migration_fold.begin, client, names, schema),
     )
@@ -40,7 +40,7 @@ def migrate(
                 runner.load(node, library())
             runner.up(client, names.prefix, context)
             count_rebuild.rebuild(client, names, schema, patience=context.patience)
-        except runner.Refused as refused:
+        except runner.MigrationRefused as refused:
             raise errors.SchemaMismatch(str(refused)) from refused
     return status(client, names)
 
@@ -53,7 +53,7 @@ def status(client: redis.Redis, names: keys.Keys) -> runner.Status:
     with connections.translated():
         try:
             found = runner.status(client, names.prefix, library())
-        except runner.Refused as refused:
+        except runner.MigrationRefused as refused:
             raise errors.SchemaMismatch(str(refused)) from refused
         states = [runner.loaded(node, library()) for node in connections.primaries(client)]
     # The worst state of any node: a slot may move to each of them.

@@ -17,7 +17,7 @@ GROUP_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BindResult:
     """A pod that is known to be bound, and the snapshot in which it was placed on its node."""
 
     pod: model.Pod
@@ -25,7 +25,7 @@ class Bound:
     snapshot: snapshots.Snapshot
 
 
-def run(context: contexts.Context, request: placer.Request) -> Bound:
+def run(context: contexts.Context, request: placer.BindRequest) -> BindResult:
     """Bind the pod; returns normally only if it is known to be bound to the node.
 
     Raises Refused (the pod cannot be bound there) or StateAway (try again).
@@ -43,13 +43,13 @@ def run(context: contexts.Context, request: placer.Request) -> Bound:
 class _Attempt:
     """One call of bind."""
 
-    def __init__(self, context: contexts.Context, request: placer.Request, deadline: float) -> None:
+    def __init__(self, context: contexts.Context, request: placer.BindRequest, deadline: float) -> None:
         self._context = context
         self._request = request
         self._deadline = deadline
-        self._placing = placer.Placing(context, request, deadline)
+        self._placing = placer.Placer(context, request, deadline)
 
-    def run(self) -> Bound:
+    def run(self) -> BindResult:
         """See the function of that name."""
         while True:
             placed = self._placing.ensure_placed()
@@ -79,7 +79,7 @@ class _Attempt:
         """The outcome of one Binding. Raises StateAway if there is no time left for it."""
         request, left = self._request, self._left()
         if left < placer.MIN_LEFT:
-            # Other calls rely on it that no Binding is sent after the deadline (placer.Placing._is_void).
+            # Other calls rely on it that no Binding is sent after the deadline (placer.Placer._is_void).
             self._placing.release(placed, "no time was left for its Binding")
             raise errors.StateAway("topolog: the time for this bind is over; nothing was bound, try again")
         made = placed.placement
@@ -94,16 +94,16 @@ class _Attempt:
             timeout=left,
         )
 
-    def _done(self, placed: placer.Placed) -> Bound:
+    def _done(self, placed: placer.Placed) -> BindResult:
         request, snapshot = self._request, placed.snapshot
         unseen = model.Pod(uid=request.uid, namespace=request.namespace, name=request.name)
-        return Bound(snapshot.pod(request.uid) or unseen, request.node, snapshot)
+        return BindResult(snapshot.pod(request.uid) or unseen, request.node, snapshot)
 
     def _left(self) -> float:
         return self._deadline - self._context.monotonic()
 
 
-def _is_group_member(context: contexts.Context, request: placer.Request) -> bool:
+def _is_group_member(context: contexts.Context, request: placer.BindRequest) -> bool:
     """Whether the pod, as far as this process knows it, belongs to a scheduling group."""
     recent = context.memo.get(request.uid)
     known = recent.pod if recent is not None else context.state.snapshot.pod(request.uid)

@@ -72,14 +72,14 @@ def failed(pod: model.Pod, offered: candidates.Candidates, error: str) -> Decide
     return Decided(pod=pod, outcome="error", names=offered.nodes, error=error)
 
 
-def bound(done: binding.Bound) -> Decided:
+def bound(done: binding.BindResult) -> Decided:
     """The report of a bind after which the pod is known to be bound."""
     return Decided(
         pod=done.pod, outcome="bound", names=(done.node,), kept=1, snapshot=done.snapshot, node=done.node
     )
 
 
-def unbound(request: placer.Request, context: contexts.Context, error: errors.VerbError) -> Decided:
+def unbound(request: placer.BindRequest, context: contexts.Context, error: errors.VerbError) -> Decided:
     """The report of a bind that was refused, or whose outcome is unknown."""
     if isinstance(error, errors.Refused) and error.trace is not None:
         refusals = error.trace.refusals
@@ -109,7 +109,7 @@ def unbound(request: placer.Request, context: contexts.Context, error: errors.Ve
 
 
 def preempted(
-    pod: model.Pod, answer: preempting.Answer, victims: Mapping[model.NodeName, tuple[model.Uid, ...]]
+    pod: model.Pod, answer: preempting.PreemptAnswer, victims: Mapping[model.NodeName, tuple[model.Uid, ...]]
 ) -> Decided:
     """The report of an answered preempt."""
     reasons: dict[str, int] = {}

@@ -35,7 +35,7 @@ _POLL, _MAX_POLL = 0.05, 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class BindRequest:
     """The request of kube-scheduler: this pod, by uid, on this node."""
 
     namespace: str
@@ -69,10 +69,10 @@ class _Existing(NamedTuple):
         return self.placement.node
 
 
-class Placing:
+class Placer:
     """The placement of one call of bind."""
 
-    def __init__(self, context: contexts.Context, request: Request, deadline: float) -> None:
+    def __init__(self, context: contexts.Context, request: BindRequest, deadline: float) -> None:
         """``deadline``: in seconds of the context's monotonic clock."""
         self._context = context
         self._request = request

@@ -34,7 +34,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PreemptAnswer:
     """The nodes to keep in the offer, and why the others are dropped."""
 
     snapshot: snapshots.Snapshot
@@ -43,7 +43,7 @@ class Answer:
     dropped: Mapping[model.NodeName, str] = field(default_factory=dict)
 
 
-def run(context: contexts.Context, pod: model.Pod, offer: Offer) -> Answer:
+def run(context: contexts.Context, pod: model.Pod, offer: Offer) -> PreemptAnswer:
     """Which offered nodes remain. While the store is away, a pod under hard rules evicts no pods, and no pod
     evicts one that a plugin may protect.
     """
@@ -76,7 +76,9 @@ def _protected(context: contexts.Context, uids: Sequence[model.Uid]) -> bool:
     )
 
 
-def judge(plugins: registry.Registry, base: cycles.Cycle, offer: Offer, *, adjusting: bool = True) -> Answer:
+def judge(
+    plugins: registry.Registry, base: cycles.Cycle, offer: Offer, *, adjusting: bool = True
+) -> PreemptAnswer:
     """Which offered nodes remain in the state of the cycle. ``adjusting``: plugins may add victims."""
     kept: dict[model.NodeName, Kept] = {}
     dropped: dict[model.NodeName, str] = {}
@@ -96,7 +98,7 @@ def judge(plugins: registry.Registry, base: cycles.Cycle, offer: Offer, *, adjus
             dropped[node] = verdict
         else:
             kept[node] = verdict
-    return Answer(base.snapshot, kept, dropped)
+    return PreemptAnswer(base.snapshot, kept, dropped)
 
 
 @dataclass(frozen=True, slots=True)

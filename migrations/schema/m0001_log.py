@@ -11,7 +11,7 @@ SUBJECT = "an empty log"
 
 
 def stages(
-    client: redis.Redis, prefix: str, context: folds.Context
+    client: redis.Redis, prefix: str, context: folds.StepContext
 ) -> Sequence[tuple[str, Callable[[], None]]]:
     """One."""
     return (("create", partial(create, client, prefix, context.incarnation)),)

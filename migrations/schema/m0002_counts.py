@@ -31,7 +31,7 @@ _NO_HEAD = "schema 2"
 
 
 def stages(
-    client: redis.Redis, prefix: str, context: folds.Context
+    client: redis.Redis, prefix: str, context: folds.StepContext
 ) -> Sequence[tuple[str, Callable[[], None]]]:
     """Fold, build, compare, swap; a run that was killed begins again with the first."""
     renewal = _Renewal(client, prefix, context)
@@ -51,7 +51,7 @@ class _State(NamedTuple):
 
 
 class _Renewal:
-    def __init__(self, client: redis.Redis, prefix: str, context: folds.Context) -> None:
+    def __init__(self, client: redis.Redis, prefix: str, context: folds.StepContext) -> None:
         self._client: Any = client  # whose types do not distinguish bytes from text
         self._context = context
         self._log, self._meta, self._old = f"{prefix}log", f"{prefix}meta", f"{prefix}counts"
@@ -104,7 +104,9 @@ class _Renewal:
                 if int(state.head or 0) != self._folded.offset:
                     continue
                 if bool(self._folded.counts) != bool(pipeline.exists(self._built)):
-                    raise folds.Refused("the new counts are gone: building them took too long; run it again")
+                    raise folds.MigrationRefused(
+                        "the new counts are gone: building them took too long; run it again"
+                    )
                 pipeline.multi()
                 pipeline.unlink(self._new)
                 if self._folded.counts:
@@ -130,11 +132,13 @@ class _Renewal:
     def _checked(self, reply: Iterable[bytes | None]) -> _State:
         state = _State(*reply)
         if state.schema != b"1":
-            raise folds.Refused("another run has changed the schema meanwhile: see `topolog migrate status`")
+            raise folds.MigrationRefused(
+                "another run has changed the schema meanwhile: see `topolog migrate status`"
+            )
         if self._incarnation not in (None, state.incarnation):
-            raise folds.Refused("another incarnation of the log began meanwhile: run it again")
+            raise folds.MigrationRefused("another incarnation of the log began meanwhile: run it again")
         if state.lost is not None:
-            raise folds.Refused(
+            raise folds.MigrationRefused(
                 "the store has lost events: let a recorder of the version that wrote it begin another"
                 " incarnation"
             )
@@ -148,14 +152,16 @@ class _Renewal:
         """Fold up to the head; what each count that changed is now."""
         fold, head = self._folded, int(state.head or 0)
         if head < fold.offset:
-            raise folds.Refused(f"the log ended at {fold.offset} and ends at {head} now: events were lost")
+            raise folds.MigrationRefused(
+                f"the log ended at {fold.offset} and ends at {head} now: events were lost"
+            )
         changed: dict[str, int] = {}
         while fold.offset < head:
             after, until = fold.offset, min(head, fold.offset + _ENTRIES)
             entries = self._client.xrange(self._log, f"{after + 1}-0", f"{until}-0")
             found = [identity for identity, _ in entries]
             if found != [b"%d-0" % offset for offset in range(after + 1, until + 1)]:
-                raise folds.Refused(
+                raise folds.MigrationRefused(
                     f"the log does not go on from offset {after}: an entry or a checkpoint is missing"
                 )
             changed.update(fold.apply([fields[b"e"] for _, fields in entries]))
@@ -173,7 +179,7 @@ class _Renewal:
         while True:
             yield
             if time.monotonic() > deadline:
-                raise folds.Refused(
+                raise folds.MigrationRefused(
                     "the log never paused for as long as two round trips; nothing was changed: try again at a"
                     " quieter time"
                 )
@@ -196,7 +202,7 @@ class _Renewal:
             if found.get(name, 0) != folded.get(name, 0)
         ]
         if wrong:
-            raise folds.Refused(
+            raise folds.MigrationRefused(
                 f"{what} are not those of the log, so nothing was changed ({len(wrong)} differ: "
                 + "; ".join(wrong[:5])
                 + "): have them repaired first, by the version that wrote them"

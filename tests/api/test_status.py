@@ -79,7 +79,9 @@ class _Reporting(fake_plugins.Idle):
     tables = ()
 
     def shown(self) -> views.Shown:
-        return views.Shown(summary=lambda snapshot: (views.Line("seats", str(len(snapshot.nodes)), "wet"),))
+        return views.Shown(
+            summary=lambda snapshot: (views.StatusLine("seats", str(len(snapshot.nodes)), "wet"),)
+        )
 
 
 def test_a_plugin_of_another_distribution_reports_too(store: stores.Store) -> None:

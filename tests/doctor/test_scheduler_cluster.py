@@ -273,7 +273,7 @@ def test_an_extender_that_does_not_answer_is_unsure(cluster: clusters.Cluster) -
 
 
 def test_a_running_configuration_is_compared_with_the_written_ones() -> None:
-    def read(source: str, **fields: object) -> configurations.Configuration:
+    def read(source: str, **fields: object) -> configurations.SchedulerConfiguration:
         document = {**clusters.shipped("sidecar"), **fields}
         return configurations.read(yaml.safe_dump(document), source)[0]
 

@@ -22,7 +22,7 @@ def test_the_introspection_process_reads_several_events_at_once(
     store_server: embedded.Server, store: stores.Store, cluster: str
 ) -> None:
     chosen = settings.load(None, {"TOPOLOG_STORE_URL": store_server.url, "TOPOLOG_CLUSTER": cluster})
-    process = bootstrap.Following(chosen)
+    process = bootstrap.FollowingProcess(chosen)
     with mock.patch.object(followers.Follower, "start", autospec=True) as started:
         process.start()
     process.stop()
@@ -33,7 +33,7 @@ def test_a_question_shows_what_was_appended_before_it_while_the_thread_rests(
     store_server: embedded.Server, store: stores.Store, cluster: str
 ) -> None:
     chosen = settings.load(None, {"TOPOLOG_STORE_URL": store_server.url, "TOPOLOG_CLUSTER": cluster})
-    process = bootstrap.Following(chosen)
+    process = bootstrap.FollowingProcess(chosen)
     process.gather = 3600.0
     client = werkzeug.test.Client(process.introspection)
     process.start()
@@ -55,7 +55,7 @@ def test_view_adds_up_the_requests_before_the_first_map(
     chosen = settings.load(None, {"TOPOLOG_STORE_URL": store_server.url, "TOPOLOG_CLUSTER": cluster})
     appended: list[events.AnyEvent] = [*map(api_worlds.node, ("n1", "n2")), api_worlds.pod_seen("a-1", "n1")]
     store.log.append(logs.Batch(events=appended))
-    process = view_process.Viewing(chosen, roles.RoleBindings({}, anonymous=role_names.ROLES))
+    process = view_process.ViewProcess(chosen, roles.RoleBindings({}, anonymous=role_names.ROLES))
     client = werkzeug.test.Client(process.introspection)
     process.start()
     try:

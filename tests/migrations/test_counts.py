@@ -341,9 +341,9 @@ def test_a_log_that_never_pauses_is_not_migrated_and_one_that_does_is(
     def begin(holds: folds.Holds) -> folds.Fold:
         return migration_fold.begin(client, names, declared.FIRST, holds)
 
-    context = runner.Context(incarnation="", begin=begin, patience=0.05)
+    context = runner.MigrationContext(incarnation="", begin=begin, patience=0.05)
     with mock.patch.object(m0002_counts._Renewal, "_catch_up", busy):
-        with pytest.raises(runner.Refused, match="never paused"):
+        with pytest.raises(runner.MigrationRefused, match="never paused"):
             runner.up(client, names.prefix, context)
         assert client.hget(names.meta, "schema") == b"1"
         left[0] = 5
@@ -371,7 +371,7 @@ def test_what_is_appended_between_two_stages_counts(
         if len(writer.accepted) % 4:
             append()
 
-    context = runner.Context(
+    context = runner.MigrationContext(
         incarnation="",
         begin=lambda holds: migration_fold.begin(client, names, declared.FIRST, holds),
     )
@@ -414,8 +414,8 @@ def test_another_incarnation_in_the_middle_is_noticed(client: redis.Redis, names
         client.hset(names.meta, "incarnation", "0297f0c0a000-1a2b3c4d")
         return migration_fold.begin(client, names, declared.FIRST, holds)
 
-    with pytest.raises(runner.Refused, match="another incarnation"):
-        runner.up(client, names.prefix, runner.Context(incarnation="", begin=begin))
+    with pytest.raises(runner.MigrationRefused, match="another incarnation"):
+        runner.up(client, names.prefix, runner.MigrationContext(incarnation="", begin=begin))
     assert client.hget(names.meta, "schema") == b"1"
 
 

@@ -43,7 +43,7 @@ def test_mins_are_scaled_when_a_node_is_gone() -> None:
 
     def shares(**scaling: bool) -> dict[str, tuple[float, float]]:
         """Quota -> its scaled min, and its runtime."""
-        found = usage.of_tree(small.snapshot, "", runtimes.Rules(**scaling)).runtimes
+        found = usage.of_tree(small.snapshot, "", runtimes.RuntimeRules(**scaling)).runtimes
         places = {name: found.division(name, "cpu") or (None, 0) for name in "ab"}
         scaled = {name: division.shares.scaled[at] for name, (division, at) in places.items() if division}
         return {name: (scaled[name] / CORE, found.runtime(name)["cpu"] / CORE) for name in "ab"}
@@ -351,7 +351,7 @@ def test_a_release_looks_at_the_pods_of_its_quota_one_by_one_and_at_others_by_cl
     asked, sorted_by = list[str](), list[str]()
     admissions, importance = families.admissions, wakeups._importance
 
-    def counted(state: snapshots.Snapshot, one: model.Pod, rules: admission.Rules) -> object:
+    def counted(state: snapshots.Snapshot, one: model.Pod, rules: admission.QuotaRules) -> object:
         asked.append(one.name)
         return admissions(state, one, rules)
 

@@ -224,9 +224,9 @@ def test_another_replica_continues_what_was_committed(store_server: embedded.Ser
         shop.see()
         one, other = (shop.replica(beside=(Coscheduling,)) for _ in range(2))
         (node,) = one.filter(members[2]).trace.kept
-        request = placer.Request(members[2].namespace, members[2].name, members[2].uid, node)
+        request = placer.BindRequest(members[2].namespace, members[2].name, members[2].uid, node)
         # The process ends between the commitment and the Binding.
-        placer.Placing(one.context, request, one.context.monotonic() + 3).ensure_placed()
+        placer.Placer(one.context, request, one.context.monotonic() + 3).ensure_placed()
         shop.touch(members[2])
         seats = {uid: made.node for uid, made in other.snapshot().placements.items()}
         assert len(seats) == 4

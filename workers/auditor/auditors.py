@@ -179,7 +179,7 @@ class Auditor:
             every = self._options.listing
             self._due[self._listing] = now + (every if complete else min(every, _RETRY))
 
-    def _due_now(self, kind: kinds.Kind, snapshot: snapshots.Snapshot, now: float) -> bool:
+    def _due_now(self, kind: kinds.WatchedKind, snapshot: snapshots.Snapshot, now: float) -> bool:
         asked = self._requested.get(kind.name)
         if asked is not None and kind.name not in self._listed:
             answer = snapshot.version(f"kind:{kind.name}")

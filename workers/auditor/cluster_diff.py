@@ -29,7 +29,7 @@ _MARK: Final = "rv:{}"
 class Comparison:
     """The comparison of one kind with one list, under way."""
 
-    kind: kinds.Kind
+    kind: kinds.WatchedKind
     held: frozenset[str]
     """Identities that the log had when the list began."""
     placements: Mapping[str, model.Placement]
@@ -52,7 +52,7 @@ class ClusterDiff:
     """Compares the kinds one after another; used by one thread."""
 
     def __init__(
-        self, client: clients.Client, board: findings.Board, *, watched: tuple[kinds.Kind, ...]
+        self, client: clients.Client, board: findings.Board, *, watched: tuple[kinds.WatchedKind, ...]
     ) -> None:
         self._client = client
         self._board = board
@@ -83,7 +83,7 @@ class ClusterDiff:
         """Start again: another incarnation of the log has begun."""
         self._comparison, self.compared, self._orphaned = None, {}, frozenset()
 
-    def begin(self, kind: kinds.Kind, snapshot: snapshots.Snapshot) -> None:
+    def begin(self, kind: kinds.WatchedKind, snapshot: snapshots.Snapshot) -> None:
         """Begin to list and compare a kind."""
         placements = dict(snapshot.placements) if kind is kinds.PODS else {}
         self._comparison = Comparison(kind, frozenset(attribution.held(snapshot, kind.name)), placements)
@@ -211,16 +211,16 @@ class ClusterDiff:
         self._board.keep("placement", confirmed)
         self._orphaned = orphaned
 
-    def _unchanged(self, kind: kinds.Kind, shown: decoding.Observed) -> bool:
+    def _unchanged(self, kind: kinds.WatchedKind, shown: decoding.Observed) -> bool:
         """Whether the API server still has the object in the version that was listed."""
         found = self._found(kind, shown.object)
         return found is not None and found.version == shown.version
 
-    def _absent(self, kind: kinds.Kind, known: attribution.Object) -> bool:
+    def _absent(self, kind: kinds.WatchedKind, known: attribution.Object) -> bool:
         found = self._found(kind, known)
         return found is None or found.object.uid != known.uid
 
-    def _found(self, kind: kinds.Kind, wanted: attribution.Object) -> decoding.Observed | None:
+    def _found(self, kind: kinds.WatchedKind, wanted: attribution.Object) -> decoding.Observed | None:
         path = kind.path_of(self._paths.get(kind.name, kind.paths[0]), wanted)
         try:
             return decoding.Observed(*kind.decode(self._client.get(path)))
@@ -230,13 +230,13 @@ class ClusterDiff:
             raise
 
 
-def subjects(board: findings.Board, kind: kinds.Kind) -> Iterator[str]:
+def subjects(board: findings.Board, kind: kinds.WatchedKind) -> Iterator[str]:
     """The subjects of a kind that differ between the log and the API server."""
     return (one.key for one in board.of("fact") if one.key.startswith(kind.subject("")))
 
 
 def _stale(
-    kind: kinds.Kind,
+    kind: kinds.WatchedKind,
     identity: str,
     snapshot: snapshots.Snapshot,
     recorded: attribution.Object | None,
@@ -270,7 +270,7 @@ def _stale(
 
 
 def _missing(
-    kind: kinds.Kind, identity: str, snapshot: snapshots.Snapshot, recorded: attribution.Object
+    kind: kinds.WatchedKind, identity: str, snapshot: snapshots.Snapshot, recorded: attribution.Object
 ) -> findings.Difference:
     key = kind.subject(identity)
     offset = snapshot.version(key)

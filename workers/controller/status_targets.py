@@ -14,7 +14,7 @@ class UndeclaredKind(ValueError):
 class KindTarget:
     """A watched kind."""
 
-    def __init__(self, kind: kinds.Kind) -> None:
+    def __init__(self, kind: kinds.WatchedKind) -> None:
         self._kind = kind
 
     def path(self, identity: str) -> str:

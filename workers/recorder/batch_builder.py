@@ -25,14 +25,14 @@ snapshot's offset to be the head, which is one comparison."""
 class UnknownKind(ValueError):
     """A change of a kind that the log has no events for."""
 
-    def __init__(self, kind: kinds.Kind, known: Iterable[str]) -> None:
+    def __init__(self, kind: kinds.WatchedKind, known: Iterable[str]) -> None:
         super().__init__(f"unknown kind {kind.name!r}; known kinds: {', '.join(sorted(known))}")
 
 
 class Missing(NamedTuple):
     """An object that a complete list lacks."""
 
-    kind: kinds.Kind
+    kind: kinds.WatchedKind
     identity: str
 
 
@@ -141,7 +141,7 @@ class BatchBuilder:
             case kinds.UndecodableObject():
                 self.facts.append(events.Quarantined(kind=step.kind, object=step.name, reason=step.reason))
 
-    def _observe(self, kind: kinds.Kind, seen: decoding.Object) -> None:
+    def _observe(self, kind: kinds.WatchedKind, seen: decoding.Object) -> None:
         identity, changed = kind.identity(seen), self._changed_of(kind)
         before = changed[identity] if identity in changed else kind.listed(self.snapshot).get(identity)
         self.facts.extend(kind.observe(before, seen))
@@ -155,23 +155,23 @@ class BatchBuilder:
         if known is not None and known.uid == gone.uid:
             self._end(gone.kind, identity, known, assumed=False)
 
-    def _end(self, kind: kinds.Kind, identity: str, known: decoding.Object, *, assumed: bool) -> None:
+    def _end(self, kind: kinds.WatchedKind, identity: str, known: decoding.Object, *, assumed: bool) -> None:
         namespace = "" if isinstance(known, model.Node) else known.namespace
         self.facts.append(kind.gone(namespace, known.name, known.uid, assumed))
         self._shared |= kind.shared(self._schema, known, None)
         self._changed_of(kind)[identity] = None
 
-    def _known(self, kind: kinds.Kind, identity: str) -> decoding.Object | None:
+    def _known(self, kind: kinds.WatchedKind, identity: str) -> decoding.Object | None:
         changed = self._changed_of(kind)
         return changed[identity] if identity in changed else kind.find(self.snapshot, identity)
 
-    def _changed_of(self, kind: kinds.Kind) -> dict[str, decoding.Object | None]:
+    def _changed_of(self, kind: kinds.WatchedKind) -> dict[str, decoding.Object | None]:
         try:
             return self._changed[kind.name]
         except KeyError:
             raise UnknownKind(kind, self._schema.names) from None
 
 
-def mark(kind: kinds.Kind) -> str:
+def mark(kind: kinds.WatchedKind) -> str:
     """The name under which the store keeps the kind's resume version (a resourceVersion)."""
     return f"rv:{kind.name}"

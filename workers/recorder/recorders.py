@@ -185,7 +185,7 @@ class Recorder:
         self._append([])
         self._writer.check_log()
 
-    def _carried_out(self, kind: kinds.Kind, marks: Mapping[str, str]) -> int:
+    def _carried_out(self, kind: kinds.WatchedKind, marks: Mapping[str, str]) -> int:
         """Offset up to which requests for a list are carried out, by a list in the log or one that is due."""
         listed = f"kind:{kind.name}" if batch_builder.mark(kind) in marks else f"relist:{kind.name}"
         return self._follower.snapshot.version(listed)

@@ -168,7 +168,7 @@ class Extender:
 
     def _bind(self, body: bytes, began: float) -> Reply:
         call = calls.bind_call(body)
-        request = placer.Request(namespace=call.namespace, name=call.name, uid=call.uid, node=call.node)
+        request = placer.BindRequest(namespace=call.namespace, name=call.name, uid=call.uid, node=call.node)
         try:
             bound = binding.run(self._context, request)
         except errors.VerbError as refused:

@@ -45,7 +45,7 @@ class Services:
     """Bundles that are made: one, and the next is refused."""
     turns: heavy.OneAtATime = field(default_factory=heavy.OneAtATime)
     answers: kept_answers.KeptAnswers = field(default_factory=kept_answers.KeptAnswers)
-    shadows: shadow_comparison.Shadowing | None = None
+    shadows: shadow_comparison.ShadowComparison | None = None
     """What compares decisions with the shadows; None in a process that does not."""
     stream_seconds: float = 3600.0
     """How long a stream lasts at most."""

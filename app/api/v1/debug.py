@@ -44,7 +44,7 @@ def change(query: pages.Query, letter: str) -> flask.Response:
     return response
 
 
-def _kind(letter: str) -> flags.Kind:
+def _kind(letter: str) -> flags.FlagKind:
     kind = flags.KINDS.get(letter)
     if kind is None:
         raise errors.Problem(

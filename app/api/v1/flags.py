@@ -25,7 +25,7 @@ Letter = Literal["s", "f", "v", "d"]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FlagKind:
     """One flag."""
 
     letter: Letter
@@ -60,13 +60,13 @@ def truth(text: str) -> str:
     raise ValueError("must be true or false")
 
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, FlagKind] = {
     kind.letter: kind
     for kind in (
-        Kind("s", "debugTopNScores", whole, "0", "Log the best N nodes of each decision; 0 is off."),
-        Kind("f", "debugFilterFailure", truth, "false", "Log which nodes each plugin refuses, and why."),
-        Kind("v", "klog.logging.verbosity", verbosity, "0", "Verbosity of the log."),
-        Kind("d", "debugDiagnosis", truth, "false", "Log the whole diagnosis of each decision as JSON."),
+        FlagKind("s", "debugTopNScores", whole, "0", "Log the best N nodes of each decision; 0 is off."),
+        FlagKind("f", "debugFilterFailure", truth, "false", "Log which nodes each plugin refuses, and why."),
+        FlagKind("v", "klog.logging.verbosity", verbosity, "0", "Verbosity of the log."),
+        FlagKind("d", "debugDiagnosis", truth, "false", "Log the whole diagnosis of each decision as JSON."),
     )
 }
 
@@ -93,7 +93,7 @@ def flags(query: pages.Query) -> pages.Body:
     return {"items": [present(shown.snapshot, kinds[at]) for at in part], "metadata": metadata}
 
 
-def present(snapshot: snapshots.Snapshot, kind: Kind) -> pages.Body:
+def present(snapshot: snapshots.Snapshot, kind: FlagKind) -> pages.Body:
     """One flag in the snapshot; an expired one has its value at start."""
     given = services.current()
     default = given.flags.get(kind.letter, kind.default)

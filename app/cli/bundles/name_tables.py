@@ -44,7 +44,7 @@ def replaced(source: pathlib.Path, file: pathlib.Path) -> None:
         written.clear()
     except bundle_reader.Damaged as damaged:
         raise exits.Failed(exit_codes.NEGATIVE, f"{source}: {damaged}") from damaged
-    except (pseudonymizer.Refused, layout.TooLarge) as refused:
+    except (pseudonymizer.RewriteRefused, layout.TooLarge) as refused:
         raise exits.Failed(exit_codes.NEGATIVE, f"{source}: {refused}") from refused
     except registry.ConfigurationRefused as refused:
         raise exits.Failed(exit_codes.SETTINGS, str(refused)) from refused

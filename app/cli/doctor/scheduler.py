@@ -122,7 +122,7 @@ def examine(
     return results + (examination.of_files(given) if files else _of_cluster(given, loaded))
 
 
-def _read(file: str) -> list["configurations.Configuration"]:
+def _read(file: str) -> list["configurations.SchedulerConfiguration"]:
     from app.doctor.scheduler import configurations
 
     try:

@@ -120,7 +120,7 @@ def _show_tail(seen: "tail_repair.Tail") -> None:
     tables.show(["", "ID", "ENTRY"], [(what, one.identity, _entry(one)) for what, one in rows])
 
 
-def _entry(entry: "tail_repair.Entry") -> str:
+def _entry(entry: "tail_repair.TailEntry") -> str:
     text = " ".join(
         f"{name.decode(errors='backslashreplace')}={value.decode(errors='backslashreplace')}"
         for name, value in entry.fields.items()

@@ -42,7 +42,7 @@ class Path(click.ParamType[str]):
     "The extender and the certificates are set by client.*; after `topolog up` on this machine the"
     " defaults work, and for a cluster those of the kubeconfig (--help of `topolog status`).",
 )
-@click.argument("what", nargs=-1, type=resources.Kind(), metavar="KIND [NAME] | KIND/NAME...")
+@click.argument("what", nargs=-1, type=resources.KindArgument(), metavar="KIND [NAME] | KIND/NAME...")
 @click.option("--raw", metavar="PATH", help="Print what `topolog view` answers at a path of the API.")
 @click.option(
     "--at", metavar="OFFSET|TIME", help="Show the state at this position instead of the current one."

@@ -170,7 +170,7 @@ def listing() -> str:
     return "\n".join(f"  {name:<11} {kind.about}" for name, kind in RESOURCES.items())
 
 
-class Kind(click.ParamType[str]):
+class KindArgument(click.ParamType[str]):
     """A kind, or KIND/NAME."""
 
     name = "kind"

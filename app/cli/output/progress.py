@@ -14,7 +14,7 @@ _EACH: Final = 1.0
 _CLEARED: Final = "\r\033[K"
 
 
-class Line:
+class ProgressLine:
     """What is waited for, and for how long so far."""
 
     def __init__(self, text: str) -> None:
@@ -26,9 +26,9 @@ class Line:
 
 
 @contextlib.contextmanager
-def shown(text: str, *, each: float = _EACH) -> Iterator[Line]:
+def shown(text: str, *, each: float = _EACH) -> Iterator[ProgressLine]:
     """Show a text, which the block may change, with the seconds so far; it is gone at the end."""
-    line, ended = Line(text), threading.Event()
+    line, ended = ProgressLine(text), threading.Event()
 
     def write() -> None:
         while not ended.wait(each):

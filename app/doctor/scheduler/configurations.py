@@ -72,7 +72,7 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ExtenderEntry:
     """One extender."""
 
     where: str
@@ -105,7 +105,7 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
+class SchedulerConfiguration:
     """The configuration of one kube-scheduler."""
 
     source: str
@@ -113,7 +113,7 @@ class Configuration:
     form: Form
     version: str = VERSION
     profiles: tuple[Profile, ...] = (Profile(DEFAULT_PROFILE),)
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[ExtenderEntry, ...] = ()
     percentage: int | None = None
     """percentageOfNodesToScore; None or 0: fewer, the larger the cluster."""
     elected: bool = True
@@ -123,7 +123,7 @@ class Configuration:
     """Of a running kube-scheduler: whether its gate GenericWorkload is on; None if that was not seen."""
 
 
-def read(text: str | bytes, source: str) -> list[Configuration]:
+def read(text: str | bytes, source: str) -> list[SchedulerConfiguration]:
     """The configurations in a YAML or JSON text: of a file, of ConfigMaps, or of an answer of /configz.
 
     Raises Unreadable.
@@ -144,7 +144,7 @@ def read(text: str | bytes, source: str) -> list[Configuration]:
     return found
 
 
-def _of_document(document: object, source: str) -> Iterator[Configuration]:
+def _of_document(document: object, source: str) -> Iterator[SchedulerConfiguration]:
     if not isinstance(document, Mapping):
         return
     if "componentconfig" in document:
@@ -160,7 +160,7 @@ def _of_document(document: object, source: str) -> Iterator[Configuration]:
             yield from _of_document(item, source)
 
 
-def _of_config_map(document: Mapping[str, Any], source: str) -> Iterator[Configuration]:
+def _of_config_map(document: Mapping[str, Any], source: str) -> Iterator[SchedulerConfiguration]:
     metadata = _mapping(document.get("metadata"))
     name = f"{metadata.get('namespace', 'default')}/{metadata.get('name', '?')}"
     for key, text in sorted(_mapping(document.get("data")).items()):
@@ -168,7 +168,7 @@ def _of_config_map(document: Mapping[str, Any], source: str) -> Iterator[Configu
             yield from read(text, f"{source}: ConfigMap {name}, {key}")
 
 
-def _configuration(document: Mapping[str, Any], source: str, form: Form) -> Configuration:
+def _configuration(document: Mapping[str, Any], source: str, form: Form) -> SchedulerConfiguration:
     internal = form == LIVE and "profiles" not in document and "Profiles" in document
     if internal:
         document = _in_lower_camel(document)
@@ -181,7 +181,7 @@ def _configuration(document: Mapping[str, Any], source: str, form: Form) -> Conf
     entries = tuple(
         _entry(one, f"extenders[{at}]", form) for at, one in enumerate(_mappings(document.get("extenders")))
     )
-    return Configuration(
+    return SchedulerConfiguration(
         source,
         form,
         VERSION if form != FILE else str(document.get("apiVersion") or ""),
@@ -193,7 +193,7 @@ def _configuration(document: Mapping[str, Any], source: str, form: Form) -> Conf
     )
 
 
-def _entry(document: Mapping[str, Any], where: str, form: Form) -> Entry:
+def _entry(document: Mapping[str, Any], where: str, form: Form) -> ExtenderEntry:
     mistakes = list(_unknown(document, _ENTRY if form != POLICY else (*_ENTRY, *_POLICY_ONLY), ""))
     tls = None
     if document.get("tlsConfig") is not None:
@@ -215,7 +215,7 @@ def _entry(document: Mapping[str, Any], where: str, form: Form) -> Entry:
         timeout = _seconds(document.get("httpTimeout"), form) or DEFAULT_TIMEOUT
     except ValueError as error:
         mistakes.append(str(error))
-    return Entry(
+    return ExtenderEntry(
         where,
         str(document.get("urlPrefix") or ""),
         str(document.get("filterVerb") or ""),

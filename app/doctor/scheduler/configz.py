@@ -20,7 +20,7 @@ _FORWARD = "forward port 10259 of kube-scheduler's pod to this machine, and name
 
 def ask(
     url: str, access: credentials.Access, *, ca: str = "", forward: Callable[[], str] = str
-) -> configurations.Configuration:
+) -> configurations.SchedulerConfiguration:
     """The configuration that a kube-scheduler runs with.
 
     ``forward`` returns how one is asked from here, or nothing if that is not known.

@@ -44,7 +44,9 @@ class Expected:
     """kube-scheduler runs on the host network without ClusterFirstWithHostNet; None if it was not seen."""
 
 
-def ours(configuration: configurations.Configuration, hosts: Collection[str]) -> configurations.Entry | None:
+def ours(
+    configuration: configurations.SchedulerConfiguration, hosts: Collection[str]
+) -> configurations.ExtenderEntry | None:
     """The extender's entry: by its host or server name, else the only one with our verbs, else None."""
     named = [one for one in configuration.entries if _named(one, hosts)]
     alike = [one for one in configuration.entries if one.filter in FILTERS and one.bind == "bind"]
@@ -53,12 +55,14 @@ def ours(configuration: configurations.Configuration, hosts: Collection[str]) ->
     return alike[0] if len(alike) == 1 else None
 
 
-def _named(entry: configurations.Entry, hosts: Collection[str]) -> bool:
+def _named(entry: configurations.ExtenderEntry, hosts: Collection[str]) -> bool:
     names = {_host(entry.url), entry.tls.server_name if entry.tls else ""}
     return bool(names & set(hosts)) or any("topolog" in name.partition(".")[0] for name in names)
 
 
-def present(configuration: configurations.Configuration, hosts: Collection[str]) -> doctor_checks.Result:
+def present(
+    configuration: configurations.SchedulerConfiguration, hosts: Collection[str]
+) -> doctor_checks.Result:
     """S01 for one configuration."""
     found = ours(configuration, hosts)
     if found is not None:
@@ -71,13 +75,15 @@ def present(configuration: configurations.Configuration, hosts: Collection[str])
 
 
 def of_entry(
-    configuration: configurations.Configuration, entry: configurations.Entry, expected: Expected
+    configuration: configurations.SchedulerConfiguration,
+    entry: configurations.ExtenderEntry,
+    expected: Expected,
 ) -> Iterator[doctor_checks.Result]:
     """All other checks of a configuration that has an entry."""
     yield _percentage(configuration, expected.nodes)
     yield _readable(configuration)
     subject = f"{configuration.source}, {entry.where}"
-    checks: Sequence[Callable[[str, configurations.Entry], doctor_checks.Result]] = (
+    checks: Sequence[Callable[[str, configurations.ExtenderEntry], doctor_checks.Result]] = (
         _ignorable,
         _preempt,
         _names,
@@ -96,7 +102,9 @@ def of_entry(
 # -- of the configuration -----------------------------------------------------------------------
 
 
-def _percentage(configuration: configurations.Configuration, nodes: int | None) -> doctor_checks.Result:
+def _percentage(
+    configuration: configurations.SchedulerConfiguration, nodes: int | None
+) -> doctor_checks.Result:
     low = [
         (one.name, percentage)
         for one in configuration.profiles
@@ -115,12 +123,12 @@ def _percentage(configuration: configurations.Configuration, nodes: int | None) 
     return catalog.PERCENTAGE.warning(configuration.source, f"{seen}; {of}")
 
 
-def _effective(profile: configurations.Profile, configuration: configurations.Configuration) -> int:
+def _effective(profile: configurations.Profile, configuration: configurations.SchedulerConfiguration) -> int:
     own = profile.percentage
     return (own if own is not None else configuration.percentage) or 0
 
 
-def _readable(configuration: configurations.Configuration) -> doctor_checks.Result:
+def _readable(configuration: configurations.SchedulerConfiguration) -> doctor_checks.Result:
     mistakes = [f"{one.where}: {each}" for one in configuration.entries for each in one.mistakes]
     if configuration.form == configurations.FILE and configuration.version != configurations.VERSION:
         version = configuration.version or "missing"
@@ -144,7 +152,7 @@ def _readable(configuration: configurations.Configuration) -> doctor_checks.Resu
 # -- of the entry -------------------------------------------------------------------------------
 
 
-def _ignorable(subject: str, entry: configurations.Entry) -> doctor_checks.Result:
+def _ignorable(subject: str, entry: configurations.ExtenderEntry) -> doctor_checks.Result:
     return (
         catalog.IGNORABLE.problem(subject, "ignorable: true")
         if entry.ignorable
@@ -153,7 +161,7 @@ def _ignorable(subject: str, entry: configurations.Entry) -> doctor_checks.Resul
 
 
 def _binder(
-    subject: str, entry: configurations.Entry, configuration: configurations.Configuration
+    subject: str, entry: configurations.ExtenderEntry, configuration: configurations.SchedulerConfiguration
 ) -> doctor_checks.Result:
     others = [one for one in configuration.entries if one.bind and one is not entry]
     if not entry.bind:
@@ -169,13 +177,13 @@ def _binder(
     return catalog.BINDER.ok(subject, f"bindVerb: {entry.bind}")
 
 
-def _preempt(subject: str, entry: configurations.Entry) -> doctor_checks.Result:
+def _preempt(subject: str, entry: configurations.ExtenderEntry) -> doctor_checks.Result:
     if not entry.preempt:
         return catalog.PREEMPT.warning(subject, "preemptVerb is not set")
     return catalog.PREEMPT.ok(subject, f"preemptVerb: {entry.preempt}")
 
 
-def _names(subject: str, entry: configurations.Entry) -> doctor_checks.Result:
+def _names(subject: str, entry: configurations.ExtenderEntry) -> doctor_checks.Result:
     return (
         catalog.NAMES.ok(subject, "nodeCacheCapable: true")
         if entry.names_only
@@ -183,7 +191,7 @@ def _names(subject: str, entry: configurations.Entry) -> doctor_checks.Result:
     )
 
 
-def _transport(subject: str, entry: configurations.Entry) -> doctor_checks.Result:
+def _transport(subject: str, entry: configurations.ExtenderEntry) -> doctor_checks.Result:
     tls = entry.tls or configurations.Tls()
     bad, poor = [], []
     if not entry.url.startswith("https://"):
@@ -207,7 +215,7 @@ def _transport(subject: str, entry: configurations.Entry) -> doctor_checks.Resul
     return catalog.TRANSPORT.ok(subject, f"certificate {tls.cert_file}, CA {tls.ca_file}")
 
 
-def _verbs(subject: str, entry: configurations.Entry) -> doctor_checks.Result:
+def _verbs(subject: str, entry: configurations.ExtenderEntry) -> doctor_checks.Result:
     allowed = {
         "filterVerb": (entry.filter, FILTERS),
         "prioritizeVerb": (entry.prioritize, PRIORITIES),
@@ -240,7 +248,7 @@ def _verbs(subject: str, entry: configurations.Entry) -> doctor_checks.Result:
     return catalog.VERBS.ok(subject, ", ".join(value for value, _ in allowed.values() if value))
 
 
-def _timeout(subject: str, entry: configurations.Entry, expected: Expected) -> doctor_checks.Result:
+def _timeout(subject: str, entry: configurations.ExtenderEntry, expected: Expected) -> doctor_checks.Result:
     if entry.timeout < 0:
         return catalog.TIMEOUT.problem(
             subject,
@@ -256,7 +264,7 @@ def _timeout(subject: str, entry: configurations.Entry, expected: Expected) -> d
     return catalog.TIMEOUT.problem(subject, seen) if short else catalog.TIMEOUT.ok(subject, seen)
 
 
-def _weight(subject: str, entry: configurations.Entry, score_max: int) -> doctor_checks.Result:
+def _weight(subject: str, entry: configurations.ExtenderEntry, score_max: int) -> doctor_checks.Result:
     seen = f"weight: {entry.weight}, plugins.score_max {score_max}"
     if not entry.prioritize:
         return catalog.WEIGHT.ok(subject, f"{seen}: without prioritizeVerb it has no meaning")
@@ -271,7 +279,7 @@ def _weight(subject: str, entry: configurations.Entry, score_max: int) -> doctor
     return catalog.WEIGHT.ok(subject, seen)
 
 
-def _managed(subject: str, entry: configurations.Entry) -> doctor_checks.Result:
+def _managed(subject: str, entry: configurations.ExtenderEntry) -> doctor_checks.Result:
     wanted = [one.name for one in entry.managed if not one.ignored]
     names = ", ".join(one.name for one in entry.managed)
     if wanted:
@@ -279,7 +287,9 @@ def _managed(subject: str, entry: configurations.Entry) -> doctor_checks.Result:
     return catalog.MANAGED.ok(subject, f"only pods that request {names} are sent to the extender")
 
 
-def _server_name(subject: str, entry: configurations.Entry, expected: Expected) -> doctor_checks.Result:
+def _server_name(
+    subject: str, entry: configurations.ExtenderEntry, expected: Expected
+) -> doctor_checks.Result:
     host = _host(entry.url)
     called = (entry.tls.server_name if entry.tls else "") or host
     if not host:

@@ -36,9 +36,9 @@ class Given:
     """What the checks start from, besides the cluster."""
 
     expected: entry_checks.Expected
-    written: tuple[configurations.Configuration, ...] = ()
+    written: tuple[configurations.SchedulerConfiguration, ...] = ()
     """Read from files."""
-    live: tuple[configurations.Configuration, ...] = ()
+    live: tuple[configurations.SchedulerConfiguration, ...] = ()
     """Answers of /configz."""
     namespace: str = "topolog-system"
     interested: Callable[[model.Pod], bool] = lambda _: True
@@ -165,7 +165,7 @@ def _own_pods(reader: api_reader.ApiReader, namespace: str) -> list[fleet_checks
 
 def _gangs(
     schedulers: Sequence[scheduler_pods.Scheduler],
-    live: Sequence[configurations.Configuration],
+    live: Sequence[configurations.SchedulerConfiguration],
     server: str | api_reader.Unseen,
     reader: api_reader.ApiReader,
 ) -> Iterator[doctor_checks.Result]:
@@ -213,7 +213,7 @@ def _decoded(item: object) -> model.Pod | None:
 
 
 def _of_configurations(
-    pairs: Sequence[tuple[configurations.Configuration, scheduler_pods.Scheduler | None]],
+    pairs: Sequence[tuple[configurations.SchedulerConfiguration, scheduler_pods.Scheduler | None]],
     expected: entry_checks.Expected,
     schedulers: Sequence[scheduler_pods.Scheduler] = (),
 ) -> Iterator[doctor_checks.Result]:

@@ -95,8 +95,8 @@ def skew(schedulers: Sequence[scheduler_pods.Scheduler], server: str) -> Iterato
 
 
 def current(
-    live: configurations.Configuration,
-    written: Sequence[configurations.Configuration],
+    live: configurations.SchedulerConfiguration,
+    written: Sequence[configurations.SchedulerConfiguration],
     restarts: Mapping[str, str] = types.MappingProxyType({}),
 ) -> doctor_checks.Result:
     """S14: whether a running configuration equals one of the written ones.
@@ -120,7 +120,9 @@ def current(
     )
 
 
-def differences(live: configurations.Configuration, written: configurations.Configuration) -> list[str]:
+def differences(
+    live: configurations.SchedulerConfiguration, written: configurations.SchedulerConfiguration
+) -> list[str]:
     """What differs between a running configuration and a written one, as names of fields."""
     found: list[str] = []
     if [one.name for one in live.profiles] != [one.name for one in written.profiles]:
@@ -135,7 +137,9 @@ def differences(live: configurations.Configuration, written: configurations.Conf
         return [*found, "extenders"]
     for one, other in zip(live.entries, written.entries, strict=True):
         names = [
-            field.name for field in fields(configurations.Entry) if field.name not in ("where", "mistakes")
+            field.name
+            for field in fields(configurations.ExtenderEntry)
+            if field.name not in ("where", "mistakes")
         ]
         found += [f"{one.where}: {name}" for name in names if getattr(one, name) != getattr(other, name)]
     return found

@@ -33,7 +33,7 @@ class Scheduler:
     """Whether the gate of its own gangs is on."""
     file: str = ""
     """Its --config, inside the container."""
-    configuration: configurations.Configuration | None = None
+    configuration: configurations.SchedulerConfiguration | None = None
     unseen: str = ""
     """Why the configuration was not seen."""
 
@@ -108,12 +108,12 @@ def _scheduler(
         yield dataclasses.replace(made, unseen=error.reason)
 
 
-def _of_flags(arguments: Sequence[str], source: str) -> configurations.Configuration:
+def _of_flags(arguments: Sequence[str], source: str) -> configurations.SchedulerConfiguration:
     """What kube-scheduler runs with if it has flags only: the default, without extenders."""
     namespace = _flag(arguments, "leader-elect-resource-namespace") or "kube-system"
     name = _flag(arguments, "leader-elect-resource-name") or configurations.DEFAULT_LEASE
     elected = _flag(arguments, "leader-elect") != "false"
-    return configurations.Configuration(
+    return configurations.SchedulerConfiguration(
         source, configurations.FILE, elected=elected, lease=f"{namespace}/{name}"
     )
 
@@ -124,7 +124,7 @@ def _of_file(
     container: Mapping[str, Any],
     reader: api_reader.ApiReader,
     made: Scheduler,
-) -> configurations.Configuration:
+) -> configurations.SchedulerConfiguration:
     file = pathlib.PurePosixPath(path)
     mounts = [
         one

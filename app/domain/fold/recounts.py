@@ -15,7 +15,7 @@ KEYS = 1024
 """Keys of one step at most: after a larger one, such as a list of all pods, no earlier step is held."""
 
 
-class Step:
+class RecountStep:
     """One change of counts; equal only to itself."""
 
     __slots__ = ("changes",)
@@ -24,15 +24,15 @@ class Step:
         self.changes = changes
 
 
-Steps = tuple[Step, ...]
+Steps = tuple[RecountStep, ...]
 """The latest one last."""
 
 
 def then(steps: Steps, changes: Changes) -> Steps:
     """The steps with one more. The changes are kept as they are, so they must not be modified later."""
     if len(changes) > KEYS:
-        return (Step({}),)
-    return (*steps[1 - LENGTH :], Step(changes))
+        return (RecountStep({}),)
+    return (*steps[1 - LENGTH :], RecountStep(changes))
 
 
 def between(one: Steps, other: Steps) -> Changes | None:

@@ -42,7 +42,7 @@ class Page(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Kind:
+class WatchedKind:
     """One resource of the API, and what its objects mean to the log. Pure: nothing here does I/O."""
 
     name: str
@@ -135,7 +135,7 @@ def _relabelled(
     return before.uid != after.uid or schema.read_of_node(before) != schema.read_of_node(after)
 
 
-PODS = Kind(
+PODS = WatchedKind(
     name="pods",
     paths=("/api/v1/pods",),
     subject_prefix="pod",
@@ -149,7 +149,7 @@ PODS = Kind(
     find=lambda snapshot, uid: snapshot.pod(uid),
     shared=lambda _schema, _before, _after: False,
 )
-NODES = Kind(
+NODES = WatchedKind(
     name="nodes",
     paths=("/api/v1/nodes",),
     subject_prefix="node",
@@ -165,7 +165,7 @@ NODES = Kind(
 
 
 @functools.cache
-def declared(kind: declared_objects.Kind[Any]) -> Kind:
+def declared(kind: declared_objects.Kind[Any]) -> WatchedKind:
     """A kind that a plugin declares."""
     prefix = f"/apis/{kind.group}" if kind.group else "/api"
 
@@ -174,7 +174,7 @@ def declared(kind: declared_objects.Kind[Any]) -> Kind:
             raise TypeError(f"not a {kind.type.__name__}: {type(before).__name__}, {type(after).__name__}")
         return observations.declared(kind, before, after)
 
-    return Kind(
+    return WatchedKind(
         name=kind.name,
         paths=tuple(f"{prefix}/{version}/{kind.resource}" for version in kind.versions),
         subject_prefix=kind.prefix or kind.name,
@@ -189,12 +189,12 @@ def declared(kind: declared_objects.Kind[Any]) -> Kind:
     )
 
 
-def watched(schema: schemas.Schema) -> tuple[Kind, ...]:
+def watched(schema: schemas.Schema) -> tuple[WatchedKind, ...]:
     """All kinds. Pods are the last: they then count as soon as they are observed."""
     return NODES, *map(declared, schema.kinds), PODS
 
 
-def of(schema: schemas.Schema, found: decoding.Object) -> Kind:
+def of(schema: schemas.Schema, found: decoding.Object) -> WatchedKind:
     """The kind of an object. Raises KeyError for an object of no kind of the schema."""
     if isinstance(found, model.Pod):
         return PODS

@@ -36,14 +36,14 @@ _status = msgspec.json.Decoder(schema.Status)
 class Part(NamedTuple):
     """Some objects of a list that is not complete yet."""
 
-    kind: kinds.Kind
+    kind: kinds.WatchedKind
     objects: list[decoding.Object]
 
 
 class Listed(NamedTuple):
     """A list is complete: all its parts were yielded before, and no other object of the kind exists."""
 
-    kind: kinds.Kind
+    kind: kinds.WatchedKind
     identities: frozenset[str]
     version: str
     """resourceVersion of the list; empty if the kind is not served."""
@@ -55,7 +55,7 @@ class Listed(NamedTuple):
 class Seen(NamedTuple):
     """An object was added or modified."""
 
-    kind: kinds.Kind
+    kind: kinds.WatchedKind
     object: decoding.Object
     version: str
 
@@ -63,7 +63,7 @@ class Seen(NamedTuple):
 class Gone(NamedTuple):
     """An object was deleted."""
 
-    kind: kinds.Kind
+    kind: kinds.WatchedKind
     uid: str
     namespace: str
     name: str
@@ -73,7 +73,7 @@ class Gone(NamedTuple):
 class Bookmark(NamedTuple):
     """Every change up to this version was yielded. The first one also means that the watch is open."""
 
-    kind: kinds.Kind
+    kind: kinds.WatchedKind
     version: str
 
 
@@ -86,7 +86,7 @@ class Reflector:
     def __init__(
         self,
         client: clients.Client,
-        kind: kinds.Kind,
+        kind: kinds.WatchedKind,
         *,
         since: str = "",
         reason: str = "first list",

@@ -25,7 +25,7 @@ MEMBERS = "internal.scheduling.koordinator.sh/bind-gang-member-count"
 RESERVED = "the capacity that is left on the node is reserved for members of a gang"
 
 
-class Rules(Protocol):
+class GangRules(Protocol):
     """The arguments of the plugin (plugin.Coscheduling)."""
 
     @property
@@ -34,7 +34,7 @@ class Rules(Protocol):
         ...
 
 
-class Decision(NamedTuple):
+class GangDecision(NamedTuple):
     """What the gang of a pod decides about it."""
 
     gang: Gang
@@ -74,7 +74,7 @@ def pod_class(pod: model.Pod, snapshot: snapshots.Snapshot) -> tuple[object, ...
     return tuple(sorted(pod.requests.items())), repr(pod.constraints)
 
 
-def decide(cycle: cycles.Cycle, rules: Rules) -> Decision | None:
+def decide(cycle: cycles.Cycle, rules: GangRules) -> GangDecision | None:
     """The decision about the pod of the cycle; None if it is not a member of a gang."""
     key = membership.of(cycle.pod)
     if key is None:
@@ -89,7 +89,7 @@ def decide(cycle: cycles.Cycle, rules: Rules) -> Decision | None:
         gang = gangs.find(snapshot, key, asked) or gang
     together, objection = gangs.group(snapshot, gang, asked)
     if objection:
-        return Decision(gang, together, plans.Plan(reason=objection), reason=objection)
+        return GangDecision(gang, together, plans.Plan(reason=objection), reason=objection)
     first = (gang, *(one for one in together if one.key != gang.key))
     nominated = nominations.of_members(cycle.snapshot, gang.together)
     question = plans.Question(snapshot, first, rules.layers, cycle.peers, nominated=nominated)
@@ -106,7 +106,7 @@ def decide(cycle: cycles.Cycle, rules: Rules) -> Decision | None:
     if not reason and node:
         its = "its plan, for which less important pods have to go," if supposed else "its plan"
         reason = f"gang {key}: {its} has another node for the pod"
-    return Decision(gang, together, plan, node, reason or f"gang {key}: left out of the plan")
+    return GangDecision(gang, together, plan, node, reason or f"gang {key}: left out of the plan")
 
 
 def _preempting(cycle: cycles.Cycle, snapshot: snapshots.Snapshot) -> bool:
@@ -130,7 +130,7 @@ def _can_preempt(cycle: cycles.Cycle) -> bool:
     return bool(cycle.offered and in_form) and pod.preemption_policy != "Never"
 
 
-def refusal(cycle: cycles.Cycle, rules: Rules) -> verdicts.Refusal | None:
+def refusal(cycle: cycles.Cycle, rules: GangRules) -> verdicts.Refusal | None:
     """The candidates that are not the pod's node in the plan; for others those with reserved capacity."""
     key = membership.of(cycle.pod)
     if key is not None and cycle.reserved in cycle.candidates:
@@ -158,7 +158,9 @@ def _beside_seats(cycle: cycles.Cycle) -> verdicts.Refusal | None:
     return verdicts.Refusal(RESERVED, found) if found else None
 
 
-def reserve(cycle: cycles.Cycle, node: model.NodeName, rules: Rules) -> capabilities.Plan | verdicts.Refusal:
+def reserve(
+    cycle: cycles.Cycle, node: model.NodeName, rules: GangRules
+) -> capabilities.Plan | verdicts.Refusal:
     """The whole plan of the gang, with the pod on this node."""
     found = decide(cycle, rules)
     if found is None:

@@ -36,7 +36,7 @@ TABLES = (
 )
 
 
-def shown(rules: admission.Rules) -> views.Shown:
+def shown(rules: admission.GangRules) -> views.Shown:
     """All views."""
     one = partial(_one, rules)
     return views.Shown(
@@ -63,12 +63,14 @@ def keys(snapshot: snapshots.Snapshot) -> set[GangKey]:
     return found
 
 
-def _listed(rules: admission.Rules, snapshot: snapshots.Snapshot, _: Mapping[str, str]) -> views.Listed:
+def _listed(rules: admission.GangRules, snapshot: snapshots.Snapshot, _: Mapping[str, str]) -> views.Listed:
     found = {key: gang for key in keys(snapshot) if (gang := gangs.find(snapshot, key)) is not None}
     return views.Listed(sorted(found), lambda key: _summary(rules, snapshot, found[key]))
 
 
-def _one(rules: admission.Rules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> Json | None:
+def _one(
+    rules: admission.GangRules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]
+) -> Json | None:
     wanted = parameters.get("family")
     families = [each for each in gang_model.FAMILIES if wanted in (None, each)]
     gang = questions.named(snapshot, f"{parameters['namespace']}/{parameters['name']}", families)
@@ -100,7 +102,7 @@ def _one(rules: admission.Rules, snapshot: snapshots.Snapshot, parameters: Mappi
 
 
 def planned(
-    rules: admission.Rules,
+    rules: admission.GangRules,
     snapshot: snapshots.Snapshot,
     gang: Gang,
     peers: cycles.Peers = cycles.ALONE,
@@ -115,7 +117,7 @@ def planned(
     return question, plans.plan(question) if question.pods else plans.Plan()
 
 
-def _summary(rules: admission.Rules, snapshot: snapshots.Snapshot, gang: Gang) -> Json:
+def _summary(rules: admission.GangRules, snapshot: snapshots.Snapshot, gang: Gang) -> Json:
     question, plan = planned(rules, snapshot, gang)
     lacking = bool(plan.reason and gang.waiting and not gang.errors and gang.minimum)
     bound = [seat.pod.key for seat in gang.seats if seat.bound]
@@ -183,7 +185,7 @@ def _placed_at(snapshot: snapshots.Snapshot, pod: model.Pod) -> str:
     return placement.at if placement is not None else ""
 
 
-def _remarks(rules: admission.Rules, cycle: cycles.Cycle) -> Iterator[str]:
+def _remarks(rules: admission.GangRules, cycle: cycles.Cycle) -> Iterator[str]:
     """The gang of the pod, its plan, and what it lacks."""
     key = membership.of(cycle.pod)
     if key is None:

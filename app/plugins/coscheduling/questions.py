@@ -121,7 +121,7 @@ def operations() -> tuple[type[supposed_operations.Operation], ...]:
 
 
 def hypotheses(
-    cycle: cycles.Cycle, refusal: verdicts.Refusal, rules: admission.Rules
+    cycle: cycles.Cycle, refusal: verdicts.Refusal, rules: admission.GangRules
 ) -> Iterator[cluster_changes.Hypothesis]:
     """Smaller minimums of a gang that an object defines: at most as many members as could be placed."""
     key = membership.of(cycle.pod)

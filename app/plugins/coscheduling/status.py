@@ -23,7 +23,7 @@ WOKEN = 1000
 
 
 def reconcile(
-    snapshot: snapshots.Snapshot, changes: effects.Changes, rules: admission.Rules
+    snapshot: snapshots.Snapshot, changes: effects.Changes, rules: admission.GangRules
 ) -> Iterator[effects.Effect]:
     """The effects for the gangs that the changes concern, and for those that fit now and did not before."""
     before = changes.before
@@ -89,7 +89,9 @@ def _may_free(event: events.AnyEvent) -> bool:
 # -- the gang itself ---------------------------------------------------------------------------
 
 
-def _of_gang(snapshot: snapshots.Snapshot, gang: Gang, rules: admission.Rules) -> Iterator[effects.Effect]:
+def _of_gang(
+    snapshot: snapshots.Snapshot, gang: Gang, rules: admission.GangRules
+) -> Iterator[effects.Effect]:
     kind = WRITTEN.get(gang.key.family)
     if kind is not None and gang.source == "GangFromPodGroupCrd":
         found = status(gang)
@@ -268,7 +270,7 @@ def _woken(
     before: snapshots.Snapshot | None,
     after: snapshots.Snapshot,
     keys: set[GangKey],
-    rules: admission.Rules,
+    rules: admission.GangRules,
 ) -> Iterator[effects.Effect]:
     """Wakes the members of each gang that has capacity as a whole now, and had none before."""
     for key in sorted(keys):
@@ -282,7 +284,7 @@ def _woken(
         yield effects.WakePods(waiting[:WOKEN], f"gang {key} has capacity for {len(plan.pods)} members")
 
 
-def _had_capacity(before: snapshots.Snapshot, key: GangKey, rules: admission.Rules) -> bool:
+def _had_capacity(before: snapshots.Snapshot, key: GangKey, rules: admission.GangRules) -> bool:
     former = gangs.find(before, key)
     if former is None or not former.waiting:
         return False

@@ -18,7 +18,7 @@ TOGETHER = ""
 """In the place of a quota's name, in a test of what all quotas use together."""
 
 
-class Rules(Protocol):
+class QuotaRules(Protocol):
     """The arguments of the plugin (plugin.ElasticQuota)."""
 
     @property
@@ -89,12 +89,12 @@ class Admission(NamedTuple):
         return self.objection or _reason(self.quota, [test for test in self.tests if not test.fits])
 
 
-def sharing(rules: Rules) -> runtimes.Rules:
+def sharing(rules: QuotaRules) -> runtimes.RuntimeRules:
     """How runtimes are computed."""
-    return runtimes.Rules(scale=rules.scale_min, guarantee=rules.guarantee_usage)
+    return runtimes.RuntimeRules(scale=rules.scale_min, guarantee=rules.guarantee_usage)
 
 
-def limited(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> bool:
+def limited(snapshot: snapshots.Snapshot, pod: model.Pod, rules: QuotaRules) -> bool:
     """Whether some quota may refuse the pod in this state."""
     if not snapshot.all(kinds.QUOTAS):
         return False
@@ -102,7 +102,7 @@ def limited(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> bool:
     return _applies(grown, membership.of(pod, grown).name, rules)
 
 
-def admission(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> Admission | None:
+def admission(snapshot: snapshots.Snapshot, pod: model.Pod, rules: QuotaRules) -> Admission | None:
     """The tests of the pod, which must not be on a node in the snapshot; None if no quota limits it."""
     if not snapshot.all(kinds.QUOTAS):
         return None
@@ -119,7 +119,7 @@ def admission(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> Adm
     return Admission(name, tests=tests)
 
 
-def _applies(grown: forests.Forest, name: str, rules: Rules) -> bool:
+def _applies(grown: forests.Forest, name: str, rules: QuotaRules) -> bool:
     """Whether the quota limits its pods."""
     if name in quota_model.BUILT_IN:
         return name in grown.quotas and (name != quota_model.DEFAULT or rules.default_quota)
@@ -130,7 +130,7 @@ def limit(
     snapshot: snapshots.Snapshot,
     grown: forests.Forest,
     name: str,
-    rules: Rules,
+    rules: QuotaRules,
     asking: tuple[str, Amounts] | None = None,
 ) -> Amounts:
     """What a valid quota may use at most: its runtime, or max.
@@ -151,7 +151,7 @@ def _tests(
     pod: model.Pod,
     grown: forests.Forest,
     name: str,
-    rules: Rules,
+    rules: QuotaRules,
     *,
     unseen: bool = False,
 ) -> Iterator[Test]:

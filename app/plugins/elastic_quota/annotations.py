@@ -32,7 +32,7 @@ _encoded = msgspec.json.Encoder(order="deterministic").encode
 class Writer:
     """The annotations of any quota in one snapshot."""
 
-    def __init__(self, snapshot: snapshots.Snapshot, rules: admission.Rules) -> None:
+    def __init__(self, snapshot: snapshots.Snapshot, rules: admission.QuotaRules) -> None:
         self._snapshot = snapshot
         self._rules = rules
         self._grown = usage.forest(snapshot)

@@ -37,7 +37,7 @@ TABLES = (
 )
 
 
-def shown(rules: evictions.Rules) -> views.Shown:
+def shown(rules: evictions.EvictionRules) -> views.Shown:
     """All views."""
     return views.Shown(
         endpoints=_endpoints(rules),
@@ -47,7 +47,7 @@ def shown(rules: evictions.Rules) -> views.Shown:
     )
 
 
-def _lines(rules: evictions.Rules, snapshot: snapshots.Snapshot) -> Iterator[views.Line]:
+def _lines(rules: evictions.EvictionRules, snapshot: snapshots.Snapshot) -> Iterator[views.StatusLine]:
     """How many quotas there are, and which are invalid or use more than their runtime."""
     grown = usage.forest(snapshot)
     names = sorted({*grown.quotas, *grown.unused} - quota_model.BUILT_IN)
@@ -63,10 +63,10 @@ def _lines(rules: evictions.Rules, snapshot: snapshots.Snapshot) -> Iterator[vie
         for what, found in (("invalid", invalid), ("above their runtime", over))
         if found
     ]
-    yield views.Line("quotas", str(len(names) + len(spaces)), "; ".join(wrong))
+    yield views.StatusLine("quotas", str(len(names) + len(spaces)), "; ".join(wrong))
 
 
-def _remarks(rules: evictions.Rules, cycle: cycles.Cycle) -> Iterator[str]:
+def _remarks(rules: evictions.EvictionRules, cycle: cycles.Cycle) -> Iterator[str]:
     """The quota of the pod, what is unusual about it, and what it has left for the pod."""
     snapshot, pod = cycle.snapshot, cycle.pod
     grown = usage.forest(snapshot)
@@ -84,7 +84,7 @@ def _remarks(rules: evictions.Rules, cycle: cycles.Cycle) -> Iterator[str]:
             yield from evictions.remarks(snapshot, pod, rules)
 
 
-def _endpoints(rules: evictions.Rules) -> tuple[views.Endpoint, ...]:
+def _endpoints(rules: evictions.EvictionRules) -> tuple[views.Endpoint, ...]:
     """The views under /apis/v1/plugins/ElasticQuota/."""
 
     def bound(handle: Callable[..., object]) -> Callable[..., Any]:

@@ -28,7 +28,7 @@ OVERUSED = 120.0
 """Seconds for which a quota must have used more than its runtime (Koordinator's delayEvictTime)."""
 
 
-class Rules(admission.Rules, Protocol):
+class EvictionRules(admission.QuotaRules, Protocol):
     """The arguments of the plugin (plugin.ElasticQuota)."""
 
     @property
@@ -51,13 +51,13 @@ class Preemption(NamedTuple):
     eviction: victims.Eviction
 
 
-def requested(rules: Rules) -> bool:
+def requested(rules: EvictionRules) -> bool:
     """Whether an argument requests evictions."""
     return "evict" in (rules.quota_preemption, rules.overuse)
 
 
 def reconcile(
-    snapshot: snapshots.Snapshot, changes: effects.Changes, rules: Rules, plugin: str
+    snapshot: snapshots.Snapshot, changes: effects.Changes, rules: EvictionRules, plugin: str
 ) -> Iterator[effects.EvictPods]:
     """All evictions of the state, if the arguments request any."""
     operational = all(isinstance(event, events.OPERATIONAL) for event in changes.events)
@@ -78,7 +78,7 @@ def without_terminating(snapshot: snapshots.Snapshot) -> snapshots.Snapshot:
 
 def preemptions(
     later: snapshots.Snapshot,
-    rules: admission.Rules,
+    rules: admission.QuotaRules,
     objection: effects.Objection | None = None,
     *,
     quota: str = "",
@@ -110,7 +110,7 @@ def preemptions(
 def _preemption(
     later: snapshots.Snapshot,
     pod: model.Pod,
-    rules: admission.Rules,
+    rules: admission.QuotaRules,
     objection: effects.Objection | None = None,
 ) -> Preemption | None:
     """The eviction after which the pod is admitted; None if there is none, or none is needed."""
@@ -141,7 +141,7 @@ def _least_important(snapshot: snapshots.Snapshot) -> dict[str, int]:
     return found
 
 
-def shown(snapshot: snapshots.Snapshot, quota: str, rules: Rules) -> dict[str, object] | None:
+def shown(snapshot: snapshots.Snapshot, quota: str, rules: EvictionRules) -> dict[str, object] | None:
     """The eviction for the pod of the quota that has waited longest, for its view; None without one."""
     found = next(preemptions(without_terminating(snapshot), rules, quota=quota), None)
     if found is None:
@@ -151,7 +151,7 @@ def shown(snapshot: snapshots.Snapshot, quota: str, rules: Rules) -> dict[str, o
     return {"action": rules.quota_preemption, "pod": found.pod.key, **kept}
 
 
-def remarks(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> Iterator[str]:
+def remarks(snapshot: snapshots.Snapshot, pod: model.Pod, rules: EvictionRules) -> Iterator[str]:
     """The eviction that would let in a pod that its quota refuses."""
     found = _preemption(without_terminating(snapshot), pod, rules)
     if found is not None:
@@ -161,7 +161,7 @@ def remarks(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> Itera
 
 
 def _for_pods(
-    later: snapshots.Snapshot, rules: Rules, objection: effects.Objection
+    later: snapshots.Snapshot, rules: EvictionRules, objection: effects.Objection
 ) -> Iterator[effects.Eviction]:
     """Evictions without a violated budget; of equal ones the least important pod goes first."""
     for found in preemptions(later, rules, objection):
@@ -175,7 +175,7 @@ def _for_pods(
             )
 
 
-def _above_runtime(later: snapshots.Snapshot, rules: Rules) -> Iterator[effects.Eviction]:
+def _above_runtime(later: snapshots.Snapshot, rules: EvictionRules) -> Iterator[effects.Eviction]:
     for name in sorted(usage.forest(later).quotas) if later.all(kinds.QUOTAS) else ():
         excess = overuse.over(later, name, rules)
         going = overuse.excess_pods(excess, overuse.members(later, name)) if excess else ()

@@ -29,7 +29,7 @@ veto = quota_preemption.veto
 beside = reclaimable_pods.beside
 
 
-def limited(snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.Rules) -> bool:
+def limited(snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.QuotaRules) -> bool:
     """Whether some quota may refuse the pod in this state."""
     return admission.limited(snapshot, pod, rules) or of_namespaces.limited(snapshot, pod, rules)
 
@@ -41,13 +41,13 @@ def names(snapshot: snapshots.Snapshot, pod: model.Pod) -> tuple[str, ...]:
     return tuple(found if own is None else [*found, own.key])
 
 
-def soft(snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.Rules) -> bool:
+def soft(snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.QuotaRules) -> bool:
     """Whether no quota in this state may refuse the pod; not if quotas may exist that are not listed yet."""
     return bool(snapshot.offset) and not snapshot.unlisted and not limited(snapshot, pod, rules)
 
 
 def admissions(
-    snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.Rules
+    snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.QuotaRules
 ) -> tuple[admission.Admission, ...]:
     """The tests of the pod, which must not be on a node in the snapshot, by each quota that limits it."""
     found = admission.admission(snapshot, pod, rules), of_namespaces.tests(snapshot, pod, rules)
@@ -59,7 +59,7 @@ def reason(found: tuple[admission.Admission, ...]) -> str:
     return "; ".join([one.reason for one in found if one.reason])
 
 
-def refusal(cycle: cycles.Cycle, rules: admission.Rules) -> verdicts.Refusal | None:
+def refusal(cycle: cycles.Cycle, rules: admission.QuotaRules) -> verdicts.Refusal | None:
     """All candidates under one reason, or None: a quota does not depend on the node."""
     found = admissions(cycle.snapshot, cycle.pod, rules)
     why = reason(found)
@@ -71,7 +71,7 @@ def refusal(cycle: cycles.Cycle, rules: admission.Rules) -> verdicts.Refusal | N
     )
 
 
-def ceilings(cycle: cycles.Cycle, rules: admission.Rules) -> Mapping[schema.CountKey, int]:
+def ceilings(cycle: cycles.Cycle, rules: admission.QuotaRules) -> Mapping[schema.CountKey, int]:
     """The highest value of each count that the pod raises, while a quota limits it."""
     return {
         test.key: test.limit

@@ -22,7 +22,7 @@ KINDS = tuple(kind.name for kind in kinds.declared())
 """The kinds whose status the plugin writes."""
 
 
-class Rules(admission.Rules, Protocol):
+class StatusRules(admission.QuotaRules, Protocol):
     """The arguments of the plugin (plugin.ElasticQuota)."""
 
     @property
@@ -32,7 +32,7 @@ class Rules(admission.Rules, Protocol):
 
 
 def reconcile(
-    snapshot: snapshots.Snapshot, changes: effects.Changes, rules: Rules
+    snapshot: snapshots.Snapshot, changes: effects.Changes, rules: StatusRules
 ) -> Iterator[effects.PatchStatus]:
     """The status of each quota that the changes concern."""
     pods = _changed_pods(snapshot, changes)
@@ -48,7 +48,7 @@ def reconcile(
 
 
 def _annotated(
-    snapshot: snapshots.Snapshot, changes: effects.Changes, rules: Rules
+    snapshot: snapshots.Snapshot, changes: effects.Changes, rules: StatusRules
 ) -> Iterator[effects.PatchStatus]:
     """All quotas with their annotations: a pod, or a node, may change the runtime of each."""
     happened = changes.events

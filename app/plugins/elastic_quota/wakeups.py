@@ -25,7 +25,7 @@ def freed_capacity(
     before: snapshots.Snapshot,
     after: snapshots.Snapshot,
     happened: Sequence[events.AnyEvent],
-    rules: admission.Rules,
+    rules: admission.QuotaRules,
 ) -> effects.WakePods | None:
     """The pending pods that fit because of the events, at most LIMIT of them."""
     freeing = [event for event in happened if _may_free(before, event)] if after.waiting else []
@@ -56,7 +56,7 @@ def _may_free(before: snapshots.Snapshot, event: events.AnyEvent) -> bool:
             return False
 
 
-def _limit_rose(before: snapshots.Snapshot, after: snapshots.Snapshot, rules: admission.Rules) -> bool:
+def _limit_rose(before: snapshots.Snapshot, after: snapshots.Snapshot, rules: admission.QuotaRules) -> bool:
     """Whether the runtime of some quota rose, while the quotas stayed the same."""
     if not rules.runtime:
         return False
@@ -92,7 +92,7 @@ def _fitting(
     before: snapshots.Snapshot,
     after: snapshots.Snapshot,
     waiting: Iterable[model.Pod],
-    rules: admission.Rules,
+    rules: admission.QuotaRules,
 ) -> tuple[list[model.Pod], set[str]]:
     """The most important pods that fit together now and did not fit before, and their quotas.
 
@@ -119,7 +119,7 @@ def _fitting(
 
 
 def _offer(
-    before: snapshots.Snapshot, after: snapshots.Snapshot, pod: model.Pod, rules: admission.Rules
+    before: snapshots.Snapshot, after: snapshots.Snapshot, pod: model.Pod, rules: admission.QuotaRules
 ) -> _Offer | None:
     """None unless pods like this one fit, and their quotas have more capacity than before in any resource."""
     former, present = (families.admissions(state, pod, rules) for state in (before, after))

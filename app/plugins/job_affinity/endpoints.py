@@ -114,7 +114,7 @@ def shown(label: str) -> views.Shown:
     )
 
 
-def _lines(label: str, snapshot: snapshots.Snapshot) -> Iterator[views.Line]:
+def _lines(label: str, snapshot: snapshots.Snapshot) -> Iterator[views.StatusLine]:
     """How many groups there are, and how many of them wait for a pod."""
     found = [(space, value) for space, key, value in snapshot.labelled if key == label and value]
     if found:
@@ -123,4 +123,4 @@ def _lines(label: str, snapshot: snapshots.Snapshot) -> Iterator[views.Line]:
             for space, value in found
         ]
         waiting = sum("waiting" in each for each in states)
-        yield views.Line("groups", f"{len(found)}, {waiting} with pending pods")
+        yield views.StatusLine("groups", f"{len(found)}, {waiting} with pending pods")

@@ -69,12 +69,12 @@ def shown() -> views.Shown:
     )
 
 
-def _lines(snapshot: snapshots.Snapshot) -> Iterator[views.Line]:
+def _lines(snapshot: snapshots.Snapshot) -> Iterator[views.StatusLine]:
     """How many pods wait for the evictions on a node, and the budgets that could not be read."""
     held = snapshot.all(kinds.BUDGETS)
     unread = [key for key in held if held[key].error]
     nominated = sum(1 for uid in snapshot.nominated if snapshot.pod(uid))
     if nominated:
-        yield views.Line("nominations", f"{nominated} pods wait for evictions")
+        yield views.StatusLine("nominations", f"{nominated} pods wait for evictions")
     if unread:
-        yield views.Line("budgets", f"{len(held)}", f"{len(unread)} unreadable: {min(unread)}, ...")
+        yield views.StatusLine("budgets", f"{len(held)}", f"{len(unread)} unreadable: {min(unread)}, ...")

@@ -99,7 +99,7 @@ def _domains(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) 
 def _domain(
     snapshot: snapshots.Snapshot,
     policy: policy_model.WorkloadPolicy,
-    quota: logic.Quota,
+    quota: logic.DomainQuota,
     in_flight: Counter[schema.CountKey],
 ) -> dict[str, object]:
     flying = in_flight[policy_counts.key(policy, quota.domain)]
@@ -287,7 +287,7 @@ def _counts(
             yield views.DomainCount(policy.key, placed, desired)
 
 
-def shown(rules: limits.Rules) -> views.Shown:
+def shown(rules: limits.PolicyRules) -> views.Shown:
     """All views."""
     return views.Shown(
         endpoints=_ENDPOINTS,
@@ -298,7 +298,7 @@ def shown(rules: limits.Rules) -> views.Shown:
     )
 
 
-def _lines(snapshot: snapshots.Snapshot) -> Iterator[views.Line]:
+def _lines(snapshot: snapshots.Snapshot) -> Iterator[views.StatusLine]:
     """The policies: how many pods they place, and which are invalid or exceeded."""
     held = snapshot.all(kinds.POLICIES)
     if not held:
@@ -314,7 +314,7 @@ def _lines(snapshot: snapshots.Snapshot) -> Iterator[views.Line]:
         and any(quota.count > quota.desired for quota in logic.quotas(snapshot, held[key]))
     ]
     wrong = [*_named("invalid", invalid), *_named("above a quota", over)]
-    yield views.Line("policies", f"{len(held)}, {placed} of {desired} pods placed", "; ".join(wrong))
+    yield views.StatusLine("policies", f"{len(held)}, {placed} of {desired} pods placed", "; ".join(wrong))
 
 
 def _named(what: str, keys: list[str]) -> Iterator[str]:
@@ -323,7 +323,7 @@ def _named(what: str, keys: list[str]) -> Iterator[str]:
         yield f"{len(keys)} {what}: {', '.join(nsmallest(NAMED, keys))}" + (", ..." if keys[NAMED:] else "")
 
 
-def _remarks(rules: limits.Rules, cycle: cycles.Cycle) -> Iterator[str]:
+def _remarks(rules: limits.PolicyRules, cycle: cycles.Cycle) -> Iterator[str]:
     """The warnings of the policies that limit or prefer nodes for the pod."""
     snapshot = cycle.snapshot
     named = logic.followed(snapshot, cycle.pod) if logic.concerned(cycle.pod) else None

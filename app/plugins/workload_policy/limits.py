@@ -20,7 +20,7 @@ MENTIONED = 3
 """Policies that a reason names at most."""
 
 
-class Rules(Protocol):
+class PolicyRules(Protocol):
     """The arguments that decide which policies limit a pod (plugin.WorkloadPolicy)."""
 
     @property
@@ -37,7 +37,7 @@ class Rules(Protocol):
 Limiting = tuple[policy_model.WorkloadPolicy, ...]
 
 
-def limiting(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> Limiting | logic.Objection:
+def limiting(snapshot: snapshots.Snapshot, pod: model.Pod, rules: PolicyRules) -> Limiting | logic.Objection:
     """The policies that may refuse nodes to the pod, the named one first; or why every node is refused."""
     by_name = rules.enforce == "named"
     named: Limiting = ()
@@ -52,7 +52,7 @@ def limiting(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> Limi
     return (*named, *(policy for policy in required(snapshot, pod, rules) if policy not in named))
 
 
-def required(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> Limiting:
+def required(snapshot: snapshots.Snapshot, pod: model.Pod, rules: PolicyRules) -> Limiting:
     """The Required policies that limit the pod because they select it, sorted by name."""
     if rules.enforce == "named":
         return ()
@@ -64,7 +64,7 @@ def required(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> Limi
     return tuple(sorted(found, key=lambda policy: policy.name))
 
 
-def refusal(cycle: cycles.Cycle, rules: Rules) -> verdicts.Refusal | None:
+def refusal(cycle: cycles.Cycle, rules: PolicyRules) -> verdicts.Refusal | None:
     """The candidates that some limiting policy refuses, with one reason."""
     policies = limiting(cycle.snapshot, cycle.pod, rules)
     if isinstance(policies, logic.Objection):
@@ -103,7 +103,7 @@ def _details(refusals: Mapping[str, verdicts.Refusal]) -> Mapping[str, node_sets
     }
 
 
-def plan(cycle: cycles.Cycle, node: model.NodeName, rules: Rules) -> capabilities.Plan:
+def plan(cycle: cycles.Cycle, node: model.NodeName, rules: PolicyRules) -> capabilities.Plan:
     """A ceiling for each limiting Required policy: its quota in the domain of the node."""
     snapshot = cycle.snapshot
     policies, known = limiting(snapshot, cycle.pod, rules), snapshot.nodes.get(node)
@@ -120,7 +120,7 @@ def plan(cycle: cycles.Cycle, node: model.NodeName, rules: Rules) -> capabilitie
     )
 
 
-def soft(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> bool:
+def soft(snapshot: snapshots.Snapshot, pod: model.Pod, rules: PolicyRules) -> bool:
     """Whether no policy in this state may refuse a node to the pod."""
     if rules.enforce == "selected" and (not snapshot.offset or snapshot.unlisted):
         return False  # A policy that is not listed yet may select the pod.
@@ -132,6 +132,6 @@ def soft(snapshot: snapshots.Snapshot, pod: model.Pod, rules: Rules) -> bool:
     return isinstance(policy, policy_model.WorkloadPolicy) and not logic.limits(policy)
 
 
-def prefers(pod: model.Pod, rules: Rules) -> bool:
+def prefers(pod: model.Pod, rules: PolicyRules) -> bool:
     """Whether the pod is scored: a policy that selects a pod without being named only limits it."""
     return rules.enforce == "named" or logic.concerned(pod)

@@ -30,7 +30,7 @@ _MAX_MESSAGE = 2_000
 
 
 def reconcile(
-    snapshot: snapshots.Snapshot, changes: effects.Changes, *, rules: limits.Rules, limit: int
+    snapshot: snapshots.Snapshot, changes: effects.Changes, *, rules: limits.PolicyRules, limit: int
 ) -> Iterator[effects.Effect]:
     """The status of each policy that the changes concern; after missed events, also the pods to wake."""
     for policy in _concerned(snapshot, changes):

@@ -28,7 +28,7 @@ def freed_capacity(
     after: snapshots.Snapshot,
     happened: Sequence[events.AnyEvent],
     *,
-    rules: limits.Rules,
+    rules: limits.PolicyRules,
     limit: int,
 ) -> effects.WakePods | None:
     """The pending pods that may be placed because of the events, at most ``limit`` of them."""
@@ -64,7 +64,7 @@ def naming(snapshot: snapshots.Snapshot, namespace: str, name: str) -> Iterator[
 
 
 def limited(
-    snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, rules: limits.Rules
+    snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, rules: limits.PolicyRules
 ) -> list[model.Pod]:
     """The pending pods that the policy limits, in any order; a pod may occur twice."""
     found = following(snapshot, policy)
@@ -90,14 +90,17 @@ def selected(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) 
 
 
 def of_policy(
-    snapshot: snapshots.Snapshot, key: model.NamespacedName, *, rules: limits.Rules, limit: int
+    snapshot: snapshots.Snapshot, key: model.NamespacedName, *, rules: limits.PolicyRules, limit: int
 ) -> effects.WakePods | None:
     """The pending pods for which a policy has capacity."""
     return _woken(snapshot, [_of_policy(snapshot, snapshot, key, rules)], rules, limit)
 
 
 def _of_policy(
-    before: snapshots.Snapshot, after: snapshots.Snapshot, key: model.NamespacedName, rules: limits.Rules
+    before: snapshots.Snapshot,
+    after: snapshots.Snapshot,
+    key: model.NamespacedName,
+    rules: limits.PolicyRules,
 ) -> _Capacity:
     """The pending pods for which a policy may have capacity, or that its deletion sets free."""
     former, policy = before.get(kinds.POLICIES, key), after.get(kinds.POLICIES, key)
@@ -120,7 +123,7 @@ def _of_releases(
     after: snapshots.Snapshot,
     namespace: str,
     released: Collection[model.Uid],
-    rules: limits.Rules,
+    rules: limits.PolicyRules,
 ) -> Iterator[_Capacity]:
     """The released pods themselves are left out: their bind calls failed, and kube-scheduler retries them."""
     for policy in after.within(kinds.POLICIES, namespace).values():
@@ -132,7 +135,7 @@ def _of_releases(
 
 
 def _woken(
-    snapshot: snapshots.Snapshot, found: Iterable[_Capacity], rules: limits.Rules, limit: int
+    snapshot: snapshots.Snapshot, found: Iterable[_Capacity], rules: limits.PolicyRules, limit: int
 ) -> effects.WakePods | None:
     """The pods that fit together, with the messages of the capacity that some of them fit in alone."""
     helping = [one for one in found if _fitting(snapshot, one.pods, rules)]
@@ -149,7 +152,9 @@ def _freed(
         yield quota.free > 0 and quota.count < policy_counts.count(before, policy, quota.domain)
 
 
-def _fitting(snapshot: snapshots.Snapshot, pods: Iterable[model.Pod], rules: limits.Rules) -> list[model.Pod]:
+def _fitting(
+    snapshot: snapshots.Snapshot, pods: Iterable[model.Pod], rules: limits.PolicyRules
+) -> list[model.Pod]:
     """The most important of the pods, as many as every quota that limits them admits."""
     left: dict[model.NamespacedName, int] = {}
     found = []

@@ -47,7 +47,7 @@ class Resource:
         return f"/api/{self.version}" if "/" not in self.version else f"/apis/{self.version}"
 
 
-class Line(NamedTuple):
+class WatchLine(NamedTuple):
     """One change: version, namespace, and the line that a watch sends."""
 
     version: int
@@ -71,7 +71,7 @@ class Stored(NamedTuple):
 class _Collection:
     resource: Resource
     objects: dict[Key, Stored] = field(default_factory=dict)
-    history: list[Line] = field(default_factory=list)
+    history: list[WatchLine] = field(default_factory=list)
     compacted: int = FIRST_VERSION
     """Changes up to this version were compacted."""
     lists: dict[int, list[tuple[Key, bytes]]] = field(default_factory=dict)
@@ -195,7 +195,7 @@ class Objects:
         more = content[end - 1][0] if end < len(content) else None
         return [body for _, body in content[start:end]], version, more, len(content) - end
 
-    def since(self, name: str, version: int, *, tick: float = 1.0) -> Iterator[tuple[list[Line], int]]:
+    def since(self, name: str, version: int, *, tick: float = 1.0) -> Iterator[tuple[list[WatchLine], int]]:
         """Changes after ``version`` as they happen, each batch with the version that it is complete up to.
 
         Yields a batch at least every ``tick`` seconds, which may be empty; ends when the resource is no
@@ -230,7 +230,7 @@ class Objects:
         """Send this line to the watches of a resource, unchecked: for lines that no real server sends."""
         with self.changed:
             self.version += 1
-            self._collections[name].history.append(Line(self.version, "", text + b"\n"))
+            self._collections[name].history.append(WatchLine(self.version, "", text + b"\n"))
             self.changed.notify_all()
 
     def _write(self, name: str, key: Key, made: Json, change: str) -> bytes:
@@ -240,12 +240,12 @@ class Objects:
         body = msgspec.json.encode(made)
         collection.objects[key] = Stored(self.version, body)
         text = b'{"type":"%s","object":%s}\n' % (change.encode(), body)
-        collection.history.append(Line(self.version, key[0], text))
+        collection.history.append(WatchLine(self.version, key[0], text))
         self.changed.notify_all()
         return body
 
 
-def _after(collection: _Collection, version: int) -> list[Line]:
+def _after(collection: _Collection, version: int) -> list[WatchLine]:
     start = bisect.bisect_right(collection.history, version, key=lambda line: line.version)
     return collection.history[start:]
 

@@ -48,7 +48,7 @@ class Visitor:
     def event(self, raw: readers.Raw) -> None:
         """An event."""
 
-    def decision(self, decision: layout.Decision) -> None:
+    def decision(self, decision: layout.BundledDecision) -> None:
         """A decision record."""
 
 
@@ -158,7 +158,7 @@ class _Reader:
         for line in lines:
             digest.update(line)
             count += 1
-            decision = _parsed(layout.Decision, line, name)
+            decision = _parsed(layout.BundledDecision, line, name)
             record = _parsed(records.Decision, bytes(decision.d), name)
             if not about.first <= record.position.offset <= about.last:
                 _damaged(name, f"decision {decision.id[:80]} was taken outside of the range")

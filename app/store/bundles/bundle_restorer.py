@@ -68,7 +68,7 @@ class _Filling(bundle_reader.Visitor):
     def event(self, raw: readers.Raw) -> None:
         self._add(self._names.log, f"{raw.offset}-0", {"t": raw.t, "e": bytes(raw.e), "w": raw.w})
 
-    def decision(self, decision: layout.Decision) -> None:
+    def decision(self, decision: layout.BundledDecision) -> None:
         self._add(self._names.decisions, decision.id, {"d": bytes(decision.d)})
 
     def finish(self, contents: bundle_reader.Contents) -> None:

@@ -204,7 +204,7 @@ RULES: Final[Mapping[type, _Rules]] = {
 """Type -> field -> its rule. Those of a type hold for the types derived from it."""
 
 
-class Rewriting:
+class FieldRewriter:
     """Rewrites with the words of one pass."""
 
     def __init__(self, words: pseudonyms.Words, declared: schema.Schema) -> None:

@@ -78,7 +78,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Decisions(msgspec.Struct, frozen=True):
-    """The first line of the decision records; every other one is a ``Decision``."""
+    """The first line of the decision records; every other one is a ``BundledDecision``."""
 
     kind: str
     version: int
@@ -89,7 +89,7 @@ class Decisions(msgspec.Struct, frozen=True):
     """Over all other lines, each with its newline."""
 
 
-class Decision(msgspec.Struct, frozen=True):
+class BundledDecision(msgspec.Struct, frozen=True):
     """A decision record."""
 
     id: str

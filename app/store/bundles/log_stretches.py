@@ -129,4 +129,4 @@ class Stretch:
         for identity, raw in run:
             position = _located.decode(raw).position
             if position.incarnation == self.incarnation and self.first <= position.offset <= self.last:
-                yield _encoder.encode(layout.Decision(identity, msgspec.Raw(raw))) + b"\n"
+                yield _encoder.encode(layout.BundledDecision(identity, msgspec.Raw(raw))) + b"\n"

@@ -32,7 +32,7 @@ _report = msgspec.json.Decoder(findings.Report | None)
 _encoder = msgspec.json.Encoder()
 
 
-class Refused(Exception):
+class RewriteRefused(Exception):
     """The bundle cannot be rewritten; the message gives the reason."""
 
 
@@ -44,7 +44,7 @@ def names_of(
     source = Source(census, declared)
     contents = _read(file, source)
     if contents.about.pseudonyms:
-        raise Refused("the bundle has pseudonyms already")
+        raise RewriteRefused("the bundle has pseudonyms already")
     source.about(contents.about)
     source.rest(contents)
     return contents, source
@@ -66,7 +66,7 @@ def _read(file: BinaryIO, visitor: bundle_reader.Visitor) -> bundle_reader.Conte
     try:
         return bundle_reader.read(file, visitor)
     except (errors.StoreError, schema.UnreadableObject) as error:
-        raise Refused(f"a part of the bundle cannot be read by this version: {error}") from error
+        raise RewriteRefused(f"a part of the bundle cannot be read by this version: {error}") from error
 
 
 class Source(bundle_reader.Visitor):
@@ -79,7 +79,7 @@ class Source(bundle_reader.Visitor):
         self.contents = snapshot_contents.Contents()
         self.header: snapshot_format.Header | None = None
         self._schema = declared
-        self._rewriting = field_rewriter.Rewriting(census, declared)
+        self._rewriting = field_rewriter.FieldRewriter(census, declared)
         self._lines: list[bytes] = []
 
     def about(self, about: layout.About) -> None:
@@ -92,7 +92,7 @@ class Source(bundle_reader.Visitor):
     def event(self, raw: readers.Raw) -> None:
         self._rewriting.struct(codecs.decode(bytes(raw.e)))
 
-    def decision(self, decision: layout.Decision) -> None:
+    def decision(self, decision: layout.BundledDecision) -> None:
         found = _decision.decode(decision.d)
         if found.digest:
             self.digests.add(found.digest)
@@ -138,12 +138,12 @@ class _Target(bundle_reader.Visitor):
         self._times = [*self._times[:1], raw.t]
         self._events.add([archives.line(rewritten)])
 
-    def decision(self, decision: layout.Decision) -> None:
+    def decision(self, decision: layout.BundledDecision) -> None:
         found = self._rewriting.struct(_decision.decode(decision.d))
         if found.digest:
             # Of a pod that the log does not hold in this form, no digest can be made.
             found = msgspec.structs.replace(found, digest=self._digests.get(found.digest, "unknown"))
-        line = layout.Decision(decision.id, msgspec.Raw(_encoder.encode(found)))
+        line = layout.BundledDecision(decision.id, msgspec.Raw(_encoder.encode(found)))
         self._decisions.add([_encoder.encode(line) + b"\n"])
 
     def pieces(self, contents: bundle_reader.Contents, tag: str) -> Iterator[bytes]:
@@ -202,7 +202,7 @@ class _Target(bundle_reader.Visitor):
         return snapshot_contents.build(self._contents, position, schema=self._schema)
 
 
-class _Digesting(field_rewriter.Rewriting):
+class _Digesting(field_rewriter.FieldRewriter):
     """Rewrites, and keeps the new digests of the pods of whose former ones decision records are made."""
 
     def __init__(
@@ -228,7 +228,7 @@ class _Digesting(field_rewriter.Rewriting):
 
 
 def _snapshot_contents(
-    rewrite: field_rewriter.Rewriting, held: snapshot_contents.Contents
+    rewrite: field_rewriter.FieldRewriter, held: snapshot_contents.Contents
 ) -> snapshot_contents.Contents:
     """The contents rewritten; counts are computed again from them."""
     return snapshot_contents.Contents(
@@ -247,7 +247,7 @@ def _snapshot_contents(
     )
 
 
-def _settings(rewrite: field_rewriter.Rewriting, shown: dict[str, object]) -> dict[str, object]:
+def _settings(rewrite: field_rewriter.FieldRewriter, shown: dict[str, object]) -> dict[str, object]:
     """The settings of the plugins, and of the others those that are not strings."""
     given = shown.get("settings")
     found: dict[str, object] = {}
@@ -266,15 +266,15 @@ def _settings(rewrite: field_rewriter.Rewriting, shown: dict[str, object]) -> di
     }
 
 
-def _consistency(rewrite: field_rewriter.Rewriting, stored: bytes) -> findings.Report | None:
+def _consistency(rewrite: field_rewriter.FieldRewriter, stored: bytes) -> findings.Report | None:
     try:
         report = _report.decode(stored)
     except errors.MALFORMED as error:
-        raise Refused(f"{layout.CONSISTENCY} cannot be read by this version: {error}") from error
+        raise RewriteRefused(f"{layout.CONSISTENCY} cannot be read by this version: {error}") from error
     return None if report is None else rewrite.struct(report)
 
 
-def _lag(rewrite: field_rewriter.Rewriting, shown: dict[str, object]) -> dict[str, object]:
+def _lag(rewrite: field_rewriter.FieldRewriter, shown: dict[str, object]) -> dict[str, object]:
     error = shown.get("error")
     return {
         **{name: value for name, value in shown.items() if name in _LAG},

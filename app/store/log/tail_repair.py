@@ -22,7 +22,7 @@ _BEGINNING = "0-1"
 Fields = dict[bytes, bytes]
 
 
-class Entry(NamedTuple):
+class TailEntry(NamedTuple):
     """One entry behind the head."""
 
     identity: str
@@ -35,9 +35,9 @@ class Tail(NamedTuple):
     incarnation: str
     head: int
     """The last offset of the log, as meta has it."""
-    taken: tuple[Entry, ...]
+    taken: tuple[TailEntry, ...]
     """Entries that follow the head as those of the function do: they are kept."""
-    foreign: tuple[Entry, ...]
+    foreign: tuple[TailEntry, ...]
     """All others: they are removed."""
     generated: str
     """The last id that the stream generated."""
@@ -103,8 +103,8 @@ def _read(client: redis.Redis, names: keys.Keys) -> Tail:
         if "no such key" not in str(error):
             raise
         return Tail(connections.text(incarnation), at, (), (), f"{at}-0", at)
-    taken: list[Entry] = []
-    foreign: list[Entry] = []
+    taken: list[TailEntry] = []
+    foreign: list[TailEntry] = []
     # In a trimmed log whose head was lowered or removed, the first entry may have any offset.
     begun = bool(untyped.xrange(names.log, min="-", max=f"{at}-0", count=1))
     expected = f"{at + 1}-0"
@@ -112,7 +112,7 @@ def _read(client: redis.Redis, names: keys.Keys) -> Tail:
     after = f"({at}-0"
     while page := untyped.xrange(names.log, min=after, max="+", count=_PAGE):
         for identity, fields in page:
-            entry = Entry(connections.text(identity), dict(fields))
+            entry = TailEntry(connections.text(identity), dict(fields))
             offset, _, sequence = entry.identity.partition("-")
             ours = sequence == "0" and _ours(entry.fields)
             if ours and not foreign and (entry.identity == expected or not (begun or taken)):

@@ -29,7 +29,7 @@ class Gap(NamedTuple):
     reason: str
 
 
-class Entry(NamedTuple):
+class ChronicleEntry(NamedTuple):
     """An event with its offset and time."""
 
     offset: int
@@ -66,7 +66,7 @@ class Chronicle:
         self._since = first - 1
         self._cause = "not listed yet" if unlisted else ""
 
-    def add(self, entries: Iterable[Entry], kinds: frozenset[str]) -> None:
+    def add(self, entries: Iterable[ChronicleEntry], kinds: frozenset[str]) -> None:
         """Count and mark events in order; ``kinds``: all that are watched."""
         for entry in entries:
             bucket = self.buckets[(entry.offset - self._first) // self._width]
@@ -90,7 +90,7 @@ class Chronicle:
         else:
             self.more_marks += 1
 
-    def _watch(self, entry: Entry, kinds: frozenset[str]) -> None:
+    def _watch(self, entry: ChronicleEntry, kinds: frozenset[str]) -> None:
         match entry.event:
             case events.StoreRewound() | events.StoreRestarted():
                 if not self._waiting:

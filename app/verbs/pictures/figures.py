@@ -12,7 +12,7 @@ Counts = Callable[[snapshots.Snapshot], Iterable[Mapping[str, Callable[[str], It
 
 
 @dataclass(frozen=True, slots=True)
-class Quota:
+class QuotaFigures:
     """What an object counts in a domain, beside its quota there."""
 
     of: str
@@ -95,21 +95,21 @@ class Tally:
             self.running += by * snapshot.used(name).get(node_sums.PODS, 0)
 
 
-def quotas(snapshot: snapshots.Snapshot, counts: Counts) -> Iterator[Quota]:
+def quotas(snapshot: snapshots.Snapshot, counts: Counts) -> Iterator[QuotaFigures]:
     """The counts of every object in every domain that nodes form."""
     for held in counts(snapshot):
         for key, count in held.items():
             for value in snapshot.topology[key]:
                 for one in count(value):
-                    yield Quota(one.of, key, value, one.placed, one.desired)
+                    yield QuotaFigures(one.of, key, value, one.placed, one.desired)
 
 
-def fullest(quotas: Iterable[Quota]) -> list[Quota]:
+def fullest(quotas: Iterable[QuotaFigures]) -> list[QuotaFigures]:
     """Those nearest to their quota first; those without one last."""
     return sorted(quotas, key=lambda one: (one.desired is None, -_share(one), one.of, one.key, one.value))
 
 
-def _share(quota: Quota) -> float:
+def _share(quota: QuotaFigures) -> float:
     if not quota.desired:
         return float(quota.placed)
     return quota.placed / quota.desired

@@ -316,7 +316,7 @@ class Chain(replays.Replay):
         decision: records.Decision,
         candidates: node_sets.Names,
         resolved: situations.Resolved,
-        answers: tuple[replays.Answer, replays.Answer],
+        answers: tuple[replays.ReplayedAnswer, replays.ReplayedAnswer],
     ) -> None:
         uid = decision.pod.uid
         if decision.verb not in explanations.ATTEMPTS or resolved.base.node_of(uid):

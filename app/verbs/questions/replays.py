@@ -26,7 +26,7 @@ MOST = 100_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Answer:
+class ReplayedAnswer:
     """What was answered, or would be."""
 
     kept: int
@@ -41,8 +41,8 @@ class Item:
     decision: records.Decision
     difference: str
     """One of CLASSES."""
-    was: Answer
-    would: Answer
+    was: ReplayedAnswer
+    would: ReplayedAnswer
 
 
 class Input(NamedTuple):
@@ -165,7 +165,7 @@ class Replay:
         decision: records.Decision,
         candidates: node_sets.Names,
         resolved: situations.Resolved,
-        answers: tuple[Answer, Answer],
+        answers: tuple[ReplayedAnswer, ReplayedAnswer],
     ) -> None:
         """Called for each decision that was compared."""
 
@@ -198,8 +198,8 @@ class Replay:
     def _difference(
         self,
         decision: records.Decision,
-        before: tuple[verdicts.Trace, Answer],
-        after: tuple[verdicts.Trace, Answer],
+        before: tuple[verdicts.Trace, ReplayedAnswer],
+        after: tuple[verdicts.Trace, ReplayedAnswer],
     ) -> str:
         """The gravest class that holds."""
         (trace, was), (supposed, would) = before, after
@@ -223,13 +223,13 @@ def _answer(
     trace: verdicts.Trace,
     cycle: cycles.Cycle,
     plugins: registry.Registry,
-) -> Answer:
+) -> ReplayedAnswer:
     kept, node = trace.kept, decision.node
     if decision.verb == "filter_onlyone":
         narrowed = dataclasses.replace(cycle, candidates=kept)
         node = (pipeline.best(plugins, narrowed, trace) or "") if kept else ""
     number = min(len(kept), 1) if decision.verb == "filter_onlyone" else len(kept)
-    return Answer(number, {refusal.reason: len(refusal.nodes) for refusal in trace.refusals}, node)
+    return ReplayedAnswer(number, {refusal.reason: len(refusal.nodes) for refusal in trace.refusals}, node)
 
 
 def _same(one: node_sets.Names, other: node_sets.Names) -> bool:
@@ -237,7 +237,7 @@ def _same(one: node_sets.Names, other: node_sets.Names) -> bool:
     return one is other or one == other
 
 
-def _repeats(decision: records.Decision, was: Answer) -> bool:
+def _repeats(decision: records.Decision, was: ReplayedAnswer) -> bool:
     """Whether the answer computed on the log is the recorded one; prioritize records no scores."""
     if decision.verb not in (*explanations.ATTEMPTS, "bind", "preempt"):
         return True

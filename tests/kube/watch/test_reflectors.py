@@ -61,7 +61,7 @@ class Reading:
     def __init__(
         self,
         client: clients.Client,
-        kind: kinds.Kind = kinds.PODS,
+        kind: kinds.WatchedKind = kinds.PODS,
         *,
         since: str = "",
         silence: float = 20.0,

@@ -85,7 +85,7 @@ def generated(seed: int) -> tuple[Cluster, list[model.Pod]]:
     return Cluster(*nodes, *tree(dice), *beside, *members, beside=(rules,)), members
 
 
-def over(small: Cluster, rules: runtimes.Rules) -> set[tuple[str, str]]:
+def over(small: Cluster, rules: runtimes.RuntimeRules) -> set[tuple[str, str]]:
     """The quotas that use more than their runtime, with the resource."""
     grown, counts = usage.forest(small.snapshot), small.snapshot.counts
     found = usage.of_tree(small.snapshot, "", rules).runtimes
@@ -102,7 +102,7 @@ def carried_out(seed: int) -> int:
     small, members = generated(seed)
     before = small.snapshot
     (quotas,) = (one for one in small.plugins.plugins if isinstance(one, ElasticQuota))
-    rules = runtimes.Rules(guarantee=quotas.guarantee_usage)
+    rules = runtimes.RuntimeRules(guarantee=quotas.guarantee_usage)
     exceeded = over(small, rules)
     planned = {one.uid: target for one in members if (target := small.planned(one))}
     orders = random.Random(seed)

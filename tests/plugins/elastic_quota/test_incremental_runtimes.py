@@ -14,7 +14,7 @@ from tests.support.decisions import small_quotas
 NAMES = tuple("abcdefgh")
 NODES = ("n1", "n2")
 amounts = st.integers(0, 9)
-rules = st.builds(runtimes.Rules, scale=st.booleans(), guarantee=st.booleans())
+rules = st.builds(runtimes.RuntimeRules, scale=st.booleans(), guarantee=st.booleans())
 
 
 def quota(name: str, parent: str) -> st.SearchStrategy[Quota]:
@@ -75,7 +75,7 @@ changes = st.one_of(
 edits = st.builds(lambda name: quota(name, ""), st.sampled_from(NAMES)).flatmap(lambda drawn: drawn)
 
 
-def from_the_facts(snapshot: snapshots.Snapshot, rules: runtimes.Rules) -> runtimes.Runtimes:
+def from_the_facts(snapshot: snapshots.Snapshot, rules: runtimes.RuntimeRules) -> runtimes.Runtimes:
     """The runtimes by the pods of the state, with nothing that was derived from it or from an earlier one."""
     grown = forests.grown(snapshot.all(kinds.QUOTAS).values())
     tree = grown.trees[""]
@@ -118,7 +118,7 @@ def shown(found: runtimes.Runtimes) -> dict[str, tuple[object, ...]]:
 
 @given(st.data(), trees(), rules)
 def test_runtimes_after_any_history_equal_those_of_its_state(
-    data: st.DataObject, tree: list[Quota], rules: runtimes.Rules
+    data: st.DataObject, tree: list[Quota], rules: runtimes.RuntimeRules
 ) -> None:
     world = projections.project_all(
         snapshots.empty(schema=declared.SCHEMA),

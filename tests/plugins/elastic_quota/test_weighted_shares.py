@@ -60,7 +60,7 @@ def derived(tree: quota_oracle.Tree) -> runtimes.Runtimes:
         {"r": tree.total},
         small_quotas.columns(grown, {name: {"r": row.asked} for name, row in tree.rows.items()}),
         small_quotas.columns(grown, {name: {"r": row.held} for name, row in tree.rows.items()}),
-        runtimes.Rules(scale=tree.scale, guarantee=tree.guarantee),
+        runtimes.RuntimeRules(scale=tree.scale, guarantee=tree.guarantee),
     )
 
 

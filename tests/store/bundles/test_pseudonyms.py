@@ -164,9 +164,11 @@ def test_a_gang_that_names_layers_is_planned_as_in_its_source() -> None:
     ]
     census = pseudonyms.Census(bundled.PUBLIC)
     for event in happened:
-        field_rewriter.Rewriting(census, declared.SCHEMA).struct(event)
+        field_rewriter.FieldRewriter(census, declared.SCHEMA).struct(event)
     words = pseudonyms.Replacement(bundled.PUBLIC, census.table("kq7x"), census.keys)
-    renamed_events = [field_rewriter.Rewriting(words, declared.SCHEMA).struct(event) for event in happened]
+    renamed_events = [
+        field_rewriter.FieldRewriter(words, declared.SCHEMA).struct(event) for event in happened
+    ]
     for each in (happened, renamed_events):
         small = small_gangs.Cluster()
         small.take(*each)
@@ -182,7 +184,7 @@ def test_pseudonyms_sort_as_their_names_do(made: tuple[bytes, pseudonyms.Names])
 
 
 def test_a_bundle_gets_pseudonyms_once(made: tuple[bytes, pseudonyms.Names]) -> None:
-    with pytest.raises(pseudonymizer.Refused, match="already"):
+    with pytest.raises(pseudonymizer.RewriteRefused, match="already"):
         pseudonymizer.names_of(io.BytesIO(made[0]), bundled.PUBLIC, declared.SCHEMA)
 
 

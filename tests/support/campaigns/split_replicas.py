@@ -91,7 +91,7 @@ class Extender:
 
     def bind(self, pod: cluster_objects.Json, node: str, _: random.Random) -> str:
         meta = pod["metadata"]
-        request = placer.Request(meta["namespace"], meta["name"], meta["uid"], node)
+        request = placer.BindRequest(meta["namespace"], meta["name"], meta["uid"], node)
         try:
             bind_verb.run(self._context, request)
         except verb_errors.VerbError as refused:

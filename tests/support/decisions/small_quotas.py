@@ -56,7 +56,7 @@ def of_cpu(
         {"cpu": total * CORE},
         columns(tree, {name: {"cpu": cores * CORE} for name, cores in requests.items()}),
         columns(tree, {name: {"cpu": cores * CORE} for name, cores in (used or {}).items()}),
-        runtimes.Rules(scale=scale, guarantee=guarantee),
+        runtimes.RuntimeRules(scale=scale, guarantee=guarantee),
     )
 
 

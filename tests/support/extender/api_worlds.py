@@ -104,7 +104,7 @@ class World:
     app: flask.Flask
     now: list[float]
     """The wall clock; change its one element to move it."""
-    shadows: shadow_comparison.Shadowing
+    shadows: shadow_comparison.ShadowComparison
     """Its thread is not started: a test calls ``step``."""
 
     @property
@@ -172,9 +172,9 @@ def shadows_of(
     *,
     milliseconds: Callable[[str], int] = times.milliseconds,
     wall: Callable[[], float] = lambda: START,
-) -> shadow_comparison.Shadowing:
+) -> shadow_comparison.ShadowComparison:
     """What compares decisions with the shadows, of a process that starts now."""
-    return shadow_comparison.Shadowing(
+    return shadow_comparison.ShadowComparison(
         follower=store.follower,
         past=store.histories,
         decisions=store.decisions,

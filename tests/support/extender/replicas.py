@@ -82,7 +82,7 @@ class Replica:
 
     def bind(self, pod: model.Pod, node: str, *, uid: str = "") -> str:
         """The ``Error`` of the reply; empty for success."""
-        request = placer.Request(pod.namespace, pod.name, uid or pod.uid, node)
+        request = placer.BindRequest(pod.namespace, pod.name, uid or pod.uid, node)
         try:
             bind_verb.run(self.context, request)
         except verb_errors.VerbError as refused:

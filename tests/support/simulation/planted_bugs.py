@@ -259,7 +259,7 @@ BUGS = (
     # Binding.
     Bug(
         "a second placement is appended beside the first",
-        "app.verbs.placer:Placing._find_or_place",
+        "app.verbs.placer:Placer._find_or_place",
         "if existing is None:",
         "if True:",
     ),
@@ -289,13 +289,13 @@ BUGS = (
     ),
     Bug(
         "a placement is released while its Binding is under way",
-        "app.verbs.placer:Placing._resolve_stale",
+        "app.verbs.placer:Placer._resolve_stale",
         "if not void:",
         "if False:",
     ),
     Bug(
         "two calls send a Binding for one placement",
-        "app.verbs.placer:Placing._find_or_place",
+        "app.verbs.placer:Placer._find_or_place",
         "elif existing.placement.planned or existing.position == self._void:",
         "elif True:",
     ),
@@ -343,7 +343,7 @@ BUGS = (
     ),
     Bug(
         "a Binding carries a later version than the log names",
-        "app.verbs.placer:Placing._find_or_place",
+        "app.verbs.placer:Placer._find_or_place",
         "return self._place_again(snapshot, pod, existing.placement)",
         "return Placed(snapshot, existing.position, msgspec.structs.replace("
         "existing.placement, resource_version=self._version))",
@@ -541,13 +541,13 @@ BUGS = (
     ),
     Bug(
         "a repeated placement is decided again",
-        "app.verbs.placer:Placing._find_or_place",
+        "app.verbs.placer:Placer._find_or_place",
         "return self._place_again(snapshot, pod, existing.placement)",
         "return self._place(snapshot, pod)",
     ),
     Bug(
         "a retried Binding computes its annotations again",
-        "app.verbs.placer:Placing._place_again",
+        "app.verbs.placer:Placer._place_again",
         "again = msgspec.structs.replace(placement, pod=pod,",
         "made = plans.commitment(self._context.plugins, self._cycle(snapshot, pod), placement.node);"
         " again = msgspec.structs.replace(getattr(made, 'placements', (placement,))[0], pod=pod,",
@@ -560,7 +560,7 @@ BUGS = (
     ),
     Bug(
         "a pod that was planned is bound without a placement of its own",
-        "app.verbs.placer:Placing._find_or_place",
+        "app.verbs.placer:Placer._find_or_place",
         "elif existing.placement.planned or existing.position == self._void:",
         "elif existing.placement.planned:\n"
         "                return Placed(snapshot, existing.position, existing.placement)\n"

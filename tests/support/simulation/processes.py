@@ -248,7 +248,7 @@ class Extender:
         """The ``Error`` of the reply; empty if the pod was reported as bound."""
         around, self.client.latest = self.client.latest, self.context.monotonic() + self.context.budgets.bind
         try:
-            bind_verb.run(self.context, placer.Request(namespace, name, uid, node))
+            bind_verb.run(self.context, placer.BindRequest(namespace, name, uid, node))
         except verb_errors.VerbError as refused:
             return str(refused)
         finally:

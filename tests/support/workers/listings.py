@@ -8,12 +8,12 @@ from app.kube.watch import kinds, reflectors
 from tests.support import declared
 from workers.recorder import batch_builder
 
-Lists = Mapping[kinds.Kind, Iterable[decoding.Object]]
+Lists = Mapping[kinds.WatchedKind, Iterable[decoding.Object]]
 
 
 def of(snapshot: snapshots.Snapshot) -> Lists:
     """The lists that the API server would return if the cluster were as in the snapshot."""
-    found: dict[kinds.Kind, Iterable[decoding.Object]] = {kinds.NODES: snapshot.nodes.values()}
+    found: dict[kinds.WatchedKind, Iterable[decoding.Object]] = {kinds.NODES: snapshot.nodes.values()}
     found |= {kinds.declared(kind): snapshot.all(kind).values() for kind in declared.SCHEMA.kinds}
     found[kinds.PODS] = snapshot.pods.values()
     assert {kind.name for kind in found} == declared.SCHEMA.names
@@ -45,7 +45,7 @@ def facts(before: snapshots.Snapshot, lists: Lists) -> list[events.AnyEvent]:
     return [event for event in found if not isinstance(event, events.Relisted)]
 
 
-def gone(kind: kinds.Kind, one: decoding.Object) -> reflectors.Gone:
+def gone(kind: kinds.WatchedKind, one: decoding.Object) -> reflectors.Gone:
     """The watch shows that the object was deleted."""
     namespace = "" if isinstance(one, model.Node) else one.namespace
     return reflectors.Gone(kind, one.uid, namespace, one.name, "1")

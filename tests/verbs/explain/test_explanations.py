@@ -66,7 +66,7 @@ class Recorded:
             monotonic=lambda: 0.0,
             digest=self.plugins.digest,
         )
-        self.answers: list[filtering.Answer | preempting.Answer] = []
+        self.answers: list[filtering.Answer | preempting.PreemptAnswer] = []
         self.append(*(events.Relisted(kind, "", "1", "first list") for kind in sorted(declared.SCHEMA.names)))
 
     def append(self, *happened: events.AnyEvent) -> None:
@@ -168,7 +168,7 @@ def test_every_recorded_decision_is_explained_as_it_was_answered(store: stores.S
         )
         trace = explanation.trace
         seen[decision.verb] = seen.get(decision.verb, 0) + bool(trace.refusals or trace.ratings)
-        if isinstance(answer, preempting.Answer):
+        if isinstance(answer, preempting.PreemptAnswer):
             assert trace.kept == frozenset(answer.kept)
             assert trace.reasons() == answer.dropped
         elif decision.verb == "prioritize":

@@ -119,9 +119,9 @@ def milliseconds(until: str) -> int:
     return 1000 * int(until)
 
 
-def started(store: Store) -> shadow_comparison.Shadowing:
+def started(store: Store) -> shadow_comparison.ShadowComparison:
     """What compares, in a process that starts now."""
-    return shadow_comparison.Shadowing(
+    return shadow_comparison.ShadowComparison(
         follower=cast(followers.Follower, store),
         past=cast(histories.Histories, store),
         decisions=cast(decision_log.DecisionLog, store),

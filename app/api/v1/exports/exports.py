@@ -23,7 +23,7 @@ _PATIENCE = 120.0
 """Seconds that the reading of one member waits for other heavy questions."""
 
 
-class Query(queries.Empty):
+class ExportQuery(queries.Empty):
     """Which stretch: a range, or the minutes around a moment or a pod."""
 
     from_ = queries.at("The oldest moment of the bundle", data_key="from")
@@ -42,7 +42,7 @@ class Query(queries.Empty):
 @blueprints.stream(
     routes,
     "/export",
-    query=Query,
+    query=ExportQuery,
     content_type=TYPE,
     shape={"type": "string", "format": "binary"},
     description="A bundle: a tar whose last member is its manifest, or the reason of a failure.",

@@ -11,7 +11,7 @@ routes = blueprints.create("moments", "/apis/v1", "The time axis of the log.")
 _USUAL_WINDOW = 20_000
 
 
-class Query(Schema):
+class ChronicleQuery(Schema):
     """The window, and how many buckets."""
 
     from_ = queries.at("The first moment of the window, instead of 20,000 events before", data_key="from")
@@ -62,7 +62,7 @@ class Chronicle(Schema):
     metadata = schemas.nested(answers.WindowShown, "The window.")
 
 
-@blueprints.get(routes, "/moments", Chronicle, query=Query, also_status=(429,), tagged=True)
+@blueprints.get(routes, "/moments", Chronicle, query=ChronicleQuery, also_status=(429,), tagged=True)
 def chronicle(query: pages.Query) -> flask.Response:
     """Events by type over a window, changes worth a mark, and what was not watched."""
     found = answers.window(query, usual=_USUAL_WINDOW)
@@ -73,7 +73,7 @@ def _body(found: answers.Window, buckets: int) -> pages.Body:
     start = services.current().histories.at(found.first)
     made = chronicles.Chronicle(found.first + 1, found.last, buckets, start.unlisted)
     for run in walks.entries(found.first + 1, found.last):
-        made.add((chronicles.Entry(*entry) for entry in run), start.schema.names)
+        made.add((chronicles.ChronicleEntry(*entry) for entry in run), start.schema.names)
     made.finish(found.last)
     return {
         "buckets": [

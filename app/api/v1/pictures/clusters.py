@@ -14,7 +14,7 @@ from app.verbs.pictures import figures
 routes = blueprints.create("cluster", "/apis/v1", "The cluster as a whole.")
 
 
-class Query(queries.Moment):
+class ClusterQuery(queries.Moment):
     """The moment, and how many quotas."""
 
     limit = fields.Integer(
@@ -96,7 +96,7 @@ class Cluster(Schema):
     metadata = schemas.nested(answers.Shown, "The moment.")
 
 
-@blueprints.get(routes, "/cluster", Cluster, query=Query, tagged=True)
+@blueprints.get(routes, "/cluster", Cluster, query=ClusterQuery, tagged=True)
 def cluster(query: pages.Query) -> flask.Response:
     """Numbers of nodes and pods, sums of resources, and the fullest quotas."""
     shown = moments.take(query.get("at") or moments.NOW)

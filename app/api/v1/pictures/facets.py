@@ -16,7 +16,7 @@ FACETS = ("verb", "outcome", "plugin", "reason", "namespace", "node")
 _MOST_VALUES = 50
 
 
-class Query(queries.Decisions):
+class FacetsQuery(queries.Decisions):
     """Which decisions, and which of them are selected."""
 
     pickedSince = queries.at("The selection begins at this moment")
@@ -78,7 +78,7 @@ class Facets(Schema):
     metadata = schemas.nested(answers.Shown, "The moment.")
 
 
-@blueprints.get(routes, "/decisions/facets", Facets, query=Query, also_status=(429,), tagged=True)
+@blueprints.get(routes, "/decisions/facets", Facets, query=FacetsQuery, also_status=(429,), tagged=True)
 def facets(query: pages.Query) -> flask.Response:
     """The values of each facet with their numbers, inside and outside a selected stretch of time."""
     shown = moments.take(query.get("at") or moments.NOW)

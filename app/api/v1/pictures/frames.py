@@ -13,7 +13,7 @@ MOST = 120
 _USUAL_WINDOW = 5000
 
 
-class Query(Schema):
+class FramesQuery(Schema):
     """The window, and how many frames."""
 
     from_ = queries.at("The first moment of the window, instead of 5,000 events before", data_key="from")
@@ -56,7 +56,7 @@ class Frames(Schema):
     metadata = schemas.nested(answers.WindowShown, "The window.")
 
 
-@blueprints.get(routes, "/frames", Frames, query=Query, also_status=(429,), tagged=True)
+@blueprints.get(routes, "/frames", Frames, query=FramesQuery, also_status=(429,), tagged=True)
 def frames(query: pages.Query) -> flask.Response:
     """The map at several moments of a window, over the nodes of all of them."""
     found = answers.window(query, usual=_USUAL_WINDOW)

@@ -19,7 +19,7 @@ _BEFORE_MS = 2000
 """A pod is seen after its creation, by another clock."""
 
 
-class Query(queries.Moment):
+class LifeQuery(queries.Moment):
     """The moment, and how many rows."""
 
     limit = fields.Integer(
@@ -56,7 +56,9 @@ class Life(Schema):
     metadata = schemas.nested(answers.Shown, "The moment.")
 
 
-@blueprints.get(routes, "/pods/<namespace>/<name>/life", Life, query=Query, also_status=(429,), tagged=True)
+@blueprints.get(
+    routes, "/pods/<namespace>/<name>/life", Life, query=LifeQuery, also_status=(429,), tagged=True
+)
 def life(query: pages.Query, namespace: str, name: str) -> flask.Response:
     """Every event about the pod, and every call of kube-scheduler for it."""
     shown = moments.take(query.get("at") or moments.NOW)

@@ -19,7 +19,7 @@ _FIRST = 20
 _NAMESPACES = 20
 
 
-class Query(queries.Moment):
+class ReasonsQuery(queries.Moment):
     """The moment, and how many groups."""
 
     limit = fields.Integer(
@@ -69,7 +69,7 @@ class _Group:
             self.first.append(pod.key)
 
 
-@blueprints.get(routes, "/pending/reasons", Reasons, query=Query, also_status=(429,), tagged=True)
+@blueprints.get(routes, "/pending/reasons", Reasons, query=ReasonsQuery, also_status=(429,), tagged=True)
 def reasons(query: pages.Query) -> flask.Response:
     """The pods that wait, in groups of one reason, with the smallest changes that would end it."""
     shown = moments.take(query.get("at") or moments.NOW)

@@ -17,7 +17,7 @@ _USUAL_WINDOW = 5000
 _OF = re.compile(rf"^({'|'.join(steps.NUMBERS)}|[a-z]{{1,40}}:[^\s]{{1,507}}){queries.END}")
 
 
-class Query(Schema):
+class SeriesQuery(Schema):
     """What to count, and where."""
 
     of = fields.String(
@@ -55,7 +55,7 @@ class Series(Schema):
     metadata = schemas.nested(answers.WindowShown, "The window.")
 
 
-@blueprints.get(routes, "/series", Series, query=Query, also_status=(429,), tagged=True)
+@blueprints.get(routes, "/series", Series, query=SeriesQuery, also_status=(429,), tagged=True)
 def series(query: pages.Query) -> flask.Response:
     """How a number changed, event by event."""
     numbers = _numbers(str(query["of"]))

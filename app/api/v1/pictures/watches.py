@@ -28,7 +28,7 @@ _OBJECTS = 100
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-class Query(queries.Empty):
+class WatchQuery(queries.Empty):
     """Which events, and from where."""
 
     from_ = queries.at("Only events behind this position; Last-Event-ID comes first", data_key="from")
@@ -44,7 +44,7 @@ class Query(queries.Empty):
 @blueprints.stream(
     routes,
     "/watch",
-    query=Query,
+    query=WatchQuery,
     content_type="text/event-stream",
     shape={"type": "object", "properties": {name: {"type": "string"} for name in ("id", "event", "data")}},
     description="Server-Sent Events; data is JSON.",

@@ -48,7 +48,7 @@ class Differences(Numbers):
     )
 
 
-def counted(run: replays.Replay | shadow_comparison.Report) -> pages.Body:
+def counted(run: replays.Replay | shadow_comparison.ShadowReport) -> pages.Body:
     """The numbers and items of a replay."""
     return {
         "looked": run.looked,
@@ -76,5 +76,5 @@ def _item(one: replays.Item) -> pages.Body:
     }
 
 
-def _answered(answer: replays.Answer) -> pages.Body:
+def _answered(answer: replays.ReplayedAnswer) -> pages.Body:
     return {"kept": answer.kept, "reasons": dict(answer.reasons), "node": answer.node}

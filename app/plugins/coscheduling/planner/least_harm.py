@@ -29,7 +29,7 @@ class Choice:
 
 
 def choose(
-    problem: packing.Problem,
+    problem: packing.PackingProblem,
     capacity: capacities.Capacities,
     known: reprieves.Reprieves,
     others: other_plugins.Others,
@@ -84,7 +84,7 @@ class _Search:
 
     def __init__(
         self,
-        problem: packing.Problem,
+        problem: packing.PackingProblem,
         capacity: capacities.Capacities,
         known: reprieves.Reprieves,
         others: other_plugins.Others,

@@ -22,7 +22,7 @@ _FEWER = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class PackingProblem:
     """Members to place."""
 
     pods: tuple[model.Pod, ...]
@@ -66,7 +66,7 @@ class Sums:
         )
 
 
-def slots(problem: Problem, capacity: capacities.Capacities) -> dict[model.NodeName, int]:
+def slots(problem: PackingProblem, capacity: capacities.Capacities) -> dict[model.NodeName, int]:
     """Node -> members that fit there together, of any class."""
     paths, single = problem.demands.tree.paths, len(problem.classes) == 1
     if single:
@@ -81,7 +81,7 @@ def slots(problem: Problem, capacity: capacities.Capacities) -> dict[model.NodeN
     return found
 
 
-def sums(problem: Problem, counted: Mapping[model.NodeName, int]) -> Sums:
+def sums(problem: PackingProblem, counted: Mapping[model.NodeName, int]) -> Sums:
     """The slots of domains, from those of nodes: floored to multiples, where the gang demands any."""
     tree, multiples = problem.demands.tree, problem.demands.multiples
     made = Sums({}, {}, {}, {}, {})
@@ -114,7 +114,7 @@ def sums(problem: Problem, counted: Mapping[model.NodeName, int]) -> Sums:
     return made
 
 
-def candidates(problem: Problem, made: Sums, wanted: int) -> Iterator[list[Path]]:
+def candidates(problem: PackingProblem, made: Sums, wanted: int) -> Iterator[list[Path]]:
     """The domains with enough slots, layer by layer from the deepest to the one that is demanded."""
     must, own = problem.demands.must, _own_domains(problem)
     for length in range(len(problem.demands.tree.layers), must - 1, -1):
@@ -130,12 +130,12 @@ def candidates(problem: Problem, made: Sums, wanted: int) -> Iterator[list[Path]
             yield sorted(found, key=lambda path: (*made.along(path), path))
 
 
-def _own_domains(problem: Problem) -> set[Path]:
+def _own_domains(problem: PackingProblem) -> set[Path]:
     must, paths = problem.demands.must, problem.demands.tree.paths
     return {paths[name][:must] for name in problem.own if name in paths}
 
 
-def demanded(problem: Problem, made: Sums) -> list[Path]:
+def demanded(problem: PackingProblem, made: Sums) -> list[Path]:
     """The domains that may hold the gang at all, those with most slots first."""
     must, own = problem.demands.must, _own_domains(problem)
     found = [
@@ -148,7 +148,9 @@ def demanded(problem: Problem, made: Sums) -> list[Path]:
     return sorted(found, key=lambda path: (-made.domains[path], path))
 
 
-def distribute(problem: Problem, made: Sums, domain: Path, wanted: int) -> list[tuple[model.NodeName, int]]:
+def distribute(
+    problem: PackingProblem, made: Sums, domain: Path, wanted: int
+) -> list[tuple[model.NodeName, int]]:
     """Nodes of the domain with the members that each gets, in the order in which they are filled."""
     multiples, depth = problem.demands.multiples, len(problem.demands.tree.layers)
     found: list[tuple[model.NodeName, int]] = []
@@ -186,7 +188,7 @@ def distribute(problem: Problem, made: Sums, domain: Path, wanted: int) -> list[
     return found
 
 
-def pack(problem: Problem, capacity: capacities.Capacities, made: Sums) -> Packing | None:
+def pack(problem: PackingProblem, capacity: capacities.Capacities, made: Sums) -> Packing | None:
     """All members on nodes of one domain, as small as possible; None if they do not fit.
 
     ``made``: the sums of the slots in the capacity.
@@ -210,7 +212,7 @@ def pack(problem: Problem, capacity: capacities.Capacities, made: Sums) -> Packi
     return None
 
 
-def pack_most(problem: Problem, capacity: capacities.Capacities, made: Sums) -> Packing | None:
+def pack_most(problem: PackingProblem, capacity: capacities.Capacities, made: Sums) -> Packing | None:
     """As many members as fit in one demanded domain, the required ones first; None if none fits."""
     best: Packing | None = None
     for domain in demanded(problem, made):
@@ -239,7 +241,7 @@ def _filled(
 
 
 def _in_order(
-    problem: Problem, capacity: capacities.Capacities, given: Sequence[tuple[model.NodeName, int]]
+    problem: PackingProblem, capacity: capacities.Capacities, given: Sequence[tuple[model.NodeName, int]]
 ) -> dict[model.Uid, model.NodeName] | None:
     """The members in order on the nodes in order; None if one does not fit where it is put."""
     seats = dict(_filled(problem.pods, given))
@@ -255,7 +257,7 @@ def _in_order(
 
 
 def _fewer_domains(
-    problem: Problem,
+    problem: PackingProblem,
     capacity: capacities.Capacities,
     made: Sums,
     domain: Path,
@@ -290,20 +292,20 @@ def _fewer_domains(
 
 
 def _searched(
-    problem: Problem, capacity: capacities.Capacities, nodes: Sequence[model.NodeName], trials: int
+    problem: PackingProblem, capacity: capacities.Capacities, nodes: Sequence[model.NodeName], trials: int
 ) -> dict[model.Uid, model.NodeName] | None:
     """All members on the nodes by trial and error, within a limit of trials; None if none was found."""
     found = arrangements.Search(problem.classes).arrangements(nodes, capacity, arrangements.Tries(trials))
     return next(found, None)
 
 
-def nodes_of(problem: Problem, made: Sums, domain: Path) -> list[model.NodeName]:
+def nodes_of(problem: PackingProblem, made: Sums, domain: Path) -> list[model.NodeName]:
     """All nodes of the domain that have capacity, in the order in which they are filled."""
     return [name for name, _ in distribute(problem, made, domain, made.domains[domain])]
 
 
 def _largest_first(
-    problem: Problem,
+    problem: PackingProblem,
     capacity: capacities.Capacities,
     pods: Sequence[model.Pod],
     nodes: Sequence[model.NodeName],

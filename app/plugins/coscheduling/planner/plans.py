@@ -233,7 +233,7 @@ class _Planning:
 
     def _tried(
         self,
-        problem: packing.Problem,
+        problem: packing.PackingProblem,
         capacity: capacities.Capacities,
         made: packing.Sums,
         fixed: Mapping[model.Uid, model.NodeName],
@@ -250,7 +250,7 @@ class _Planning:
 
     def _arranged(
         self,
-        problem: packing.Problem,
+        problem: packing.PackingProblem,
         capacity: capacities.Capacities,
         made: packing.Sums,
         fixed: Mapping[model.Uid, model.NodeName],
@@ -266,7 +266,7 @@ class _Planning:
 
     def _packed(
         self,
-        problem: packing.Problem,
+        problem: packing.PackingProblem,
         capacity: capacities.Capacities,
         made: packing.Sums,
         fixed: Mapping[model.Uid, model.NodeName],
@@ -280,9 +280,9 @@ class _Planning:
         pods: Sequence[model.Pod],
         existing: Mapping[model.NodeName, int],
         fixed: Mapping[model.Uid, model.NodeName] = MappingProxyType({}),
-    ) -> packing.Problem:
+    ) -> packing.PackingProblem:
         paths = self._demands.tree.paths
-        return packing.Problem(
+        return packing.PackingProblem(
             pods=tuple(pods),
             classes=capacities.classes(pods, self._others.refused(pods)),
             demands=self._demands,

@@ -66,14 +66,14 @@ def _counted(question: plans.Question) -> snapshots.Snapshot:
     return nominations.counted(question.snapshot, question.holding)
 
 
-def _problem(question: plans.Question) -> tuple[packing.Problem, packing.Sums]:
+def _problem(question: plans.Question) -> tuple[packing.PackingProblem, packing.Sums]:
     pods, snapshot = question.pods, _counted(question)
     given = next((gang.given.gather for gang in question.ordered if gang.given.gather), ())
     keys = [gang.topology_key for gang in question.ordered if gang.topology_key]
     existing: dict[str, int] = {}
     for seat in (seat for gang in question.gangs for seat in gang.seats):
         existing[seat.node] = existing.get(seat.node, 0) + 1
-    problem = packing.Problem(
+    problem = packing.PackingProblem(
         pods=pods,
         classes=capacities.classes(pods, {}),
         demands=domains.demands(snapshot, given, keys, question.usual),
@@ -85,7 +85,7 @@ def _problem(question: plans.Question) -> tuple[packing.Problem, packing.Sums]:
 
 
 def _missing(
-    question: plans.Question, problem: packing.Problem, domain: Path, needed: int
+    question: plans.Question, problem: packing.PackingProblem, domain: Path, needed: int
 ) -> list[tuple[str, int, int]]:
     """The resources of which all nodes of the domain together have too little free."""
     snapshot, chosen = _counted(question), problem.pods[:needed]

@@ -13,7 +13,7 @@ from app.plugins.elastic_quota.sigs import namespace_counts, namespace_quota
 from app.plugins.elastic_quota.sigs.namespace_quota import NamespaceQuota
 
 
-def limited(snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.Rules) -> bool:
+def limited(snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.QuotaRules) -> bool:
     """Whether the quota of its namespace may refuse the pod in this state."""
     if not snapshot.all(namespace_quota.KIND):
         return False
@@ -21,7 +21,9 @@ def limited(snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.Rules
     return quota is not None and (not quota.errors or rules.invalid_quota == "reject")
 
 
-def tests(snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.Rules) -> admission.Admission | None:
+def tests(
+    snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.QuotaRules
+) -> admission.Admission | None:
     """The tests of the pod, which must not be on a node in the snapshot; None if no quota limits it."""
     if not limited(snapshot, pod, rules):
         return None
@@ -34,7 +36,7 @@ def tests(snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.Rules) 
 
 
 def _tests(
-    snapshot: snapshots.Snapshot, pod: model.Pod, quota: NamespaceQuota, rules: admission.Rules
+    snapshot: snapshots.Snapshot, pod: model.Pod, quota: NamespaceQuota, rules: admission.QuotaRules
 ) -> Iterator[admission.Test]:
     asked = namespace_counts.requests(pod)
     least = namespace_quota.namespaces(snapshot.objects).total

@@ -18,7 +18,7 @@ Amounts = dict[str, int]
 
 
 def beside(
-    cycle: cycles.Cycle, node: model.NodeName, gone: Sequence[model.Pod], rules: quotas.Rules
+    cycle: cycles.Cycle, node: model.NodeName, gone: Sequence[model.Pod], rules: quotas.QuotaRules
 ) -> Sequence[model.Pod]:
     """The pods of the node without which, beside those that go, all namespaces together have capacity for the
     pod, the most important first; none if these are not enough, or none is needed.
@@ -29,7 +29,7 @@ def beside(
 
 
 def evictions(
-    snapshot: snapshots.Snapshot, pod: model.Pod, rules: quotas.Rules
+    snapshot: snapshots.Snapshot, pod: model.Pod, rules: quotas.QuotaRules
 ) -> dict[model.NodeName, victims.Eviction]:
     """Node -> the pods that would have to go so that the pod fits there and its quota admits it."""
     short = _shortage(snapshot, pod, rules) if pod.preemption_policy != "Never" else {}
@@ -43,7 +43,7 @@ def evictions(
     return found
 
 
-def _shortage(snapshot: snapshots.Snapshot, pod: model.Pod, rules: quotas.Rules) -> Amounts:
+def _shortage(snapshot: snapshots.Snapshot, pod: model.Pod, rules: quotas.QuotaRules) -> Amounts:
     """Resource -> what all namespaces together lack for the pod; empty if the pod may not reclaim it.
 
     It may if nothing else refuses it, and its namespace stays within its min.

@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 def of_quota(
-    _: evictions.Rules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]
+    _: evictions.EvictionRules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]
 ) -> views.Listed | None:
     """The pods that belong to the quota itself; None if it does not exist."""
     name, grown = parameters["name"], usage.forest(snapshot)
@@ -50,7 +50,9 @@ def member(snapshot: snapshots.Snapshot, pod: model.Pod, amounts: Mapping[str, i
     }
 
 
-def one(rules: evictions.Rules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> Json | None:
+def one(
+    rules: evictions.EvictionRules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]
+) -> Json | None:
     """The quota of a pod and each test of it; None if there is no such pod."""
     pod = snapshot.pod_named(parameters["namespace"], parameters["name"])
     if pod is None:

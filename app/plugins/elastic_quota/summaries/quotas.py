@@ -15,7 +15,9 @@ from app.plugins.elastic_quota.trees import forests, overuse, usage
 Json = dict[str, Any]
 
 
-def listed(rules: evictions.Rules, snapshot: snapshots.Snapshot, _: Mapping[str, str]) -> views.Listed:
+def listed(
+    rules: evictions.EvictionRules, snapshot: snapshots.Snapshot, _: Mapping[str, str]
+) -> views.Listed:
     """All quotas in use or invalid, and the built-in ones beside them."""
     grown = usage.forest(snapshot)
     names = {*grown.quotas, *grown.unused}
@@ -24,7 +26,9 @@ def listed(rules: evictions.Rules, snapshot: snapshots.Snapshot, _: Mapping[str,
     return views.Listed(names, lambda name: _summary(rules, snapshot, grown, name))
 
 
-def one(rules: evictions.Rules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]) -> Json | None:
+def one(
+    rules: evictions.EvictionRules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]
+) -> Json | None:
     """One quota and how its runtime was derived; None if it does not exist."""
     name, grown = parameters["name"], usage.forest(snapshot)
     if name not in grown.quotas and not (name in quota_model.BUILT_IN and grown.quotas):
@@ -39,7 +43,9 @@ def one(rules: evictions.Rules, snapshot: snapshots.Snapshot, parameters: Mappin
     }
 
 
-def _summary(rules: evictions.Rules, snapshot: snapshots.Snapshot, grown: forests.Forest, name: str) -> Json:
+def _summary(
+    rules: evictions.EvictionRules, snapshot: snapshots.Snapshot, grown: forests.Forest, name: str
+) -> Json:
     if name == quota_model.ROOT:
         return _root(rules, snapshot, grown)
     quota = grown.quotas.get(name)
@@ -88,7 +94,7 @@ def _specified(
 
 
 def _derived(
-    rules: evictions.Rules, snapshot: snapshots.Snapshot, grown: forests.Forest, quota: Quota
+    rules: evictions.EvictionRules, snapshot: snapshots.Snapshot, grown: forests.Forest, quota: Quota
 ) -> Json:
     found = usage.of_tree(snapshot, quota.tree, admission.sharing(rules))
     at, lines = found.tree.index[quota.name], found.runtimes.lines
@@ -115,7 +121,7 @@ def _derived(
     }
 
 
-def _root(rules: evictions.Rules, snapshot: snapshots.Snapshot, grown: forests.Forest) -> Json:
+def _root(rules: evictions.EvictionRules, snapshot: snapshots.Snapshot, grown: forests.Forest) -> Json:
     """The root of the default tree: what it divides."""
     shown = _specified(snapshot, Quota(uid="", namespace="", name=quota_model.ROOT, is_parent=True), (), ())
     if "" not in grown.trees:
@@ -140,7 +146,7 @@ def _root(rules: evictions.Rules, snapshot: snapshots.Snapshot, grown: forests.F
 
 
 def _derivation(
-    rules: evictions.Rules, snapshot: snapshots.Snapshot, grown: forests.Forest, name: str
+    rules: evictions.EvictionRules, snapshot: snapshots.Snapshot, grown: forests.Forest, name: str
 ) -> Iterator[tuple[str, Json]]:
     """Resource -> how the runtime came about, round by round."""
     quota = grown.quotas.get(name)

@@ -37,7 +37,7 @@ def amounts(pod: model.Pod, grown: forests.Forest, name: str) -> dict[str, int]:
     return {resource: quota_counts.counted(resource, amount) for resource, amount in asked.items()}
 
 
-def over(snapshot: snapshots.Snapshot, name: str, rules: admission.Rules) -> dict[str, int]:
+def over(snapshot: snapshots.Snapshot, name: str, rules: admission.QuotaRules) -> dict[str, int]:
     """Resource -> by how much the quota exceeds its limit, in counted units; empty if it does not."""
     grown = usage.forest(snapshot)
     if name not in grown.quotas or name in grown.errors or name in quota_model.BUILT_IN:

@@ -15,7 +15,7 @@ from app.plugins.elastic_quota import admission, quota_model
 from app.plugins.elastic_quota.trees import forests, membership, overuse, usage
 
 
-def veto(cycle: cycles.Cycle, offered: Sequence[model.Pod], rules: admission.Rules) -> str | None:
+def veto(cycle: cycles.Cycle, offered: Sequence[model.Pod], rules: admission.QuotaRules) -> str | None:
     """Why the pod of a quota must not evict these: they are of other quotas, or not preemptible."""
     snapshot, pod = cycle.snapshot, cycle.pod
     if not admission.limited(snapshot, pod, rules):
@@ -31,7 +31,7 @@ def veto(cycle: cycles.Cycle, offered: Sequence[model.Pod], rules: admission.Rul
 
 
 def evictions(
-    snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.Rules
+    snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.QuotaRules
 ) -> dict[model.NodeName, victims.Eviction]:
     """Node -> the eviction after which the pod fits there and in its quota; empty if the quota admits it."""
     found = admission.admission(snapshot, pod, rules) if pod.preemption_policy != "Never" else None

@@ -21,7 +21,7 @@ Changes = Mapping[str, Mapping[int, int]]
 _NONE: Mapping[int, int] = {}
 
 
-class Rules(NamedTuple):
+class RuntimeRules(NamedTuple):
     """Arguments of the plugin on which runtimes depend."""
 
     scale: bool = True
@@ -30,7 +30,7 @@ class Rules(NamedTuple):
     """What is used counts as guaranteed, and no quota lends."""
 
 
-DEFAULTS = Rules()
+DEFAULTS = RuntimeRules()
 
 
 class Division(NamedTuple):
@@ -44,7 +44,7 @@ class Division(NamedTuple):
     shares: weighted_shares.Shares
 
 
-class Line:
+class TreeResource:
     """One resource of a tree, each list in the order of Tree.quotas.
 
     Nothing of it changes but its divisions, which are kept once they are made; threads may share it.
@@ -65,7 +65,7 @@ class Line:
         "total",
     )
 
-    def __init__(self, tree: forests.Tree, resource: str, total: int, rules: Rules) -> None:
+    def __init__(self, tree: forests.Tree, resource: str, total: int, rules: RuntimeRules) -> None:
         size = len(tree.quotas)
         self._tree = tree
         self._resource = resource
@@ -126,9 +126,9 @@ class Line:
         shares = weighted_shares.divide(total, group.members, wanted, kept, scale=self._rules.scale)
         return Division(group, total, wanted, kept, shares)
 
-    def summed(self, requests: Sequence[int], used: Sequence[int]) -> "Line":
+    def summed(self, requests: Sequence[int], used: Sequence[int]) -> "TreeResource":
         """The line of these amounts of each quota's own pods; ``used`` only if use is guaranteed."""
-        line = Line(self._tree, self._resource, self.total, self._rules)
+        line = TreeResource(self._tree, self._resource, self.total, self._rules)
         line.child_requests[:] = requests
         line.allocated[: len(used)] = used
         parents = self._tree.parents
@@ -143,11 +143,11 @@ class Line:
                     line.allocated[parent] += line.guaranteed[at]
         return line
 
-    def changed(self, total: int, requests: Mapping[int, int], used: Mapping[int, int]) -> "Line":
+    def changed(self, total: int, requests: Mapping[int, int], used: Mapping[int, int]) -> "TreeResource":
         """The line after changes: index -> by how much the amount of a quota's own pods changed."""
         if total == self.total and not requests and not used:
             return self
-        line = Line(self._tree, self._resource, total, self._rules)
+        line = TreeResource(self._tree, self._resource, total, self._rules)
         line.child_requests = self.child_requests.copy()
         line.requests = self.requests.copy()
         line.limited = self.limited.copy()
@@ -197,7 +197,7 @@ class Line:
 class Runtimes:
     """The runtimes of one tree, with their derivation."""
 
-    def __init__(self, tree: forests.Tree, lines: Mapping[str, Line]) -> None:
+    def __init__(self, tree: forests.Tree, lines: Mapping[str, TreeResource]) -> None:
         self.tree = tree
         self.lines = lines
 
@@ -230,11 +230,11 @@ def derive(
     total: Mapping[str, int],
     requests: Columns,
     used: Columns,
-    rules: Rules = DEFAULTS,
+    rules: RuntimeRules = DEFAULTS,
 ) -> Runtimes:
     """The runtimes of all quotas of the tree. ``used`` matters only if use is guaranteed."""
     lines = {
-        resource: Line(tree, resource, total.get(resource, 0), rules).summed(
+        resource: TreeResource(tree, resource, total.get(resource, 0), rules).summed(
             requests[resource], used[resource] if rules.guarantee else ()
         )
         for resource in tree.resources

@@ -85,7 +85,7 @@ def forest(snapshot: snapshots.Snapshot) -> forests.Forest:
     return membership.forest(snapshot.objects)
 
 
-def of_tree(snapshot: snapshots.Snapshot, name: str, rules: runtimes.Rules) -> TreeUsage:
+def of_tree(snapshot: snapshots.Snapshot, name: str, rules: runtimes.RuntimeRules) -> TreeUsage:
     """The tree of an id. Raises KeyError if it has no valid quota."""
     nodes = snapshot.nodes
     key = __name__, name, rules
@@ -100,7 +100,7 @@ def with_request(found: TreeUsage, name: str, counted: Amounts) -> runtimes.Runt
     return found.runtimes.changed(found.total, more, {})
 
 
-def _of_tree(snapshot: snapshots.Snapshot, name: str, rules: runtimes.Rules) -> TreeUsage:
+def _of_tree(snapshot: snapshots.Snapshot, name: str, rules: runtimes.RuntimeRules) -> TreeUsage:
     grown, counts, steps = forest(snapshot), snapshot.counts, snapshot.recounted
     tree = grown.trees[name]
     total = _total(snapshot, grown, tree)

@@ -32,7 +32,7 @@ _CATCH_UP = 1.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Report:
+class ShadowReport:
     """The differences of a shadow so far."""
 
     looked: int
@@ -82,7 +82,7 @@ class _Held:
         self.problem = ""
 
 
-class Shadowing:
+class ShadowComparison:
     """Follows the records of decisions for every shadow, one decision at a time."""
 
     def __init__(
@@ -120,7 +120,7 @@ class Shadowing:
         self._stopped.set()
         self._loop.join(timeout=5.0)
 
-    def report(self, name: str, since: model.Position) -> Report | None:
+    def report(self, name: str, since: model.Position) -> ShadowReport | None:
         """The differences of the shadow that was set at that position; None before its first look."""
         with self._lock:
             held = self._held.get(name)
@@ -128,14 +128,14 @@ class Shadowing:
                 return None
             return self._report(held)
 
-    def reports(self) -> dict[str, Report]:
+    def reports(self) -> dict[str, ShadowReport]:
         """The differences of every shadow that was looked at, by its name."""
         with self._lock:
             return {name: self._report(held) for name, held in self._held.items()}
 
-    def _report(self, held: _Held) -> Report:
+    def _report(self, held: _Held) -> ShadowReport:
         run = held.run
-        return Report(
+        return ShadowReport(
             looked=run.looked,
             classes=copy.copy(run.classes),
             skipped=copy.copy(run.skipped),

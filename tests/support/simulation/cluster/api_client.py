@@ -266,15 +266,15 @@ class Watch(clients.Stream):
 
     def __init__(
         self,
-        lines: Iterator[tuple[list[objects.Line], int]],
-        first: tuple[list[objects.Line], int],
+        lines: Iterator[tuple[list[objects.WatchLine], int]],
+        first: tuple[list[objects.WatchLine], int],
         faults: Faults,
     ) -> None:
         self._lines = lines
         self._ready = list(first[0])
         self._upto = first[1]
         self._faults = faults
-        self._last: objects.Line | None = None
+        self._last: objects.WatchLine | None = None
 
     def __iter__(self) -> Iterator[bytes]:
         while True:
