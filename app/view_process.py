@@ -57,7 +57,7 @@ class ViewProcess(bootstrap.FollowingProcess):
             follower.snapshot.add_up()
         super().settle()
 
-    def reports(self) -> dict[str, shadow_comparison.ShadowReport]:
+    def reports(self) -> dict[str, shadow_comparison.ComparisonReport]:
         """The differences of every shadow, by its name."""
         return self._shadows.reports() if self._shadows is not None else {}
 

@@ -84,8 +84,12 @@ def test_every_file_that_is_named_exists(page: str, least: int) -> None:
 
 
 def _code() -> tuple[set[str], set[str]]:
-    """Names of modules and packages, and words of the code, in app and workers."""
-    files = [path for top in ("app", "workers") for path in (reference_pages.ROOT / top).rglob("*.py")]
+    """Names of modules and packages, and words of the code, in app, workers and migrations."""
+    files = [
+        path
+        for top in ("app", "workers", "migrations")
+        for path in (reference_pages.ROOT / top).rglob("*.py")
+    ]
     modules = {
         part for path in files for part in path.relative_to(reference_pages.ROOT).with_suffix("").parts
     }

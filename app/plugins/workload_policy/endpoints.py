@@ -99,7 +99,7 @@ def _domains(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) 
 def _domain(
     snapshot: snapshots.Snapshot,
     policy: policy_model.WorkloadPolicy,
-    quota: logic.DomainQuota,
+    quota: logic.PolicyQuota,
     in_flight: Counter[schema.CountKey],
 ) -> dict[str, object]:
     flying = in_flight[policy_counts.key(policy, quota.domain)]

@@ -30,7 +30,7 @@ Graded = tuple[tuple[int, tuple[str, ...]], ...]
 """Score -> the domains that have it, for scores above 0."""
 
 
-class DomainQuota(msgspec.Struct, frozen=True, gc=False):
+class PolicyQuota(msgspec.Struct, frozen=True, gc=False):
     """One listed domain: the desired and the current number of pods."""
 
     domain: str
@@ -125,7 +125,7 @@ def followed(snapshot: snapshots.Snapshot, pod: model.Pod) -> policy_model.Workl
 class State:
     """What follows from a policy and its counts; all but the quotas is computed when it is first read."""
 
-    def __init__(self, policy: policy_model.WorkloadPolicy, listed: tuple[DomainQuota, ...]) -> None:
+    def __init__(self, policy: policy_model.WorkloadPolicy, listed: tuple[PolicyQuota, ...]) -> None:
         self.policy = policy
         self.quotas = listed
         """The listed domains in the policy's order."""
@@ -156,7 +156,7 @@ class State:
         return found
 
 
-def _sentence(policy: policy_model.WorkloadPolicy, listed: tuple[DomainQuota, ...]) -> str:
+def _sentence(policy: policy_model.WorkloadPolicy, listed: tuple[PolicyQuota, ...]) -> str:
     if not policy.required:
         names = shortened(listed, lambda quota: quota.domain)
         return f"workload policy {policy.key}: only nodes with {policy.topology_key} in ({names})"
@@ -176,10 +176,10 @@ def state(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> 
 
 def _state(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> State:
     counted = zip(policy.allocations, policy_counts.listed(snapshot, policy), strict=True)
-    return State(policy, tuple([DomainQuota(one.name, one.replicas, count) for one, count in counted]))
+    return State(policy, tuple([PolicyQuota(one.name, one.replicas, count) for one, count in counted]))
 
 
-def quotas(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> tuple[DomainQuota, ...]:
+def quotas(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) -> tuple[PolicyQuota, ...]:
     """The listed domains in the policy's order; the same tuple until a policy or a count changes."""
     return state(snapshot, policy).quotas
 
@@ -233,7 +233,7 @@ def sentence(snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy) 
     return state(snapshot, policy).sentence()
 
 
-def spelled(listed: Sequence[DomainQuota]) -> str:
+def spelled(listed: Sequence[PolicyQuota]) -> str:
     """``host 3/3, member 1/1``."""
     return shortened(listed, lambda quota: f"{quota.domain} {quota.count}/{quota.desired}")
 
@@ -245,7 +245,7 @@ def shortened(parts: Sequence[T], spell: Callable[[T], str] = str) -> str:
 
 
 def explained(
-    column: topology.Column, key: str, listed: Iterable[DomainQuota], nodes: node_sets.Names
+    column: topology.Column, key: str, listed: Iterable[PolicyQuota], nodes: node_sets.Names
 ) -> Mapping[str, node_sets.Names]:
     """Detail -> refused nodes: the count of their domain, or that they are in no listed domain."""
     groups: dict[str, node_sets.Names] = {}
@@ -276,7 +276,7 @@ def rating(cycle: cycles.Cycle) -> verdicts.Rating:
     return verdicts.Rating(groups, verdicts.LazyDetails(details))
 
 
-def _graded(listed: Iterable[DomainQuota], method: str, top: int) -> Graded:
+def _graded(listed: Iterable[PolicyQuota], method: str, top: int) -> Graded:
     scored: dict[int, list[str]] = {}
     for quota in listed:
         if not quota.reached:
@@ -302,7 +302,7 @@ def within(cycle: cycles.Cycle, key: str, domains: tuple[str, ...]) -> node_sets
 
 
 def described(
-    method: str, column: topology.Column, listed: Iterable[DomainQuota], candidates: node_sets.Names
+    method: str, column: topology.Column, listed: Iterable[PolicyQuota], candidates: node_sets.Names
 ) -> Mapping[str, node_sets.Names]:
     """Detail -> candidates: the count and percentage of their domain."""
     return {

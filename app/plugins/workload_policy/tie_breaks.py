@@ -38,10 +38,10 @@ def _best(
     column = cycle.snapshot.topology[policy.topology_key]
     quotas = logic.quotas(cycle.snapshot, policy)
     # Many domains have the same quota and count, and fractions are slow.
-    alike: dict[tuple[int, int], list[logic.DomainQuota]] = {}
+    alike: dict[tuple[int, int], list[logic.PolicyQuota]] = {}
     for quota in quotas:
         alike.setdefault((quota.desired, quota.count), []).append(quota)
-    places: dict[tuple[int, Fraction], list[logic.DomainQuota]] = {_UNLISTED: []}
+    places: dict[tuple[int, Fraction], list[logic.PolicyQuota]] = {_UNLISTED: []}
     for those in alike.values():
         places.setdefault(_place(those[0], policy.method), []).extend(those)
     for place, listed in sorted(places.items(), key=lambda one: one[0]):
@@ -59,7 +59,7 @@ def _inside(nodes: node_sets.Names, domains: Iterable[node_sets.Names]) -> node_
     return frozenset().union(*(nodes & domain for domain in domains))
 
 
-def _place(quota: logic.DomainQuota, method: str) -> tuple[int, Fraction]:
+def _place(quota: logic.PolicyQuota, method: str) -> tuple[int, Fraction]:
     """Sort key: domains below their quota, domains at it, unlisted domains, domains with quota 0."""
     if not quota.desired:
         return 3, Fraction(quota.count)

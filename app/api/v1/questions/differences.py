@@ -48,7 +48,7 @@ class Differences(Numbers):
     )
 
 
-def counted(run: replays.Replay | shadow_comparison.ShadowReport) -> pages.Body:
+def counted(run: replays.Replay | shadow_comparison.ComparisonReport) -> pages.Body:
     """The numbers and items of a replay."""
     return {
         "looked": run.looked,

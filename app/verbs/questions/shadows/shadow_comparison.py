@@ -32,7 +32,7 @@ _CATCH_UP = 1.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ShadowReport:
+class ComparisonReport:
     """The differences of a shadow so far."""
 
     looked: int
@@ -120,7 +120,7 @@ class ShadowComparison:
         self._stopped.set()
         self._loop.join(timeout=5.0)
 
-    def report(self, name: str, since: model.Position) -> ShadowReport | None:
+    def report(self, name: str, since: model.Position) -> ComparisonReport | None:
         """The differences of the shadow that was set at that position; None before its first look."""
         with self._lock:
             held = self._held.get(name)
@@ -128,14 +128,14 @@ class ShadowComparison:
                 return None
             return self._report(held)
 
-    def reports(self) -> dict[str, ShadowReport]:
+    def reports(self) -> dict[str, ComparisonReport]:
         """The differences of every shadow that was looked at, by its name."""
         with self._lock:
             return {name: self._report(held) for name, held in self._held.items()}
 
-    def _report(self, held: _Held) -> ShadowReport:
+    def _report(self, held: _Held) -> ComparisonReport:
         run = held.run
-        return ShadowReport(
+        return ComparisonReport(
             looked=run.looked,
             classes=copy.copy(run.classes),
             skipped=copy.copy(run.skipped),

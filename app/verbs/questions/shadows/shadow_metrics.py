@@ -17,7 +17,7 @@ class ShadowMetrics(registry.Collector):
     A shadow that is replaced counts again from 0, as one does whose process started again.
     """
 
-    def __init__(self, reports: Callable[[], Mapping[str, shadow_comparison.ShadowReport]]) -> None:
+    def __init__(self, reports: Callable[[], Mapping[str, shadow_comparison.ComparisonReport]]) -> None:
         """``reports``: of each shadow, by its name."""
         self._reports = reports
 
