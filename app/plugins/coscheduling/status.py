@@ -222,23 +222,32 @@ def _lost(
     if about is not None:
         stay = f"{bound} bound members stay" if bound else f"{len(every)} seats stay"
         if left:
-            stay = f"{len(left)} other seats are released, because no member is bound"
+            stay = _going(left, "other ")
         yield effects.PostEvent(about, LOST, f"gang {key}: a seat on {former.node} is lost: {reason}; {stay}")
     if left:
         yield _released(gang, left)
 
 
 def _incomplete(snapshot: snapshots.Snapshot) -> Iterator[effects.Effect]:
-    """Releases what is left of gangs that lost a seat while no controller led."""
+    """Releases and reports what is left of gangs that lost a seat while no controller led."""
     concerned = {membership.of(one.pod) for one in snapshot.placements.values() if gangs.NAME in one.data}
+    reported: set[GangKey] = set()
     for key in sorted(key for key in concerned if key is not None):
         gang = gangs.find(snapshot, key)
         if gang is None:
             continue
         together, _ = gangs.group(snapshot, gang)
         left = _given_up(gang, together)
-        if left and not any(one.finished for one in together):  # After a member has run, others go alone.
-            yield _released(gang, left)
+        if not left or any(one.finished for one in together):  # After a member has run, others go alone.
+            continue
+        for one in together:
+            about = _about(snapshot, one)
+            if one.key not in reported and len(one.seats) < one.minimum and about is not None:
+                reported.add(one.key)
+                held = f"{len(one.seats)} of {one.minimum} members have a seat"
+                text = f"gang {one.key}: {held}: a loss was not reported before; {_going(left)}"
+                yield effects.PostEvent(about, LOST, text)
+        yield _released(gang, left)
 
 
 def _given_up(gang: Gang, together: tuple[Gang, ...]) -> list[gangs.Seat]:
@@ -248,6 +257,11 @@ def _given_up(gang: Gang, together: tuple[Gang, ...]) -> list[gangs.Seat]:
     if gang.given.mode == "NonStrict" or whole or any(seat.bound for seat in every):
         return []
     return every
+
+
+def _going(left: list[gangs.Seat], which: str = "") -> str:
+    seats = f"{which}seats are" if len(left) > 1 else f"{which}seat is"
+    return f"{len(left)} {seats} released, because no member is bound"
 
 
 def _released(gang: Gang, left: list[gangs.Seat]) -> effects.ReleasePlacements:

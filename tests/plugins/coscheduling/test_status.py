@@ -323,7 +323,11 @@ def test_a_seat_that_is_lost_without_a_leader_takes_the_others_with_it(
         small.run(pods[0], "n1")
     assert given_up(everything(small)) == set()
     small.take(released(pods[1], "n1"))
-    assert given_up(everything(small)) == others
+    found = everything(small)
+    assert given_up(found) == others
+    texts = [text for _, text in posted(found) if "have a seat" in text]
+    lost = "gang koordinator/x/train: 2 of 3 members have a seat: a loss was not reported before"
+    assert texts == ([f"{lost}; 2 seats are released, because no member is bound"] if others else [])
 
 
 def test_a_gang_that_is_lost_without_a_leader_takes_those_with_it_that_were_placed_together() -> None:
@@ -332,7 +336,10 @@ def test_a_gang_that_is_lost_without_a_leader_takes_those_with_it_that_were_plac
     small = Cluster(node("n1"), *pods)
     committed(small, pods)
     small.take(released(pods[0], "n1"))
-    assert given_up(everything(small)) == {"uid-x-b0", "uid-x-b1"}
+    found = everything(small)
+    assert given_up(found) == {"uid-x-b0", "uid-x-b1"}
+    (text,) = [text for _, text in posted(found) if "have a seat" in text]
+    assert text.startswith("gang koordinator/x/a: 0 of 1 members have a seat")
 
 
 def test_a_member_that_goes_alone_after_another_has_run_is_no_rest_of_a_gang() -> None:

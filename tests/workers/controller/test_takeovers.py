@@ -12,7 +12,7 @@ from app.domain import events, model, projections
 from app.kube import backoffs
 from app.kube.client import clients, credentials
 from app.kube.election import electors
-from app.plugins.coscheduling import gangs, options
+from app.plugins.coscheduling import gangs, options, status
 from app.simulation import populations
 from app.simulation.apiserver import faults, requests
 from app.store import stores
@@ -115,6 +115,13 @@ def released(recording: recordings.Recording) -> list[str]:
     return [one.name for one in found if one.cause != "gone"]
 
 
+def reports(cluster: clusters.Cluster, one: Controlling) -> list[str]:
+    """The Events about lost seats that a controller posted."""
+    sent = [asked for asked in cluster.server.seen if "/events" in asked.path and one.sent(asked)]
+    bodies = [json.loads(asked.body) for asked in sent if asked.body]
+    return [body["message"] for body in bodies if body.get("reason") == status.LOST]
+
+
 def test_the_next_leader_releases_a_gang_below_its_minimum_once(
     recorded: Callable[[], recordings.Recording], control: Control, cluster_side: clusters.Cluster
 ) -> None:
@@ -131,9 +138,12 @@ def test_the_next_leader_releases_a_gang_below_its_minimum_once(
     )
     assert released(recording) == []
     cut_off(cluster_side, first, "/leases")
-    control("second").leads()
+    second = control("second")
+    second.leads()
     recording.until(lambda one: not one.placements, "no seat is left")
     assert sorted(released(recording)) == [pod.name for pod in members[1:]]
+    recordings.eventually(lambda: bool(reports(cluster_side, second)), "the loss is reported")
+    assert f"2 of {SIZE} members have a seat: a loss was not reported" in reports(cluster_side, second)[0]
 
 
 # -- evictions --------------------------------------------------------------------------------------
