@@ -1,5 +1,6 @@
 """The map and the time bar against the API, at many moments."""
 
+import collections
 import json
 import pathlib
 import random
@@ -104,6 +105,24 @@ def same_as_the_api(page: browsers.Browser, seen: shown.Shown, offset: int) -> N
     found = counts(page)
     assert found == expected_counts(seen, offset)
     assert len({of for of, _, _ in found}) == POLICIES
+
+
+@pytest.mark.scenario("UI-2")
+def test_the_legend_has_the_colour_and_the_number_of_each_class(
+    on_large: browsers.Browser, large: shown.Shown
+) -> None:
+    on_large.open("/dashboard/")
+    on_large.settled(f"/{large.head}")
+    cells, _ = on_large.run(scripts.read("pixels"))
+    of_nodes = labels(large, large.head)
+    shown_as = {(of_nodes[name], colour) for name, colour in cells}
+    legend = on_large.run(scripts.read("legend"))
+    assert shown_as == {(label, colour) for label, number, colour in legend if number != "0"}
+    assert len(shown_as) > 3
+    numbers = collections.Counter(of_nodes.values())
+    assert {label: number for label, number, _ in legend} == {
+        label: f"{numbers[label]:,}" for label, _, _ in legend
+    }
 
 
 @pytest.mark.scenario("UI-2")
