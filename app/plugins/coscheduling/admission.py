@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from app.domain import model, snapshots, verdicts
+from app.domain import model, node_sets, snapshots, verdicts
 from app.domain.fit import node_fit
 from app.framework import capabilities, cycles
 from app.plugins.coscheduling import gangs, membership
@@ -99,8 +99,8 @@ def decide(cycle: cycles.Cycle, rules: GangRules) -> GangDecision | None:
         question = replace(question, above=cycle.pod.priority)
         plan = plans.plan(question)
     node = plan.seats.get(cycle.pod.uid, "")
-    if node and node not in cycle.candidates and not (supposed or _shown_to_preempt(cycle, snapshot)):
-        plan = plans.plan_on(question, plan, cycle.pod, cycle.candidates)
+    if node and node not in cycle.candidates and not supposed:
+        plan = plans.plan_on(question, plan, cycle.pod, _alternatives(cycle, question, plan))
         node = plan.seats.get(cycle.pod.uid, "")
     reason = plan.reason
     if not reason and node:
@@ -114,13 +114,23 @@ def _preempting(cycle: cycles.Cycle, snapshot: snapshots.Snapshot) -> bool:
     return _can_preempt(cycle) and evictions.Evictions(snapshot, cycle.pod.priority).possible()
 
 
-def _shown_to_preempt(cycle: cycles.Cycle, snapshot: snapshots.Snapshot) -> bool:
-    """Whether the candidates show that it asks so: then members get the nodes of one plan.
+def _alternatives(cycle: cycles.Cycle, question: plans.Question, plan: plans.Plan) -> node_sets.Names:
+    """The candidates that the pod may be planned on in place of its node in the plan of all members.
 
-    For nodes of several plans kube-scheduler would evict pods that have to stay.
+    While kube-scheduler supposes that pods are gone, it would evict pods that have to stay for members that
+    are answered nodes of several plans. If the candidates show that it does, there is no alternative. They
+    may not show it where nominated members keep it from a plan for which no pod has to go: then the pod takes
+    no seat of the plan on a node where a pod has to stay.
     """
     pod = cycle.pod
-    return _can_preempt(cycle) and evictions.Evictions(snapshot, pod.priority).shown(pod, cycle.candidates)
+    if not _can_preempt(cycle):
+        return cycle.candidates
+    found = evictions.Evictions(question.snapshot, pod.priority)
+    if found.shown(pod, cycle.candidates):
+        return node_sets.NONE
+    guarded = found.guarded(cycle.candidates) if question.nominated else node_sets.NONE
+    taken = [name for name in guarded if not plans.fits_beside(question, plan, pod, name)]
+    return cycle.candidates.difference(taken)
 
 
 def _can_preempt(cycle: cycles.Cycle) -> bool:

@@ -50,11 +50,19 @@ def test_no_two_members_are_kept_on_their_nominated_node_where_one_fits() -> Non
     assert Counter(own(small, asked)) == {"n0": 1, "n1": 1, "": 2}
 
 
-def test_the_fellows_of_a_member_with_its_nominated_node_leave_it_the_place() -> None:
-    """Also if the plan has another node for them, which is not offered."""
+def test_beside_a_pod_that_has_to_stay_a_member_takes_no_seat_of_another_one() -> None:
+    """Also if the plan has another node for it, which is not offered."""
+    asked = members("n0", "n0", "n0")
+    stays = [low("stays", "n0", group="whole"), low("elsewhere", "n1", group="whole")]
+    small = cluster(3, 2, small_gangs.native("whole", 2), *stays, low("goes", "n2"), *asked)
+    assert Counter(own(small, asked)) == {"n0": 1, "": 2}
+
+
+def test_beside_pods_that_may_go_a_member_is_planned_wherever_it_is_offered() -> None:
+    """As kube-scheduler has put others elsewhere before, in the same cycle."""
     asked = members("n0", "n0", "n0")
     small = cluster(3, 2, *(low(f"low{number}", f"n{number}") for number in range(3)), *asked)
-    assert Counter(own(small, asked)) == {"n0": 1, "": 2}
+    assert Counter(own(small, asked)) == {"n0": 3}
 
 
 @pytest.mark.parametrize("minimum", [1, 4])

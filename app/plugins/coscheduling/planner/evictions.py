@@ -10,7 +10,7 @@ import functools
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from app.domain import model, snapshots
+from app.domain import model, node_sets, snapshots
 from app.domain.fit import node_fit, node_sums, victims
 from app.plugins.coscheduling import gangs, kinds, membership
 from app.plugins.coscheduling.membership import GangKey
@@ -74,6 +74,14 @@ class Evictions:
         """Whether the candidates show that it supposes so: the pod has no capacity on one as it is."""
         low = (name for name in candidates if self._has_less_important(name))
         return any(node_fit.fits(self._snapshot, pod, self._snapshot.nodes[name]) for name in low)
+
+    def guarded(self, candidates: Collection[model.NodeName]) -> node_sets.Names:
+        """The candidates where a less important pod has to stay.
+
+        kube-scheduler may suppose that it is gone, and put more members there than fit beside it.
+        """
+        low = (name for name in candidates if self._has_less_important(name))
+        return frozenset(name for name in low if self.occupancy(name) is None)
 
     def occupancies(self) -> dict[model.NodeName, node_fit.Occupancy]:
         """What the nodes would hold, of those on which that differs."""

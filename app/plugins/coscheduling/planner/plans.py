@@ -103,6 +103,15 @@ def plan_on(question: Question, base: Plan, pod: model.Pod, offered: node_sets.N
     return _Planning(question).plan_on(base, pod, offered)
 
 
+def fits_beside(question: Question, base: Plan, pod: model.Pod, name: model.NodeName) -> bool:
+    """Whether the pod fits on the node beside the members that have a seat of the plan there."""
+    capacity = capacities.Capacities(nominations.counted(question.snapshot, question.holding))
+    for one in base.pods:
+        if base.seats[one.uid] == name:
+            capacity.put(one, name)
+    return capacity.fits(pod, name)
+
+
 class _Planning:
     """The computation of one plan."""
 
@@ -170,13 +179,7 @@ class _Planning:
         ]
         if not inside:
             return self._none("its plan is in another domain, or on nodes that are not offered")
-        # kube-scheduler offers no other member the place of one that is nominated there.
-        kept = {
-            uid: name
-            for uid, name in self._question.nominated.items()
-            if uid != pod.uid and base.seats.get(uid) == name
-        }
-        rest = tuple(one for one in self._pods if one.uid != pod.uid and one.uid not in kept)
+        rest = tuple(one for one in self._pods if one.uid != pod.uid)
         tried: set[Path] = set()
         # First where the former plan is, then where most of the path is the same.
         for name in sorted(
@@ -184,18 +187,14 @@ class _Planning:
         ):
             if paths[name] in tried or name not in self._snapshot.nodes:
                 continue
-            fixed = {pod.uid: name, **kept}
-            capacity, existing = self._capacity(), self._existing()
-            for one in self._pods:
-                if one.uid in kept:
-                    capacity.put(one, kept[one.uid])
+            capacity = self._capacity()
             if not capacity.fits(pod, name) or self._others.refuse_there(pod, name):
                 continue
             tried.add(paths[name])
             capacity.put(pod, name)
-            for at in fixed.values():
-                existing[at] = existing.get(at, 0) + 1
-            found = self._solved(rest, capacity, existing, fixed)
+            existing = self._existing()
+            existing[name] = existing.get(name, 0) + 1
+            found = self._solved(rest, capacity, existing, {pod.uid: name})
             if found is not None:
                 return found
             if len(tried) == _TARGETS:
