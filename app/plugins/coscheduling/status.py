@@ -245,7 +245,7 @@ def _incomplete(snapshot: snapshots.Snapshot) -> Iterator[effects.Effect]:
             if one.key not in reported and len(one.seats) < one.minimum and about is not None:
                 reported.add(one.key)
                 held = f"{len(one.seats)} of {one.minimum} members have a seat"
-                text = f"gang {one.key}: {held}: a loss was not reported before; {_going(left)}"
+                text = f"gang {one.key}: {held} after a loss; {_going(left)}"
                 yield effects.PostEvent(about, LOST, text)
         yield _released(gang, left)
 

@@ -326,7 +326,7 @@ def test_a_seat_that_is_lost_without_a_leader_takes_the_others_with_it(
     found = everything(small)
     assert given_up(found) == others
     texts = [text for _, text in posted(found) if "have a seat" in text]
-    lost = "gang koordinator/x/train: 2 of 3 members have a seat: a loss was not reported before"
+    lost = "gang koordinator/x/train: 2 of 3 members have a seat after a loss"
     assert texts == ([f"{lost}; 2 seats are released, because no member is bound"] if others else [])
 
 
