@@ -38,8 +38,8 @@ class Store:
     """Seconds to wait for a reply of the server. Must be longer than its slowest reply, or reads fail that
     would have succeeded, and shorter than the scheduler's timeout, or its calls time out first."""
     decisions_kept: int = setting(100_000, at_least=0, at_most=100_000_000)
-    """Number of decision records to keep, about 300 bytes each plus 2 bits per candidate. Older decisions
-    cannot be explained. 0: decisions are not recorded. See also ``compaction.decision_bytes``."""
+    """Number of decision records to keep, as far as ``compaction.decision_bytes`` allows. Older decisions
+    cannot be explained. 0: decisions are not recorded."""
     embedded_dir: str = setting("")
     """Data directory of the server that ``topolog up`` starts (append-only file). Empty: a temporary
     directory, removed on exit; each start then lists the state from the cluster again."""
@@ -219,7 +219,7 @@ class Compaction:
     """Seconds after which a checkpoint is created if there are new events."""
     keep: int = setting(500_000, at_least=0, at_most=1_000_000_000)
     """Minimum number of events in the log, as far as ``keep_bytes`` and ``memory`` allow. Older events are
-    trimmed, and lost without an archive. An event takes about 600 bytes of the store's memory."""
+    trimmed, and lost without an archive. An event takes about 370 bytes of the store's memory."""
     keep_bytes: int = setting(512 * _MIB, at_least=_MIB, at_most=1024 * 1024 * _MIB)
     """Maximum size of the log in bytes of the store's memory: above it, fewer events than ``keep`` are kept
     and checkpoints are also created by size. The default is more than twice the size of 500,000 typical
