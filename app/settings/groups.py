@@ -292,13 +292,12 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """How ``topolog get`` and ``topolog explain`` reach an extender."""
+    """How commands reach an extender or ``topolog view``."""
 
     url: str = setting("https://127.0.0.1:8443", pattern=r"https?://\S+", like="https://HOST:PORT")
     """URL of the extender."""
     view_url: str = setting("", pattern=r"(https?://\S+)?", like="https://HOST:PORT, or empty")
-    """URL of ``topolog view``, for ``topolog dashboard`` and ``topolog watch``. Empty: the host of ``url``,
-    at the next port."""
+    """URL of ``topolog view``. Empty: the host of ``url`` at the next port, or a view of the cluster."""
     server_name: str = setting("", pattern=r"[-A-Za-z0-9.:]*", like="a host name or an address")
     """Name that the extender's certificate must have; empty: the host of ``client.url``. Set it if the
     extender is reached by another name, such as through a port-forward."""
@@ -313,9 +312,10 @@ class Client:
     namespace: str = setting(
         "topolog-system", pattern=r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", like="a namespace"
     )
-    """The namespace of the extenders in the cluster of the kubeconfig. Used where ``client.url`` and
+    """The namespace of Topolog in the cluster of the kubeconfig. Used where ``client.url`` and
     ``client.cert`` are not set, and ``topolog up`` has made no certificates on this machine: kubectl forwards
-    a port to a ready extender, and the certificate is that of the Secret ``topolog-viewer-tls``."""
+    a port to a ready extender or ``topolog view``, and the certificate is that of the Secret
+    ``topolog-viewer-tls``."""
 
 
 @dataclass(frozen=True, slots=True)

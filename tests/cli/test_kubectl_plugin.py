@@ -62,6 +62,7 @@ FORWARDER = """
     #!{python}
     # Forwards connections as `kubectl port-forward` does, to the port of the test in place of that of a pod.
     import pathlib, socket, sys, threading
+    port = {ports}["view" if "pod/topolog-view-0" in sys.argv else "extender"]
     pathlib.Path({log!r}).write_text(" ".join(sys.argv[1:]))
     listening = socket.create_server(("127.0.0.1", 0))
     print(f"Forwarding from 127.0.0.1:{{listening.getsockname()[1]}} -> 8443", flush=True)
@@ -74,7 +75,7 @@ FORWARDER = """
             pass
     while True:
         near, _ = listening.accept()
-        far = socket.create_connection(("127.0.0.1", {port}))
+        far = socket.create_connection(("127.0.0.1", port))
         threading.Thread(target=copy, args=(near, far), daemon=True).start()
         threading.Thread(target=copy, args=(far, near), daemon=True).start()
 """
@@ -92,25 +93,24 @@ def script(folder: pathlib.Path, text: str) -> pathlib.Path:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[installations.Installation]:
     """An installation whose certificate has the name of the Service."""
-    with installations.running(tmp_path_factory.mktemp("plugin")) as made:
+    with installations.running(tmp_path_factory.mktemp("plugin"), view=True) as made:
         yield made
 
 
 @pytest.fixture
 def cluster(tmp_path: pathlib.Path, running: installations.Installation) -> Iterator[clusters.Cluster]:
-    """A cluster with a ready extender, whose port the kubectl here forwards, and the viewer's Secret."""
+    """A cluster with a ready extender and view, to which kubectl here forwards, and the viewer's Secret."""
     tls = running.stage.folder / "tls"
-    port = running.processes["extender"].port
+    ports = {name: running.processes[name].port for name in ("extender", "view")}
     with clusters.running(tmp_path) as made:
-        for number, status in enumerate(("False", "True")):
-            name = f"topolog-extender-{number}"
-            made.add_own_pod(name)
+        for name, status in (("extender-0", "False"), ("extender-1", "True"), ("view-0", "True")):
+            made.add_own_pod(f"topolog-{name}", name.partition("-")[0])
             ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": status}]}
-            made.api.objects.change("pods", (HOME, name), partial(with_status, ready))
+            made.api.objects.change("pods", (HOME, f"topolog-{name}"), partial(with_status, ready))
         files = (tls / "viewer.crt", tls / "viewer.key", tls / "ca.crt")
         made.add_certificate(*(file.read_bytes() for file in files), name="topolog-viewer-tls")
         log = tmp_path / "kubectl.log"
-        folder = script(tmp_path, FORWARDER.format(python=sys.executable, log=str(log), port=port))
+        folder = script(tmp_path, FORWARDER.format(python=sys.executable, log=str(log), ports=ports))
         made.environ |= {"PATH": f"{folder}:/usr/bin:/bin", "TOPOLOG_CLIENT_SERVER_NAME": "127.0.0.1"}
         yield made
 
@@ -134,6 +134,22 @@ def test_an_extender_is_found_by_the_kubeconfig_alone(
     assert f"--kubeconfig {cluster.environ['TOPOLOG_KUBE_KUBECONFIG']}" in asked
 
 
+def test_the_view_is_found_in_the_same_way(cluster: clusters.Cluster, tmp_path: pathlib.Path) -> None:
+    done = topolog(cluster, "bundle", "create", "-o", str(tmp_path / "made.tar"))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "kubectl.log").read_text().endswith("pod/topolog-view-0 :8444")
+
+
+def test_a_view_that_is_named_is_asked_instead(
+    cluster: clusters.Cluster, running: installations.Installation, tmp_path: pathlib.Path
+) -> None:
+    cluster.environ["TOPOLOG_CLIENT_VIEW_URL"] = "https://127.0.0.1:9"
+    done = topolog(cluster, "bundle", "create", "-o", str(tmp_path / "made.tar"))
+    assert done.returncode == 5
+    assert "https://127.0.0.1:9" in done.stderr
+    assert not (tmp_path / "kubectl.log").exists()
+
+
 TALKATIVE = """
     #!{python}
     # kubectl writes a line for each connection, and does not go on before the line is written.
@@ -148,7 +164,7 @@ TALKATIVE = """
 def test_what_kubectl_writes_never_stops_it(tmp_path: pathlib.Path) -> None:
     folder = script(tmp_path, TALKATIVE.format(python=sys.executable))
     with (
-        port_forwards._forwarded([str(folder / "kubectl")], "pod") as port,
+        port_forwards._forwarded([str(folder / "kubectl")], "pod", 8443) as port,
         socket.create_connection(("127.0.0.1", port), timeout=20) as connection,
     ):
         assert connection.recv(2) == b"ok"
@@ -162,11 +178,17 @@ def test_nothing_is_left_behind(cluster: clusters.Cluster, tmp_path: pathlib.Pat
     assert list(folder.iterdir()) == []
 
 
-def test_the_name_of_the_service_is_asked_for(cluster: clusters.Cluster) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [(("get", "lag"), "topolog-extender"), (("get", "--raw", "/apis/v1/lag"), "topolog-view")],
+)
+def test_the_name_of_the_service_is_asked_for(
+    cluster: clusters.Cluster, arguments: tuple[str, ...], name: str
+) -> None:
     del cluster.environ["TOPOLOG_CLIENT_SERVER_NAME"]
-    done = topolog(cluster, "get", "lag")
+    done = topolog(cluster, *arguments)
     assert done.returncode == 5
-    assert "topolog-extender.topolog-system.svc" in done.stderr
+    assert f"{name}.topolog-system.svc" in done.stderr
 
 
 def unready(cluster: clusters.Cluster) -> None:

@@ -220,17 +220,32 @@ class ExtenderClient:
 
 
 def extender(
-    config: str | None,
-    options: Mapping[str, str | None],
-    *,
-    by_kubeconfig: bool = True,
-    role: str = role_names.VIEWER,
+    config: str | None, options: Mapping[str, str | None], *, role: str = role_names.VIEWER
 ) -> ExtenderClient:
     """Client by the options, the settings, the certificates that ``up`` made, or else the kubeconfig.
 
     ``role``: whose certificate is taken where none is named.
     """
     loaded = settings.load(config, os.environ)
+    client, found = _chosen(loaded, options, role)
+    return ExtenderClient(client) if found else _forwarded(replace(loaded, client=client), role, "extender")
+
+
+def view(config: str | None, options: Mapping[str, str | None]) -> ExtenderClient:
+    """Client of ``topolog view``, found in the same ways."""
+    loaded = settings.load(config, os.environ)
+    client, found = _chosen(loaded, options, role_names.VIEWER)
+    if not options["server"]:
+        client = replace(client, url=client.view_url or _next_port(client.url))
+    if found or client.view_url:
+        return ExtenderClient(client)
+    return _forwarded(replace(loaded, client=client), role_names.VIEWER, "view")
+
+
+def _chosen(
+    loaded: settings.Settings, options: Mapping[str, str | None], role: str
+) -> tuple[settings.Client, bool]:
+    """The settings of a client, and whether they lead to a process without the kubeconfig."""
     client = loaded.client
     given = options["server"] or options["cert"] or client.cert or client.url != settings.Client().url
     client = replace(
@@ -242,19 +257,13 @@ def extender(
         ca=options["ca"] or client.ca,
     )
     made = certs.default_directory(loaded.cluster)
-    if not client.cert and _exist(made / f"{role}.crt", made / f"{role}.key", made / "ca.crt"):
-        client = replace(
-            client,
-            cert=str(made / f"{role}.crt"),
-            key=str(made / f"{role}.key"),
-            ca=client.ca or str(made / "ca.crt"),
-        )
-    elif by_kubeconfig and not given:
-        return _forwarded(replace(loaded, client=client), role)
-    return ExtenderClient(client)
+    if client.cert or not _exist(made / f"{role}.crt", made / f"{role}.key", made / "ca.crt"):
+        return client, bool(given)
+    cert, key, ca = (str(made / name) for name in (f"{role}.crt", f"{role}.key", "ca.crt"))
+    return replace(client, cert=cert, key=key, ca=client.ca or ca), True
 
 
-def _forwarded(loaded: settings.Settings, role: str) -> ExtenderClient:
+def _forwarded(loaded: settings.Settings, role: str, component: str) -> ExtenderClient:
     """A client by way of the kubeconfig, as long as the command runs; else of the URL in the settings."""
     from app.cli.client import port_forwards
 
@@ -262,19 +271,9 @@ def _forwarded(loaded: settings.Settings, role: str) -> ExtenderClient:
     context = click.get_current_context(silent=True)
     (context.find_root().call_on_close if context is not None else atexit.register)(until.close)
     try:
-        return ExtenderClient(until.enter_context(port_forwards.opened(loaded, role)))
+        return ExtenderClient(until.enter_context(port_forwards.opened(loaded, role, component)))
     except port_forwards.NotFound as reason:
         return ExtenderClient(loaded.client, f"; nor by the kubeconfig: {reason}")
-
-
-def view(config: str | None, options: Mapping[str, str | None]) -> ExtenderClient:
-    """Client of ``topolog view``, by the same options and settings."""
-    # Not by the kubeconfig: what it leads to is an extender.
-    made = extender(config, options, by_kubeconfig=False)
-    if options["server"]:
-        return made
-    url = settings.load(config, os.environ).client.view_url or _next_port(made.client.url)
-    return replace(made, client=replace(made.client, url=url))
 
 
 def _next_port(url: str) -> str:

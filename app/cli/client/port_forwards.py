@@ -1,4 +1,4 @@
-"""Reaches an extender by the kubeconfig: kubectl forwards a port, and a Secret has the certificate.
+"""Reaches an extender or the view by the kubeconfig: kubectl forwards a port, a Secret has the certificate.
 
 The way there (SPDY or WebSockets, proxies, exec plugins for credentials) is kubectl's own. The certificate is
 that of a role, if the user may read its Secret; it is written to a directory that only this user can
@@ -21,13 +21,13 @@ from typing import IO, Any, Final
 from app import settings
 
 _SECRETS: Final = "topolog-{role}-tls"
-_SERVICE: Final = "topolog-extender"
-_PORT: Final = 8443
+_PORTS: Final = {"extender": 8443, "view": 8444}
+"""Component -> port of its pods (deploy/)."""
 _FORWARDING: Final = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) ->")
 
 
 class NotFound(Exception):
-    """No extender can be reached in this way; the message has the reason."""
+    """No such process can be reached in this way; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class _Cluster:
 
 
 @contextlib.contextmanager
-def opened(loaded: settings.Settings, role: str) -> Iterator[settings.Client]:
-    """A client of a ready extender in a role, as long as the context lasts. Raises NotFound."""
+def opened(loaded: settings.Settings, role: str, component: str) -> Iterator[settings.Client]:
+    """A client of a ready ``extender`` or ``view`` in a role, while the context lasts. Raises NotFound."""
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         raise NotFound("kubectl, which would forward a port, is not on PATH")
     cluster = _Cluster(loaded.kube.kubeconfig, loaded.kube.context, loaded.client.namespace)
     name = _SECRETS.format(role=role)
-    pod, secret = _found(loaded, cluster.namespace, name)
+    pod, secret = _found(loaded, cluster.namespace, component, name)
     with contextlib.ExitStack() as until:
         folder = pathlib.Path(until.enter_context(tempfile.TemporaryDirectory(prefix="topolog-")))
         client = replace(
@@ -60,13 +60,15 @@ def opened(loaded: settings.Settings, role: str) -> Iterator[settings.Client]:
             key=_written(secret, name, "tls.key", folder),
             ca=_written(secret, name, "ca.crt", folder),
         )
-        port = until.enter_context(_forwarded([kubectl, *cluster.arguments], pod))
-        server = client.server_name or f"{_SERVICE}.{cluster.namespace}.svc"
+        port = until.enter_context(_forwarded([kubectl, *cluster.arguments], pod, _PORTS[component]))
+        server = client.server_name or f"topolog-{component}.{cluster.namespace}.svc"
         yield replace(client, url=f"https://127.0.0.1:{port}", server_name=server)
 
 
-def _found(loaded: settings.Settings, namespace: str, name: str) -> tuple[str, Mapping[str, Any]]:
-    """The name of a ready extender's pod, and the Secret of that name."""
+def _found(
+    loaded: settings.Settings, namespace: str, component: str, name: str
+) -> tuple[str, Mapping[str, Any]]:
+    """The name of a ready pod of the component, and the Secret of that name."""
     from app.doctor import api_reader
     from app.kube import errors
     from app.kube.client import clients, credentials
@@ -75,9 +77,9 @@ def _found(loaded: settings.Settings, namespace: str, name: str) -> tuple[str, M
         access = credentials.find(loaded.kube.kubeconfig or None, loaded.kube.context or None)
         reader = api_reader.ApiReader(clients.Client(access))
         pods = reader.items(f"/api/v1/namespaces/{namespace}/pods")
-        ready = [str(pod["metadata"]["name"]) for pod in pods if _is_extender(pod) and _is_ready(pod)]
+        ready = [str(pod["metadata"]["name"]) for pod in pods if _is(pod, component) and _is_ready(pod)]
         if not ready:
-            raise NotFound(f"namespace {namespace} has no ready extender (client.namespace)")
+            raise NotFound(f"namespace {namespace} has no ready {component} (client.namespace)")
         secret = reader.get(f"/api/v1/namespaces/{namespace}/secrets/{name}")
     except api_reader.Unseen as unseen:
         raise NotFound(unseen.reason) from unseen
@@ -86,12 +88,10 @@ def _found(loaded: settings.Settings, namespace: str, name: str) -> tuple[str, M
     return min(ready), secret
 
 
-def _is_extender(pod: Mapping[str, Any]) -> bool:
+def _is(pod: Mapping[str, Any], component: str) -> bool:
     labels = pod["metadata"].get("labels") or {}
-    return (labels.get("app.kubernetes.io/name"), labels.get("app.kubernetes.io/component")) == (
-        "topolog",
-        "extender",
-    )
+    found = (labels.get("app.kubernetes.io/name"), labels.get("app.kubernetes.io/component"))
+    return found == ("topolog", component)
 
 
 def _is_ready(pod: Mapping[str, Any]) -> bool:
@@ -112,9 +112,9 @@ def _written(secret: Mapping[str, Any], name: str, part: str, folder: pathlib.Pa
 
 
 @contextlib.contextmanager
-def _forwarded(kubectl: list[str], pod: str) -> Iterator[int]:
+def _forwarded(kubectl: list[str], pod: str, remote: int) -> Iterator[int]:
     """The local port that kubectl forwards to the pod."""
-    command = [*kubectl, "port-forward", "--address", "127.0.0.1", f"pod/{pod}", f":{_PORT}"]
+    command = [*kubectl, "port-forward", "--address", "127.0.0.1", f"pod/{pod}", f":{remote}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
