@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 import yaml
 
+from app import settings
 from app.provisioning import store_access
 from tests.support import api_schema, how_to_pages, kustomizations, manifests
 
@@ -229,6 +230,24 @@ def test_ha_with_a_store_of_ones_own_is_ha_without_the_bundled_one(tmp_path: pat
     used = set(re.findall(r"\b\w+-url\b", json.dumps(list(found.values()))))
     named = set(re.findall(r"`(\w+-url)`", how_to_pages.page("install-ha.md")))
     assert used <= named <= set(store_access.KEYS.values())
+
+
+def test_the_settings_of_the_guide_are_those_of_the_processes(tmp_path: pathlib.Path) -> None:
+    """docs/how-to/install.md, in a kustomization beside a checkout."""
+    (shown,) = [each for each in how_to_pages.blocks("install.md", "yaml") if "configMapGenerator" in each]
+    (tmp_path / "kustomization.yaml").write_text(
+        shown.replace("topolog/deploy", os.path.relpath(manifests.DEPLOY, tmp_path))
+    )
+    rendered = kustomizations.render(tmp_path)
+    (given,) = [
+        one["data"]
+        for one in rendered
+        if one["kind"] == "ConfigMap" and one["metadata"]["name"].startswith("topolog-")
+        if "TOPOLOG_CLUSTER" in one["data"]
+    ]
+    read = settings.load(None, given)
+    assert (read.logging.level, read.plugins.enabled) == ("warning", ("*", "Coscheduling"))
+    assert read.plugins.args == {"WorkloadPolicy": {"enforce": "selected"}}
 
 
 # The bundled store
