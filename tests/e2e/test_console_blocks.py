@@ -142,7 +142,6 @@ def test_the_commands_of_a_page_run(
     shown = [*how_to_pages.blocks(page, "json"), ""][0]
     (made.work / "cluster.json").write_text(shown)
     names = {
-        "https://127.0.0.1:8444": f"https://127.0.0.1:{view.port}",
         "https://127.0.0.1:10259": scheduler.url,
         "41200": "1",
     }
