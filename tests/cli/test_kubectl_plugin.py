@@ -140,6 +140,17 @@ def test_the_view_is_found_in_the_same_way(cluster: clusters.Cluster, tmp_path: 
     assert (tmp_path / "kubectl.log").read_text().endswith("pod/topolog-view-0 :8444")
 
 
+def test_a_shadow_is_set_by_the_certificate_of_an_operator(
+    cluster: clusters.Cluster, running: installations.Installation
+) -> None:
+    tls = running.stage.folder / "tls"
+    files = (tls / "operator.crt", tls / "operator.key", tls / "ca.crt")
+    cluster.add_certificate(*(file.read_bytes() for file in files), name="topolog-operator-tls")
+    for words in (("set", "heavy", "--weights", "JobAffinity=3"), ("delete", "heavy")):
+        done = topolog(cluster, "shadow", *words)
+        assert (done.returncode, done.stdout[:12]) == (0, "shadow heavy"), done.stderr
+
+
 def test_a_view_that_is_named_is_asked_instead(
     cluster: clusters.Cluster, running: installations.Installation, tmp_path: pathlib.Path
 ) -> None:

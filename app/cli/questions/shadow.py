@@ -4,17 +4,20 @@ import click
 
 from app.cli.client import api_client
 from app.cli.questions import differences, question_options
+from app.serving.tls import role_names
 
 
 @click.group("shadow")
 def shadow_command() -> None:
     """Compare every decision with an edit of policies or plugin settings that is not enforced.
 
-    A shadow is set and deleted at an extender, by the role operator; `topolog view` compares.
+    A shadow is set and deleted at an extender, by the role operator; `topolog view` compares. By default
+    the certificate is that of `topolog up`, or of the Secret topolog-operator-tls in the cluster of the
+    kubeconfig.
 
     \b
     topolog shadow set strict --set-policy policy.yaml --ttl 24h
-    topolog shadow show strict --server https://VIEW:8444
+    topolog shadow show strict
     """
 
 
@@ -49,7 +52,8 @@ def set_command(
         )
     given = {"until": until, "ttl": ttl, "note": note}
     asked = {**edit, **{field: value for field, value in given.items() if value}}
-    reply = api_client.extender(config, options).put(_path(name), asked, timeout=question_options.MAX_WAIT)
+    extender = api_client.extender(config, options, role=role_names.OPERATOR)
+    reply = extender.put(_path(name), asked, timeout=question_options.MAX_WAIT)
     question_options.show(output, reply, _set, _names)
 
 
@@ -60,7 +64,7 @@ def set_command(
 @click.pass_obj
 def delete_command(config: str | None, /, name: str, output: str, **options: str | None) -> None:
     """Delete the shadow NAME and its differences."""
-    reply = api_client.extender(config, options).delete(_path(name))
+    reply = api_client.extender(config, options, role=role_names.OPERATOR).delete(_path(name))
     question_options.show(output, reply, lambda shown: click.echo(f"shadow {shown['name']} deleted"), _names)
 
 
