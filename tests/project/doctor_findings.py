@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from app.doctor import store_checks
+from app.store import keys
 from app.store.health import checks, durability
 
 _GOOD = {"role": "master", "aof_enabled": "1", "maxmemory_policy": "noeviction", "maxmemory": "100"}
@@ -64,6 +65,6 @@ def _all() -> Iterator[checks.Finding]:
     yield checks.snapshot(_facts({"rdb_last_save_time": "0"}), 30 * 3600.0)
     yield checks.clock(1100.0)
     for state in ("missing", "outdated"):
-        yield from checks.functions(state, schema=1, needed=1)
+        yield from checks.functions(state, schema=keys.SCHEMA, needed=keys.SCHEMA)
     for schema in (0, 9):
-        yield from checks.functions("current", schema=schema, needed=1)
+        yield from checks.functions("current", schema=schema, needed=keys.SCHEMA)
