@@ -1,6 +1,6 @@
 """Mounts the introspection API on the Flask app.
 
-The scheduler's verbs are mounted elsewhere (extender.mounting). Hooks before and after a view belong to these
+The scheduler's verbs are mounted elsewhere (extender.mount). Hooks before and after a view belong to these
 blueprints, so that a verb pays for none of them.
 """
 

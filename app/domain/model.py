@@ -134,7 +134,7 @@ class Constraints(Frozen, frozen=True):
     pod_affinity: tuple[PodTerm, ...] = ()
     """Required pod affinity."""
     others: tuple[str, ...] = ()
-    """Names of the fields of the specification whose rules Topolog does not apply (domain.fitting)."""
+    """Names of the fields of the specification whose rules Topolog does not apply (domain.fit)."""
 
 
 STANDARD = Constraints()

@@ -91,7 +91,7 @@ class Transformation:
 
     plugin: str
     phase: str
-    """filter, node or score (framework.transforming)."""
+    """filter, node or score (framework.transformer_chain)."""
     changed: tuple[str, ...]
     """Such as ``pod.requests.cpu``, ``candidates -12``, ``snapshot`` and ``view of n3``."""
 
