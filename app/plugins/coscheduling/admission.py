@@ -100,8 +100,10 @@ def decide(cycle: cycles.Cycle, rules: GangRules) -> GangDecision | None:
         plan = plans.plan(question)
     node = plan.seats.get(cycle.pod.uid, "")
     if node and node not in cycle.candidates and not supposed:
-        plan = plans.plan_on(question, plan, cycle.pod, _alternatives(cycle, question, plan))
-        node = plan.seats.get(cycle.pod.uid, "")
+        offered = _alternatives(cycle, question, plan)
+        if offered:
+            plan = plans.plan_on(question, plan, cycle.pod, offered)
+            node = plan.seats.get(cycle.pod.uid, "")
     reason = plan.reason
     if not reason and node:
         its = "its plan, for which less important pods have to go," if supposed else "its plan"
@@ -128,9 +130,9 @@ def _alternatives(cycle: cycles.Cycle, question: plans.Question, plan: plans.Pla
     found = evictions.Evictions(question.snapshot, pod.priority)
     if found.shown(pod, cycle.candidates):
         return node_sets.NONE
-    guarded = found.guarded(cycle.candidates) if question.nominated else node_sets.NONE
-    taken = [name for name in guarded if not plans.fits_beside(question, plan, pod, name)]
-    return cycle.candidates.difference(taken)
+    if not question.nominated:
+        return cycle.candidates
+    return cycle.candidates - plans.taken(question, plan, pod, found.guarded(cycle.candidates))
 
 
 def _can_preempt(cycle: cycles.Cycle) -> bool:

@@ -141,7 +141,10 @@ def test_members_keep_their_plan_while_kube_scheduler_shows_that_it_preempts() -
     assert [small.filter(one, ["n0", "n1"], offered=True).kept for one in case.members] == [{"n0"}] * 2
     # Each of these has capacity for the member: the bind of one that takes another node commits the others.
     assert [small.filter(one, ["n1"], offered=True).kept for one in case.members] == [{"n1"}] * 2
-    assert [small.filter(one, ["n1", "n2"], offered=True).kept for one in case.members] == [set(), set()]
+    found = [small.filter(one, ["n1", "n2"], offered=True) for one in case.members]
+    assert [one.kept for one in found] == [set(), set()]
+    reasons = {refusal.reason for one in found for refusal in one.refusals}
+    assert reasons == {"gang native/x/g: its plan has another node for the pod"}
 
 
 def test_the_pods_of_a_group_use_up_budgets_by_uid() -> None:

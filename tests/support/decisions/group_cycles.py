@@ -48,17 +48,11 @@ class Cycle:
         )
 
     def outcome(self) -> tuple[str, str]:
-        """What becomes of the group: bound, preempts or none; and the law that this breaks, or empty."""
-        for supposed in (False, True):
-            seats = self.seats(supposed=supposed)
-            if len(seats) < self.minimum:
-                continue
-            free = self._free(supposed=supposed)
-            free.subtract(seats.values())
-            if any(free[node] < 0 for node in seats.values()):
-                return "bound", f"a node holds more than it has capacity for: {seats}"
-            return ("preempts", self._broken(seats)) if supposed else ("bound", "")
-        return "none", ""
+        """What becomes of the group: bound, preempts or none; and how the victims break the law, or empty."""
+        if len(self.seats(supposed=False)) >= self.minimum:
+            return "bound", ""
+        seats = self.seats(supposed=True)
+        return ("preempts", self._broken(seats)) if len(seats) >= self.minimum else ("none", "")
 
     def seats(self, *, supposed: bool) -> Seats:
         """The nodes that the members get; ``supposed``: as if less important pods were gone."""

@@ -65,7 +65,7 @@ class Question:
     above: int | None = None
     """Pods of a lower priority count as gone where they may be evicted (evictions); None: no pod does."""
     nominated: Mapping[model.Uid, model.NodeName] = field(default_factory=dict)
-    """Member -> the node that it is nominated for: its own if any of its equals has a seat there."""
+    """Member -> its nominated node, where it has a seat before its equals."""
 
     @property
     def holding(self) -> tuple[model.Pod, ...]:
@@ -103,13 +103,15 @@ def plan_on(question: Question, base: Plan, pod: model.Pod, offered: node_sets.N
     return _Planning(question).plan_on(base, pod, offered)
 
 
-def fits_beside(question: Question, base: Plan, pod: model.Pod, name: model.NodeName) -> bool:
-    """Whether the pod fits on the node beside the members that have a seat of the plan there."""
+def taken(question: Question, base: Plan, pod: model.Pod, names: node_sets.Names) -> node_sets.Names:
+    """Those of the nodes where the pod does not fit beside the members that have a seat of the plan."""
+    if not names:
+        return node_sets.NONE
     capacity = capacities.Capacities(nominations.counted(question.snapshot, question.holding))
     for one in base.pods:
-        if base.seats[one.uid] == name:
-            capacity.put(one, name)
-    return capacity.fits(pod, name)
+        if base.seats[one.uid] in names:
+            capacity.put(one, base.seats[one.uid])
+    return frozenset(name for name in names if not capacity.fits(pod, name))
 
 
 class _Planning:
@@ -297,11 +299,11 @@ class _Planning:
         """The plan with these seats, as far as other plugins admit them; None if these are too few."""
         required = self._required(fixed).union(fixed)
         seats = self._others.admitted(found.seats, found.domain, required)
-        if self._question.nominated:
-            seats = nominations.preferred(seats, self._equal(fixed), self._question.nominated)
         if not seats or not self._enough(seats):
             self._most = max(self._most, len(seats))
             return None
+        if self._question.nominated:
+            seats = nominations.preferred(seats, self._equal(fixed), self._question.nominated)
         return Plan(
             seats=seats,
             pods=tuple(pod for pod in self._pods if pod.uid in seats),
