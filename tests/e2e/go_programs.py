@@ -1,9 +1,10 @@
-"""Compiles programs that are published as Go modules, once per machine, beside the control plane.
+"""Compiles further programs in Go, once per machine, beside the control plane.
 
 `python -m tests.e2e.go_programs` builds all of them and prints their paths.
 """
 
 import fcntl
+import hashlib
 import os
 import pathlib
 import re
@@ -38,25 +39,47 @@ class Program:
 
     def built(self) -> pathlib.Path:
         """The path of the binary, building it first where that has not been done. Raises GoMissing."""
-        home = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
-        folder = home / "topolog" / self.name / self.version
-        binary = folder / self.name
-        if binary.exists():
-            return binary
-        go = shutil.which("go")
-        if go is None:
-            raise control_plane_builds.GoMissing(f"{self.name} is built with Go, and there is no go on PATH")
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # two test runs may start at once: one builds, one waits
-            if not binary.exists():
-                print(f"building {self.name} {self.version}: once", file=sys.stderr, flush=True)
-                unfinished = folder / f"{self.name}.unfinished"
-                flags = ["-trimpath", "-buildvcs=false", "-mod=readonly"]
-                command = [go, "build", *flags, "-o", str(unfinished), f"{self.module}/{self.package}"]
-                subprocess.run(command, cwd=SOURCE / self.folder, check=True)
-                unfinished.rename(binary)
+        return _built(self.name, self.version, SOURCE / self.folder, f"{self.module}/{self.package}")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnProgram:
+    """A command of this repository, in a module of its own."""
+
+    name: str
+    source: pathlib.Path
+
+    @property
+    def version(self) -> str:
+        """The digest of its files."""
+        content = (path.read_bytes() for path in sorted(self.source.iterdir()))
+        return hashlib.sha256(b"".join(content)).hexdigest()[:16]
+
+    def built(self) -> pathlib.Path:
+        """The path of the binary, building it first where that has not been done. Raises GoMissing."""
+        return _built(self.name, self.version, self.source, ".")
+
+
+def _built(name: str, version: str, source: pathlib.Path, package: str) -> pathlib.Path:
+    home = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    folder = home / "topolog" / name / version
+    binary = folder / name
+    if binary.exists():
         return binary
+    go = shutil.which("go")
+    if go is None:
+        raise control_plane_builds.GoMissing(f"{name} is built with Go, and there is no go on PATH")
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two test runs may start at once: one builds, one waits
+        if not binary.exists():
+            print(f"building {name} {version}: once", file=sys.stderr, flush=True)
+            unfinished = folder / f"{name}.unfinished"
+            flags = ["-trimpath", "-buildvcs=false", "-mod=readonly"]
+            command = [go, "build", *flags, "-o", str(unfinished), package]
+            subprocess.run(command, cwd=source, check=True)
+            unfinished.rename(binary)
+    return binary
 
 
 HELM: Final = {
@@ -67,8 +90,10 @@ KUBE_SCORE: Final = Program("kube-score", "kube-score", "github.com/zegl/kube-sc
 HELM_UNITTEST: Final = Program(
     "helm-unittest", "helm-unittest", "github.com/helm-unittest/helm-unittest", "cmd/helm-unittest"
 )
+STREAMING: Final = OwnProgram("streaming", SOURCE.parent / "streaming")
 
 
 if __name__ == "__main__":
-    for each in (*HELM.values(), KUBE_SCORE, HELM_UNITTEST):
+    programs: tuple[Program | OwnProgram, ...] = (*HELM.values(), KUBE_SCORE, HELM_UNITTEST, STREAMING)
+    for each in programs:
         print(each.built())

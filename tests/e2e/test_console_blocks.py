@@ -3,9 +3,9 @@
 There are four kinds of pages: those that install (an empty cluster, whose pods run as processes), the one
 that replaces the store of such an installation, the README and the tutorial (a clone and an empty cluster,
 beside which `topolog up` runs), and all others (an installation that is there). The README is of the first
-kind, too, for its block that installs. A kubelet for processes has no server: `kubectl logs` shows its
-files, and a forwarded port is that of the process. tests/cli/questions/test_console_blocks.py runs the pages
-that need no cluster.
+kind, too, for its block that installs. A kubelet for processes serves no logs: `kubectl logs` shows its
+files. The installation that is there has no pods: a forwarded port is that of the process.
+tests/cli/questions/test_console_blocks.py runs the pages that need no cluster.
 """
 
 import contextlib

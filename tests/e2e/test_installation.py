@@ -18,11 +18,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e import control_plane_builds
+from app import exit_codes
+from tests.e2e import control_plane_builds, go_programs
 from tests.support import how_to_pages, polling
 from tests.support.doctor import runs
-from tests.support.e2e import api_client, clusters, readiness, workloads
-from tests.support.e2e.nodes import process_kubelets
+from tests.support.e2e import api_client, clusters, readiness, workloads, workstations
+from tests.support.e2e.nodes import process_kubelets, streaming_servers
 
 LACKING = process_kubelets.lacking()
 pytestmark = [
@@ -226,6 +227,84 @@ def test_the_disk_of_the_store_is_enlarged_while_it_runs(
 
 def secret(found: api_client.Object, key: str) -> str:
     return base64.b64decode(found["data"][key]).decode()
+
+
+# From a workstation
+
+PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}
+FORWARD = {"apiGroups": [""], "resources": ["pods/portforward"], "verbs": ["create"]}
+CERTIFICATE = {
+    "apiGroups": [""],
+    "resources": ["secrets"],
+    "resourceNames": ["topolog-viewer-tls"],
+    "verbs": ["get"],
+}
+WAITING = "pending/default/waits\n"
+
+
+@pytest.fixture(scope="module")
+def workstation(
+    cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet, binary: pathlib.Path
+) -> Iterator[workstations.Workstation]:
+    """A workstation from which ports can be forwarded to the pods."""
+    try:
+        program = go_programs.STREAMING.built()
+    except control_plane_builds.GoMissing as missing:
+        pytest.skip(str(missing))
+    with streaming_servers.running(cluster, kubelet, program):
+        yield workstations.Workstation(cluster, binary)
+
+
+def test_commands_find_their_server_by_the_kubeconfig_alone(
+    cluster: clusters.Cluster, workstation: workstations.Workstation
+) -> None:
+    readiness.await_ready(cluster)
+    cluster.apply(workloads.pod("default", "waits", **{workloads.POLICY_LABEL: "none"}))
+    user = workstation.user("viewer", HOME, PODS, FORWARD, CERTIFICATE)
+
+    def answer(*command: str, code: int = 0) -> str:
+        done = workstation.run(user, *command)
+        assert done.returncode == code, done.stderr
+        return done.stdout
+
+    assert answer("topolog", "get", "nodes", "-o", "name") == "nodes/n-a\nnodes/n-b\n"
+    pending = ("topolog", "get", "pending", "-o", "name")
+    polling.eventually(lambda: answer(*pending) == WAITING, "the pod waits", every=0.5)
+    assert answer("kubectl", *pending) == WAITING
+    assert answer("topolog", "get", "--raw", "/apis/v1/lag", "-o", "jsonpath=$.version")  # of the view
+    assert "default/none: not found" in answer("topolog", "simulate", "default/waits", code=1)
+    cluster.api().delete("/api/v1/namespaces/default/pods/waits")
+
+
+@pytest.mark.parametrize(
+    ("name", "rules", "reason"),
+    [
+        ("podless", (FORWARD, CERTIFICATE), "refuses to list"),
+        ("forwardless", (PODS, CERTIFICATE), "pods/portforward"),
+        ("secretless", (PODS, FORWARD), "topolog-viewer-tls"),
+    ],
+)
+def test_a_user_without_a_right_gets_the_reason(
+    cluster: clusters.Cluster,
+    workstation: workstations.Workstation,
+    name: str,
+    rules: tuple[api_client.Object, ...],
+    reason: str,
+) -> None:
+    readiness.await_ready(cluster)
+    done = workstation.run(workstation.user(name, HOME, *rules), "topolog", "get", "nodes")
+    assert (done.returncode, done.stdout) == (exit_codes.UNREACHABLE, "")
+    (line,) = done.stderr.splitlines()
+    assert reason in line
+
+
+def test_the_doctor_asks_an_extender_from_outside(
+    cluster: clusters.Cluster, workstation: workstations.Workstation
+) -> None:
+    readiness.await_ready(cluster)
+    run = runs.doctor("tls", environ=workstation.environ("admin"))
+    assert run.wrong() == {}, run.text
+    assert "T06" in run.right()
 
 
 # Pods that the installation schedules

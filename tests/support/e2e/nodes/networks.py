@@ -18,8 +18,9 @@ from collections.abc import Iterator
 
 PODS = ipaddress.ip_network("10.244.0.0/16")
 GATEWAY = PODS[1]
+FOLDER = pathlib.Path("/run/netns")
+"""Has a file for each namespace, by its name."""
 _NEW_NETWORK = 0x40000000  # CLONE_NEWNET
-_FOLDER = pathlib.Path("/run/netns")
 
 
 class Network:
@@ -91,7 +92,7 @@ def _inside(name: str) -> Iterator[None]:
     """Move this thread, and no other one, into a network namespace."""
     library = ctypes.CDLL(None, use_errno=True)
     own = os.open(f"/proc/self/task/{threading.get_native_id()}/ns/net", os.O_RDONLY)
-    other = os.open(_FOLDER / name, os.O_RDONLY)
+    other = os.open(FOLDER / name, os.O_RDONLY)
     try:
         _enter(library, other)
         try:

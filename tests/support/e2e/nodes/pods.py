@@ -15,6 +15,8 @@ import urllib3
 from tests.support.e2e import api_client
 from tests.support.e2e.nodes import containers, networks, probes, services, volumes
 
+NETWORKS = "networks"
+"""The folder with a link to the network of each pod: namespace/name."""
 LONGEST_PAUSE = 5.0
 """Seconds between restarts; a kubelet's grow to five minutes."""
 
@@ -114,6 +116,10 @@ class Pod:
 
     def _run(self) -> None:
         self._network, self.address = self._node.network.add_pod()
+        link = self._node.folder / NETWORKS / self.meta["namespace"] / self.meta["name"]
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)  # of a former pod of a StatefulSet
+        link.symlink_to(networks.FOLDER / self._network)
         try:
             initialized = all(self._run_to_completion(each) for each in self.init)
             while initialized and not self._deleted.is_set():
