@@ -119,6 +119,13 @@ def with_status(status: Json, pod: Json) -> Json:
     return {**pod, "status": status}
 
 
+def terminating(pod: Json) -> Json:
+    return {**pod, "metadata": {**pod["metadata"], "deletionTimestamp": "2026-11-27T00:00:00Z"}}
+
+
+READY: Json = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+
+
 def topolog(cluster: clusters.Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
     return commands.called(*arguments, **cluster.environ)
 
@@ -179,6 +186,14 @@ def test_what_kubectl_writes_never_stops_it(tmp_path: pathlib.Path) -> None:
         socket.create_connection(("127.0.0.1", port), timeout=20) as connection,
     ):
         assert connection.recv(2) == b"ok"
+
+
+def test_a_pod_that_is_being_deleted_is_not_asked(cluster: clusters.Cluster, tmp_path: pathlib.Path) -> None:
+    """It stays ready for as long as its containers run."""
+    cluster.api.objects.change("pods", (HOME, "topolog-extender-0"), partial(with_status, READY))
+    cluster.api.objects.change("pods", (HOME, "topolog-extender-0"), terminating)
+    assert topolog(cluster, "get", "lag").returncode == 0
+    assert "pod/topolog-extender-1" in (tmp_path / "kubectl.log").read_text()
 
 
 def test_nothing_is_left_behind(cluster: clusters.Cluster, tmp_path: pathlib.Path) -> None:

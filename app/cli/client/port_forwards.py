@@ -95,6 +95,8 @@ def _is(pod: Mapping[str, Any], component: str) -> bool:
 
 
 def _is_ready(pod: Mapping[str, Any]) -> bool:
+    if pod["metadata"].get("deletionTimestamp"):
+        return False  # It stays ready until its containers have ended.
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
