@@ -1,8 +1,10 @@
 """``kubectl topolog``: the plugin as the real kubectl finds it, and how it finds an extender."""
 
 import base64
+import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -61,10 +63,11 @@ def test_kubectl_completes_the_plugin() -> None:
 FORWARDER = """
     #!{python}
     # Forwards connections as `kubectl port-forward` does, to the port of the test in place of that of a pod.
-    import pathlib, socket, sys, threading
-    port = {ports}["view" if "pod/topolog-view-0" in sys.argv else "extender"]
+    import os, pathlib, socket, sys, threading
+    port = {ports}["view" if "pod/topolog-view" in " ".join(sys.argv) else "extender"]
     pathlib.Path({log!r}).write_text(" ".join(sys.argv[1:]))
-    listening = socket.create_server(("127.0.0.1", 0))
+    pathlib.Path({log!r} + ".pid").write_text(str(os.getpid()))
+    listening = socket.create_server(("127.0.0.1", int(sys.argv[-1].partition(":")[0] or 0)))
     print(f"Forwarding from 127.0.0.1:{{listening.getsockname()[1]}} -> 8443", flush=True)
     def copy(one, other):
         try:
@@ -182,10 +185,56 @@ TALKATIVE = """
 def test_what_kubectl_writes_never_stops_it(tmp_path: pathlib.Path) -> None:
     folder = script(tmp_path, TALKATIVE.format(python=sys.executable))
     with (
-        port_forwards._forwarded([str(folder / "kubectl")], "pod", 8443) as port,
-        socket.create_connection(("127.0.0.1", port), timeout=20) as connection,
+        port_forwards.Forward([str(folder / "kubectl")], "pod", 8443, other_pod=str) as forward,
+        socket.create_connection(("127.0.0.1", forward.port), timeout=20) as connection,
     ):
         assert connection.recv(2) == b"ok"
+
+
+def test_a_watch_goes_on_through_another_pod(
+    cluster: clusters.Cluster, running: installations.Installation, tmp_path: pathlib.Path
+) -> None:
+    """kubectl ends when it loses its pod, such as in a rolling restart."""
+    cluster.add_own_pod("topolog-view-1", "view")
+    cluster.api.objects.change("pods", (HOME, "topolog-view-1"), partial(with_status, READY))
+    running.stage.node("first")
+    command = [sys.executable, "-m", "app.cli", "watch", "--type", "NodeSeen", "--from", "0", "--count", "2"]
+    environ = commands.environment(cluster.environ)
+    with subprocess.Popen(
+        command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as watching:
+        assert watching.stdout is not None
+        assert watching.stdout.readline().endswith(" first\n")
+        cluster.api.objects.change("pods", (HOME, "topolog-view-0"), terminating)
+        os.kill(int((tmp_path / "kubectl.log.pid").read_text()), signal.SIGKILL)
+        running.stage.node("second")
+        rest, errors = watching.communicate(timeout=60)
+    assert (watching.returncode, errors) == (0, "")
+    assert rest.endswith(" second\n")
+    assert "pod/topolog-view-1" in (tmp_path / "kubectl.log").read_text()
+
+
+LOSING = """
+    #!{python}
+    # kubectl ends when it cannot reach the port in the pod.
+    import socket, sys
+    listening = socket.create_server(("127.0.0.1", int(sys.argv[-1].partition(":")[0] or 0)))
+    print(f"Forwarding from 127.0.0.1:{{listening.getsockname()[1]}} -> 8443", flush=True)
+    listening.accept()[0].close()
+    sys.exit("error forwarding port 8443: connection refused\\nerror: lost connection to pod")
+"""
+
+
+def test_the_reason_why_a_pod_was_lost_is_that_of_kubectl(
+    cluster: clusters.Cluster, tmp_path: pathlib.Path
+) -> None:
+    script(tmp_path, LOSING.format(python=sys.executable))
+    done = topolog(cluster, "get", "lag")
+    assert done.returncode == 5
+    (line,) = done.stderr.splitlines()
+    assert line.endswith(
+        "pod/topolog-extender-1: error forwarding port 8443: connection refused error: lost connection to pod"
+    )
 
 
 def test_a_pod_that_is_being_deleted_is_not_asked(cluster: clusters.Cluster, tmp_path: pathlib.Path) -> None:

@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import functools
 import http.client
 import json
 import os
@@ -10,7 +11,7 @@ import ssl
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import urllib3
@@ -19,6 +20,9 @@ from app import exit_codes, settings
 from app.cli import certs, exits
 from app.cli.client import urls
 from app.serving.tls import role_names
+
+if TYPE_CHECKING:
+    from app.cli.client import port_forwards
 
 F = TypeVar("F", bound=Callable[..., None])
 _HTTPS_PORT = 443
@@ -49,6 +53,8 @@ class ExtenderClient:
     client: settings.Client
     otherwise: str = ""
     """Why the kubeconfig led to no extender, for the message if this one is unreachable."""
+    forward: "port_forwards.Forward | None" = None
+    """The port that is forwarded to it, if the kubeconfig led to one."""
 
     def get(
         self, path: str, query: Mapping[str, object] | None = None, *, accept: str = "application/json"
@@ -107,7 +113,8 @@ class ExtenderClient:
             # Not by the proxies of the environment: they could not present our client certificate.
             with self.pool() as pool:
                 # A redirection is not followed, and a request that failed is not repeated.
-                reply = pool.request(method, url, body=body, headers=headers, retries=False, redirect=False)
+                request = functools.partial(pool.request, retries=False, redirect=False)
+                reply = self._sent_to_a_pod(lambda: request(method, url, body=body, headers=headers))
         except (urllib3.exceptions.HTTPError, OSError, http.client.HTTPException, ValueError) as error:
             raise exits.Failed(exit_codes.UNREACHABLE, self._unreachable(error) + self.otherwise) from error
         if reply.status != http.HTTPStatus.OK:
@@ -141,20 +148,28 @@ class ExtenderClient:
         url = self.client.url.rstrip("/") + path
         try:
             with self.pool(silence=silence) as pool:
-                reply = pool.request(
-                    method,
-                    url,
-                    body=body,
-                    headers=headers,
+                request = functools.partial(
+                    pool.request,
                     retries=False,
                     redirect=False,
                     preload_content=False,
                     decode_content=False,
                 )
+                reply = self._sent_to_a_pod(lambda: request(method, url, body=body, headers=headers))
                 with contextlib.closing(reply):
                     yield reply
         except (urllib3.exceptions.HTTPError, OSError, http.client.HTTPException, ValueError) as error:
             raise exits.Failed(exit_codes.UNREACHABLE, self._unreachable(error)) from error
+
+    def _sent_to_a_pod(self, send: Callable[[], urllib3.BaseHTTPResponse]) -> urllib3.BaseHTTPResponse:
+        """The reply. The request is sent again if kubectl, which forwarded the port, has lost its pod."""
+        number = self.forward.number if self.forward else 0
+        try:
+            return send()
+        except (urllib3.exceptions.HTTPError, OSError):
+            if self.forward is None or not self.forward.renewed(number):
+                raise
+        return send()
 
     def pool(self, *, silence: float | None = None) -> urllib3.PoolManager:
         """Connections with the certificate of the client. Raises Failed."""
@@ -183,6 +198,8 @@ class ExtenderClient:
         from app.cli.client import tls_hints
 
         client, url = self.client, urllib.parse.urlsplit(self.client.url)
+        if self.forward is not None and (lost := self.forward.lost()):
+            return f"{client.url} is unreachable: {lost}"
         cause = _cause(error)
         text = f"{client.url} is unreachable: {cause or error}"
         if url.scheme == "http" and isinstance(cause, ConnectionError | None):
@@ -271,9 +288,10 @@ def _forwarded(loaded: settings.Settings, role: str, component: str) -> Extender
     context = click.get_current_context(silent=True)
     (context.find_root().call_on_close if context is not None else atexit.register)(until.close)
     try:
-        return ExtenderClient(until.enter_context(port_forwards.opened(loaded, role, component)))
+        client, forward = until.enter_context(port_forwards.opened(loaded, role, component))
     except port_forwards.NotFound as reason:
         return ExtenderClient(loaded.client, f"; nor by the kubeconfig: {reason}")
+    return ExtenderClient(client, forward=forward)
 
 
 def _next_port(url: str) -> str:

@@ -8,21 +8,30 @@ read, and that is removed when the command ends.
 import base64
 import binascii
 import contextlib
+import functools
 import pathlib
 import re
 import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, Self
 
 from app import settings
+
+if TYPE_CHECKING:
+    from app.doctor import api_reader
 
 _SECRETS: Final = "topolog-{role}-tls"
 _PORTS: Final = {"extender": 8443, "view": 8444}
 """Component -> port of its pods (deploy/)."""
+_END: Final = 1.0
+"""Seconds in which kubectl ends after it has lost its pod."""
+_ERRORS: Final = 3
+"""Lines of kubectl that are kept, for a message."""
 _FORWARDING: Final = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) ->")
 
 
@@ -43,15 +52,104 @@ class _Cluster:
         return [part for name, value in named.items() if value for part in (name, value)]
 
 
+class Forward:
+    """kubectl, which forwards a port of this machine to a ready pod; it ends when it loses the pod."""
+
+    def __init__(
+        self, kubectl: Sequence[str], pod: str, remote: int, *, other_pod: Callable[[], str]
+    ) -> None:
+        """``other_pod``: the name of one that is ready, once the first has ended; raises NotFound."""
+        self._kubectl = kubectl
+        self._pod = pod
+        self._remote = remote
+        self._other_pod = other_pod
+        self._lock = threading.Lock()
+        self._running = contextlib.ExitStack()
+        self._missing = ""
+        self.port = 0
+        self.number = 0
+        """Of the run of kubectl."""
+
+    def __enter__(self) -> Self:
+        """Raises NotFound."""
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._running.close()
+
+    def renewed(self, number: int) -> bool:
+        """Whether the port leads to another pod than in the run with this number, because that one ended."""
+        with self._lock:
+            if self.number != number:
+                return True
+            if not self._missing and not self._ended():
+                return False
+            self._running.close()
+            try:
+                self._pod = self._other_pod()
+                self._start()
+            except NotFound as problem:
+                self._missing = str(problem)
+                return False
+            return True
+
+    def lost(self) -> str:
+        """Why the port leads to no pod any more; empty if it does."""
+        with self._lock:
+            if not self._missing and self._ended():
+                return self._reason()
+            return self._missing
+
+    def _start(self) -> None:
+        command = [*self._kubectl, "port-forward", "--address", "127.0.0.1", f"pod/{self._pod}"]
+        command.append(f"{self.port or ''}:{self._remote}")
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self._process = self._running.enter_context(process)
+        self._running.callback(process.terminate)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._errors: deque[str] = deque(maxlen=_ERRORS)
+        # What kubectl writes for each connection: it would wait until that is read.
+        self._reading = threading.Thread(target=_keep, args=(process.stderr, self._errors), daemon=True)
+        self._reading.start()
+        try:
+            found = _FORWARDING.search(process.stdout.readline())
+            if found is None:
+                process.terminate()
+                raise NotFound(self._reason())
+        except BaseException:
+            self._running.close()
+            raise
+        threading.Thread(target=_keep, args=(process.stdout, deque(maxlen=0)), daemon=True).start()
+        self.port, self.number, self._missing = int(found[1]), self.number + 1, ""
+
+    def _ended(self) -> bool:
+        """Whether kubectl has ended. It does so just after the connection that it could not forward."""
+        try:
+            self._process.wait(_END)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _reason(self) -> str:
+        self._reading.join(_END)
+        written = " ".join(" ".join(self._errors).split())
+        return f"kubectl port-forward pod/{self._pod}: {written[:300] or 'no reason given'}"
+
+
 @contextlib.contextmanager
-def opened(loaded: settings.Settings, role: str, component: str) -> Iterator[settings.Client]:
+def opened(loaded: settings.Settings, role: str, component: str) -> Iterator[tuple[settings.Client, Forward]]:
     """A client of a ready ``extender`` or ``view`` in a role, while the context lasts. Raises NotFound."""
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         raise NotFound("kubectl, which would forward a port, is not on PATH")
     cluster = _Cluster(loaded.kube.kubeconfig, loaded.kube.context, loaded.client.namespace)
     name = _SECRETS.format(role=role)
-    pod, secret = _found(loaded, cluster.namespace, component, name)
+    ready_pod = functools.partial(_ready_pod, loaded, cluster.namespace, component)
+    pod = ready_pod()
+    with _api(loaded) as api:
+        secret = api.get(f"/api/v1/namespaces/{cluster.namespace}/secrets/{name}")
     with contextlib.ExitStack() as until:
         folder = pathlib.Path(until.enter_context(tempfile.TemporaryDirectory(prefix="topolog-")))
         client = replace(
@@ -60,32 +158,36 @@ def opened(loaded: settings.Settings, role: str, component: str) -> Iterator[set
             key=_written(secret, name, "tls.key", folder),
             ca=_written(secret, name, "ca.crt", folder),
         )
-        port = until.enter_context(_forwarded([kubectl, *cluster.arguments], pod, _PORTS[component]))
+        command = [kubectl, *cluster.arguments]
+        forward = until.enter_context(Forward(command, pod, _PORTS[component], other_pod=ready_pod))
         server = client.server_name or f"topolog-{component}.{cluster.namespace}.svc"
-        yield replace(client, url=f"https://127.0.0.1:{port}", server_name=server)
+        yield replace(client, url=f"https://127.0.0.1:{forward.port}", server_name=server), forward
 
 
-def _found(
-    loaded: settings.Settings, namespace: str, component: str, name: str
-) -> tuple[str, Mapping[str, Any]]:
-    """The name of a ready pod of the component, and the Secret of that name."""
+@contextlib.contextmanager
+def _api(loaded: settings.Settings) -> Iterator["api_reader.ApiReader"]:
+    """A reader of the API server, whose errors are raised as NotFound."""
     from app.doctor import api_reader
     from app.kube import errors
     from app.kube.client import clients, credentials
 
     try:
         access = credentials.find(loaded.kube.kubeconfig or None, loaded.kube.context or None)
-        reader = api_reader.ApiReader(clients.Client(access))
-        pods = reader.items(f"/api/v1/namespaces/{namespace}/pods")
-        ready = [str(pod["metadata"]["name"]) for pod in pods if _is(pod, component) and _is_ready(pod)]
-        if not ready:
-            raise NotFound(f"namespace {namespace} has no ready {component} (client.namespace)")
-        secret = reader.get(f"/api/v1/namespaces/{namespace}/secrets/{name}")
+        yield api_reader.ApiReader(clients.Client(access))
     except api_reader.Unseen as unseen:
         raise NotFound(unseen.reason) from unseen
     except errors.KubeError as problem:
         raise NotFound(str(problem)) from problem
-    return min(ready), secret
+
+
+def _ready_pod(loaded: settings.Settings, namespace: str, component: str) -> str:
+    """The name of a ready pod of the component. Raises NotFound."""
+    with _api(loaded) as api:
+        pods = api.items(f"/api/v1/namespaces/{namespace}/pods")
+    ready = [str(pod["metadata"]["name"]) for pod in pods if _is(pod, component) and _is_ready(pod)]
+    if not ready:
+        raise NotFound(f"namespace {namespace} has no ready {component} (client.namespace)")
+    return min(ready)
 
 
 def _is(pod: Mapping[str, Any], component: str) -> bool:
@@ -113,28 +215,6 @@ def _written(secret: Mapping[str, Any], name: str, part: str, folder: pathlib.Pa
     return str(path)
 
 
-@contextlib.contextmanager
-def _forwarded(kubectl: list[str], pod: str, remote: int) -> Iterator[int]:
-    """The local port that kubectl forwards to the pod."""
-    command = [*kubectl, "port-forward", "--address", "127.0.0.1", f"pod/{pod}", f":{remote}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stderr is not None
-            found = _FORWARDING.search(process.stdout.readline())
-            if found is None:
-                process.terminate()
-                reason = " ".join(process.stderr.read().split())
-                raise NotFound(f"kubectl port-forward pod/{pod}: {reason[:300] or 'no reason given'}")
-            # A line for each connection: kubectl would wait until it is read.
-            threading.Thread(target=_discard, args=(process.stdout,), daemon=True).start()
-            threading.Thread(target=_discard, args=(process.stderr,), daemon=True).start()
-            yield int(found[1])
-        finally:
-            process.terminate()
-
-
-def _discard(lines: IO[str]) -> None:
+def _keep(lines: IO[str], kept: deque[str]) -> None:
     with contextlib.suppress(ValueError):  # The command has ended, and closed it.
-        for _ in lines:
-            pass
+        kept.extend(lines)
