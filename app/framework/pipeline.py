@@ -10,10 +10,14 @@ import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from typing import Final
+from zlib import crc32
 
 from app.domain import model, node_sets, snapshots, verdicts
 from app.domain.fit import budgets
 from app.framework import cycles, registry, transformer_chain
+
+_WORD: Final = 2**64 - 1
 
 
 def run_filter(
@@ -129,8 +133,7 @@ def best(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Trace)
     for plugin in plugins.ranks:
         if plugin.interested(ranked.pod):
             leaders = _lowest(plugin.rank(ranked, leaders), leaders)
-    prefix = f"{cycle.pod.uid}\0".encode()
-    return min([(blake2b(prefix + node.encode(), digest_size=8).digest(), node) for node in leaders])[1]
+    return _spread(cycle.pod.uid, leaders)
 
 
 def _lowest(ranks: Mapping[model.NodeName, int], nodes: node_sets.Names) -> node_sets.Names:
@@ -138,6 +141,16 @@ def _lowest(ranks: Mapping[model.NodeName, int], nodes: node_sets.Names) -> node
     ranked = {node: ranks.get(node, 0) for node in nodes}
     lowest = min(ranked.values())
     return frozenset([node for node, rank in ranked.items() if rank == lowest])
+
+
+def _spread(uid: model.Uid, nodes: node_sets.Names) -> model.NodeName:
+    """One of the nodes, by rendezvous hashing: pods spread evenly, and a further node moves no pod but to it.
+
+    A node's number is cheap to compute; multiply-shift hashing orders the numbers differently for each pod.
+    """
+    seed = blake2b(uid.encode(), digest_size=12).digest()
+    mask, factor = int.from_bytes(seed[:4], "big"), int.from_bytes(seed[4:], "big") | 1
+    return min([((crc32(node.encode()) ^ mask) * factor & _WORD, node) for node in nodes])[1]
 
 
 def adjust(

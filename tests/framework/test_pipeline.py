@@ -1,7 +1,9 @@
 """The decision pipeline over fake plugins: filter, score, best node and vetoes."""
 
+import collections
 import itertools
 import random
+from collections.abc import Iterable, Mapping
 
 import pytest
 
@@ -196,6 +198,36 @@ def test_ties_are_broken_independently_of_order_and_spread_over_pods() -> None:
         assert len(answers) == 1
         found |= answers
     assert found == set(NODES)
+
+
+def spread(nodes: Iterable[str]) -> Mapping[str, str]:
+    """Pod -> its node among equals, for 2,000 pods."""
+    plugins = registry.Registry([fake_plugins.Idle()])
+    world = projections.project_all(
+        snapshots.empty(schema=declared.SCHEMA),
+        [NodeSeen(node=model.Node(name=one, uid=one)) for one in nodes],
+    )
+    found = {}
+    for number in range(2_000):
+        pod = model.Pod(uid=f"00000000-0000-4000-8000-{number:012x}", namespace="ns", name=f"p-{number}")
+        found[pod.uid] = best(plugins, cycles.cycle(pod, frozenset(world.nodes), world)) or ""
+    return found
+
+
+def test_among_equals_every_node_gets_as_many_pods() -> None:
+    names = [f"ip-10-0-0-{number}.compute.internal" for number in range(20)]
+    counts = collections.Counter(spread(names).values())
+    # Five times the standard deviation of 100 pods a node.
+    assert set(counts) == set(names)
+    assert 50 < min(counts.values()) <= max(counts.values()) < 150
+
+
+def test_a_further_node_takes_pods_from_the_others_and_moves_no_other_pod() -> None:
+    names = [f"n-{number}" for number in range(10)]
+    before, after = spread(names), spread([*names, "n-new"])
+    moved = {uid: node for uid, node in after.items() if node != before[uid]}
+    assert set(moved.values()) == {"n-new"}
+    assert 90 < len(moved) < 280
 
 
 # -- vetoes --------------------------------------------------------------------------------
