@@ -19,7 +19,7 @@ from typing import Any, cast
 import structlog
 from gunicorn.workers import gthread
 
-from app.serving import introspection, ports
+from app.serving import introspection, ports, priority
 from app.serving.access import authorization
 from app.serving.http import bodies, conn_metrics, connections, deadlines, fast_path, streams
 from app.serving.tls import handshakes
@@ -67,7 +67,7 @@ class ExtenderWorker(gthread.ThreadWorker):
             return
         for listener in self.sockets:
             listener.close()
-        introspection.lower_priority()
+        priority.lower()
         served: Any = self.app
         introspection.IntrospectionServer(served.port.listener, cast(Any, self.wsgi)).run(self._keep_running)
 

@@ -27,8 +27,6 @@ import structlog
 from app.serving.access import authorization, roles
 from app.telemetry import metrics
 
-NICENESS: Final = 10
-"""Used where SCHED_IDLE is not available."""
 TIMEOUT_SECONDS: Final = 30.0
 """Time limit of a request; then its connection is closed."""
 POLL_SECONDS: Final = 0.5
@@ -43,19 +41,6 @@ log = structlog.get_logger(__name__)
 def shared_memory_available() -> bool:
     """Return whether /dev/shm is writable: a read-only container has no other writable directory."""
     return SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK)
-
-
-def lower_priority() -> None:
-    """Run this process only in otherwise idle CPU time.
-
-    Niceness alone is not enough: Linux lets a process finish its time slice of a few milliseconds, which is
-    longer than a call of a verb. Only SCHED_IDLE is preempted at once.
-    """
-    os.nice(NICENESS)
-    if sys.platform == "linux":
-        # A container may forbid it; then only the niceness applies.
-        with contextlib.suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 class ForwardedRequest(msgspec.Struct, array_like=True):

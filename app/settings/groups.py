@@ -118,6 +118,9 @@ class View:
     ``server.port``."""
     nice: int = setting(10, at_least=0, at_most=19)
     """Niceness of the process: a higher value leaves more of the CPU to the verbs."""
+    idle: bool = setting(True)
+    """Whether the process runs only in CPU time that no other process of its cgroup uses (SCHED_IDLE): a
+    verb then never waits for its time slice. Set to false where it answers too slowly on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)

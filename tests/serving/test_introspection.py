@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from app.serving import gunicorn_worker, introspection
+from app.serving import gunicorn_worker, introspection, priority
 from app.serving.access import authorization
 from app.serving.tls import role_names
 from tests.support.extender import server_processes
@@ -41,7 +41,7 @@ def test_the_introspection_process_has_a_lower_priority(server: server_processes
         status, document = client.ask("POST", "/apis/v1/simulate?at=7", b'"a body"')
     assert status == 200
     (other,) = set(booted(server)) - {document["pid"]}
-    assert document["nice"] >= os.getpriority(os.PRIO_PROCESS, other) + introspection.NICENESS
+    assert document["nice"] >= os.getpriority(os.PRIO_PROCESS, other) + priority.NICENESS
     assert (document["query"], document["body"]) == ("at=7", '"a body"')
     assert document["who"] == role_names.uri("viewer")
     with server.client() as client:

@@ -1,12 +1,12 @@
 """``topolog view``: serves the dashboard, streams and heavy questions from this process."""
 
-import os
 from typing import NoReturn
 
 import click
 
 from app import settings, telemetry
 from app.cli import exits, processes
+from app.serving import priority
 
 
 @click.command("view")
@@ -19,7 +19,7 @@ def view_command(config: str | None) -> None:
     """
     loaded = processes.load_settings(processes.environment(config, {}))
     # Before the server is imported, which takes longer than many calls of the verbs beside it.
-    os.nice(loaded.view.nice)
+    priority.lower(loaded.view.nice, idle=loaded.view.idle)
     _serve(loaded)
 
 

@@ -25,7 +25,7 @@ import os, sys
 class Watch:
     def find_spec(self, name, path=None, target=None):
         if name == "app.view_process":
-            sys.exit(f"imported at niceness {os.getpriority(os.PRIO_PROCESS, 0)}")
+            sys.exit(f"niceness {os.getpriority(os.PRIO_PROCESS, 0)}, policy {os.sched_getscheduler(0)}")
 
 sys.meta_path.insert(0, Watch())
 sys.argv[1:] = ["view"]
@@ -115,11 +115,20 @@ def test_its_priority_is_lower_than_that_of_a_process_of_a_user(seen: Seen) -> N
     assert os.getpriority(os.PRIO_PROCESS, int(worker)) == min(19, own + 1)
 
 
-def test_its_priority_is_lower_before_it_imports_the_server() -> None:
+@pytest.mark.parametrize(
+    ("chosen", "niceness", "policy"),
+    [
+        ({}, 10, os.SCHED_IDLE),
+        ({"TOPOLOG_VIEW_IDLE": "false", "TOPOLOG_VIEW_NICE": "3"}, 3, os.sched_getscheduler(0)),
+    ],
+)
+def test_its_priority_is_lower_before_it_imports_the_server(
+    chosen: dict[str, str], niceness: int, policy: int
+) -> None:
     """The import takes a second of CPU time, at every start."""
-    done = commands.run(["-c", _WATCHED], environ={"TOPOLOG_STORE_URL": "redis://127.0.0.1:1"})
+    done = commands.run(["-c", _WATCHED], environ={"TOPOLOG_STORE_URL": "redis://127.0.0.1:1", **chosen})
     own = os.getpriority(os.PRIO_PROCESS, 0)
-    assert done.stderr == f"imported at niceness {min(19, own + 10)}\n"
+    assert done.stderr == f"niceness {min(19, own + niceness)}, policy {policy}\n"
 
 
 def test_a_bundle_is_sent_while_it_is_made(seen: Seen) -> None:

@@ -66,10 +66,10 @@ def running(
 ) -> Iterator[Viewer]:
     """The process on the cluster of a store; ``environ``: further variables.
 
-    At the usual nice value of 10 it would get a few percent of a core beside other tests, and not be ready in
-    time.
+    At its usual priority it would get a few percent of a core beside other tests, and not be ready in time.
     """
-    chosen = {"TOPOLOG_STORE_URL": store, "TOPOLOG_CLUSTER": cluster, "TOPOLOG_VIEW_NICE": str(nice)}
+    chosen = {"TOPOLOG_STORE_URL": store, "TOPOLOG_CLUSTER": cluster}
+    chosen |= {"TOPOLOG_VIEW_NICE": str(nice), "TOPOLOG_VIEW_IDLE": "false"}
     made = Viewer({**chosen, **environ}, folder / "view.log")
     try:
         made.start()
