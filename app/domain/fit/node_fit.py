@@ -63,13 +63,10 @@ class Occupancy:
 
 def occupancy(snapshot: snapshots.Snapshot, node: model.NodeName) -> Occupancy:
     """What the pods bound to or placed on the node occupy."""
-    ports = [
-        port
-        for pod in snapshot.on(node)
-        if pod.constraints is not model.STANDARD and node_sums.holding(pod)
-        for port in ports_of(pod)
-    ]
-    return Occupancy(snapshot.used(node), tuple(ports))
+    there = snapshot.residents.get(node, node_sums.EMPTY)
+    exposed = (snapshot.pod(uid) for uid in there.on_ports(snapshot.pod))
+    ports = tuple(port for pod in exposed if pod is not None for port in ports_of(pod))
+    return Occupancy(snapshot.used(node), ports)
 
 
 def fits(

@@ -6,7 +6,6 @@ other rule, for quotas). The same pods are what kube-scheduler sums (NodeInfo.Re
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
 
 import immutables
 import msgspec
@@ -40,13 +39,8 @@ def alike(before: model.Pod | None, after: model.Pod | None) -> bool:
     return before.requests == after.requests and before.constraints == after.constraints
 
 
-class Ranking(NamedTuple):
-    """The pods that occupy something on a node."""
-
-    ranks: tuple[tuple[int, model.Uid], ...]
-    """Priority and uid, the least important first."""
-    exposed: tuple[model.Uid, ...]
-    """Those that occupy host ports."""
+Ranking = tuple[tuple[int, model.Uid], ...]
+"""The pods that occupy something on a node, by priority and uid, the least important first."""
 
 
 class Residents(msgspec.Struct, eq=False, gc=False):
@@ -63,6 +57,8 @@ class Residents(msgspec.Struct, eq=False, gc=False):
     """The sum; None until it is read."""
     lowest: int | None = None
     """The lowest priority of those that occupy something; None until the sum is read, and without any."""
+    exposed: tuple[model.Uid, ...] = ()
+    """Those that occupy host ports; empty until the sum is read."""
     dependent: tuple[model.Uid, ...] | None = None
     """Those that require other pods near them; None until they are read."""
     ranking: Ranking | None = None
@@ -75,6 +71,7 @@ class Residents(msgspec.Struct, eq=False, gc=False):
             return found
         amounts: dict[str, int] = {}
         lowest: int | None = None
+        exposed: tuple[model.Uid, ...] = ()
         number = 0
         for each in map(pod, self.pods):
             if each is None or not holding(each):
@@ -85,9 +82,11 @@ class Residents(msgspec.Struct, eq=False, gc=False):
             for resource, amount in each.requests.items():
                 if amount:
                     amounts[resource] = amounts.get(resource, 0) + amount
+            if each.constraints is not None and each.constraints.host_ports:
+                exposed = (*exposed, each.uid)
         if number:
             amounts[PODS] = amounts.get(PODS, 0) + number
-        self.lowest = lowest  # First: where the sum is, this is, too.
+        self.lowest, self.exposed = lowest, exposed  # First: where the sum is, these are, too.
         self.amounts = amounts
         return amounts
 
@@ -95,6 +94,11 @@ class Residents(msgspec.Struct, eq=False, gc=False):
         """The lowest priority of the pods that occupy the node; None without any."""
         self.occupied(pod)
         return self.lowest
+
+    def on_ports(self, pod: Callable[[model.Uid], model.Pod | None]) -> tuple[model.Uid, ...]:
+        """Those that occupy host ports; ``pod`` as for ``occupied``."""
+        self.occupied(pod)
+        return self.exposed
 
     def attached(self, pod: Callable[[model.Uid], model.Pod | None]) -> tuple[model.Uid, ...]:
         """Those that occupy the node and require other pods near them; ``pod`` as for ``occupied``."""
@@ -108,11 +112,8 @@ class Residents(msgspec.Struct, eq=False, gc=False):
         """Those that occupy something, by priority; ``pod`` as for ``occupied``."""
         found = self.ranking
         if found is None:
-            there = [each for each in map(pod, self.pods) if each is not None and holding(each)]
-            exposed = (
-                each.uid for each in there if each.constraints is not None and each.constraints.host_ports
-            )
-            found = Ranking(tuple(sorted((each.priority, each.uid) for each in there)), tuple(exposed))
+            there = (each for each in map(pod, self.pods) if each is not None and holding(each))
+            found = tuple(sorted((each.priority, each.uid) for each in there))
             self.ranking = found
         return found
 

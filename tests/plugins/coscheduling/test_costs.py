@@ -58,6 +58,26 @@ def test_seats_of_the_last_class_are_not_summed_up_where_no_later_one_reads_them
     assert put.call_count == 0
 
 
+def test_members_of_several_sizes_look_at_each_node_once_for_each_size() -> None:
+    """A launcher that needs a whole node, beside workers that fill one each: more than are tried out."""
+    asked = [*members(40, 5), *members(1, 8)]
+    nodes = [small_gangs.node(f"n{number:02}", 8 if number == 59 else 5) for number in range(60)]
+    small = small_gangs.Cluster(*nodes, small_gangs.native("g", len(asked)), *asked)
+    with call_counts.counted(capacities.Capacities, "fits") as fits:
+        assert len(small.filter(asked[0], [node.name for node in nodes]).kept) == 1
+    assert 0 < fits.call_count <= 2 * len(nodes) + 2 * len(asked)
+
+
+def test_a_node_that_is_too_small_for_a_large_member_still_gets_a_small_one() -> None:
+    asked = [*members(33, 3), *members(1, 8)]
+    nodes = [small_gangs.node(f"n{number:02}", 5) for number in range(33)]
+    small = small_gangs.Cluster(*nodes, small_gangs.node("n99", 8), small_gangs.native("g", 34), *asked)
+    names = [*(node.name for node in nodes), "n99"]
+    found = ["".join(small.filter(one, names).kept) for one in asked]
+    assert found[-1] == "n99"
+    assert len(set(found)) == 34
+
+
 def test_seats_of_a_class_are_not_given_to_the_next_one() -> None:
     asked = [*members(20, 8), *members(20, 5)]
     small, names = occupied(60, asked)

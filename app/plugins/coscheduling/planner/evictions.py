@@ -102,8 +102,8 @@ class Evictions:
         snapshot, priority = self._snapshot, self._priority
         amounts = dict(snapshot.used(name))
         lower, stay = list[model.Pod](), False
-        ranks, exposed = snapshot.residents[name].ranked(snapshot.pod)
-        for rank, uid in ranks:
+        residents = snapshot.residents[name]
+        for rank, uid in residents.ranked(snapshot.pod):
             if rank >= priority:
                 break
             pod = snapshot.pod(uid)
@@ -115,7 +115,8 @@ class Evictions:
             self._staying += lower
             return None
         self._going[name] = lower
-        holders = (pod for pod in map(snapshot.pod, exposed) if pod is not None and pod.priority >= priority)
+        exposed = map(snapshot.pod, residents.on_ports(snapshot.pod))
+        holders = (pod for pod in exposed if pod is not None and pod.priority >= priority)
         ports = tuple(port for pod in holders for port in node_fit.ports_of(pod))
         return node_fit.Occupancy(amounts, ports)
 

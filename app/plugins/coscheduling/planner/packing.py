@@ -312,20 +312,21 @@ def _largest_first(
     before: frozenset[model.Uid],
 ) -> dict[model.Uid, model.NodeName]:
     """Each member on the first node with capacity for it, those of ``before`` first, then by size."""
-    size = {
-        pod.uid: size
-        for one, size in zip(problem.classes, _sizes(problem.classes), strict=True)
-        for pod in one.pods
-    }
-    refused = {pod.uid: one.refused for one in problem.classes for pod in one.pods}
-    trial = capacity.copy()
+    number = {pod.uid: at for at, one in enumerate(problem.classes) for pod in one.pods}
+    sizes, trial = _sizes(problem.classes), capacity.copy()
     seats: dict[model.Uid, model.NodeName] = {}
-    for pod in sorted(pods, key=lambda pod: (pod.uid not in before, -size[pod.uid])):
-        for name in nodes:
-            if name not in refused[pod.uid] and trial.fits(pod, name):
+    # Members only take capacity: the nodes that were too small for one are too small for all of its class.
+    passed = [0] * len(problem.classes)
+    for pod in sorted(pods, key=lambda pod: (pod.uid not in before, -sizes[number[pod.uid]])):
+        own = number[pod.uid]
+        refused = problem.classes[own].refused
+        while passed[own] < len(nodes):
+            name = nodes[passed[own]]
+            if name not in refused and trial.fits(pod, name):
                 trial.put(pod, name)
                 seats[pod.uid] = name
                 break
+            passed[own] += 1
     return seats
 
 
