@@ -139,28 +139,26 @@ def _controller(given: Resources) -> controllers.Controller:
         wake=[plugin.name for plugin in given.plugins.wakes],
         reconcile=[plugin.name for plugin in reconciling],
     )
-    elector = given.elector(given.settings.election.controller)
-    given.metrics.register(
-        object_metrics.ObjectMetrics(
-            given.plugins,
-            lambda: follower.snapshot,
-            lambda: elector.tenure is not None,
-            limit=given.settings.metrics.object_series,
-        )
-    )
-    given.metrics.register(
-        pending_metrics.PendingMetrics(
-            given.plugins, lambda: follower.snapshot, lambda: elector.tenure is not None
-        )
-    )
-    return controllers.Controller(
+    made = controllers.Controller(
         given.store,
         given.client,
         given.plugins,
         # As for the recorder: by then every bind has ended.
         old=given.settings.budgets.bind + settle_time.UNDER_WAY,
-        elector=elector,
+        elector=given.elector(given.settings.election.controller),
     )
+    given.metrics.register(
+        object_metrics.ObjectMetrics(
+            given.plugins,
+            lambda: follower.snapshot,
+            lambda: made.leads,
+            limit=given.settings.metrics.object_series,
+        )
+    )
+    given.metrics.register(
+        pending_metrics.PendingMetrics(given.plugins, lambda: follower.snapshot, lambda: made.leads)
+    )
+    return made
 
 
 @main.command("compact")

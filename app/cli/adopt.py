@@ -41,6 +41,9 @@ def adopt_command(config: str | None, yes: bool, force: bool, by: str, output: s
     generation is later than all previous ones, so the recorder that holds the Lease can write again, and
     no recorder from before the restore can. The log records who ran it.
 
+    A cluster that was built a second time is another cluster, and cannot continue the log: give it another
+    name (setting cluster), or a store of its own.
+
     Exit code 1 if nothing was changed: without --yes, or because a recorder wrote within the last 30
     seconds (then adopting is not necessary).
     """

@@ -31,6 +31,11 @@ def cause(error: StoreError) -> str:
     return str(error).removeprefix(_AWAY).removesuffix(".")
 
 
+def obstacle(error: StoreError) -> str:
+    """What keeps a verb from deciding, as the beginning of a sentence."""
+    return str(error) if isinstance(error, OtherCluster) else f"the store is away ({cause(error)})"
+
+
 class Behind(StoreAway):
     """This process has not read to the head of the log in time: too much to read, or too many readers."""
 
@@ -64,13 +69,13 @@ class Fenced(StoreError):
 
 
 class OtherCluster(StoreError):
-    """The log belongs to another Kubernetes cluster of the same name."""
+    """The log belongs to another Kubernetes cluster of the same name: nothing may be decided by it."""
 
     def __init__(self, name: str, found: str, here: str) -> None:
         super().__init__(
             f"the store's log of cluster {name} is that of another Kubernetes cluster: its kube-system"
-            f" namespace has UID {found}, here it has {here}; nothing is recorded. Give one of the two"
-            " another name (setting cluster), or a store of its own"
+            f" namespace has UID {found}, here it has {here}; nothing is recorded or decided. Give one of the"
+            " two another name (setting cluster), or a store of its own"
         )
 
 

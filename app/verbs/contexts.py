@@ -102,8 +102,9 @@ class Context:
         """The snapshot to decide on: the head of the log, provided that it holds the whole cluster.
 
         Raises StoreError; StoreAway also while some kind is not listed yet, at the first start or after a
-        loss of events.
+        loss of events; OtherCluster if the log is another cluster's.
         """
+        self.log.check_owner()
         snapshot = self.state.catch_up(timeout=timeout)
         if snapshot.unlisted:
             missing = ", ".join(sorted(snapshot.unlisted))
@@ -116,7 +117,7 @@ class Context:
         It may lack later events of others: use it only for answers that reserve nothing.
         """
         filtered, snapshot = self.memo.filtered_at(uid), self.state.snapshot
-        if filtered is None or snapshot.unlisted:
+        if filtered is None or snapshot.unlisted or self.log.foreign is not None:
             return None
         behind = filtered.incarnation != snapshot.position.incarnation or filtered.offset > snapshot.offset
         return None if behind else snapshot

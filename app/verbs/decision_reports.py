@@ -152,6 +152,8 @@ def report(context: contexts.Context, verb: str, decided: Decided, seconds: floa
     )
     if decided.outcome == "refused" and verb in ("filter", "filter_onlyone"):
         _count_lost_preemption(decided)
+    if context.log.foreign is not None:
+        return  # The records are another cluster's, too.
     at = context.now()
     if decided.trace is not None and (snapshot.flags or context.flags):
         for event, fields in debug_flags.lines(decided.trace, snapshot, started=context.flags, now=at):

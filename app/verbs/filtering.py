@@ -42,8 +42,7 @@ def run(context: contexts.Context, pod: model.Pod, offered: candidates.Candidate
     except store_errors.StoreError as away:
         if hard(context, pod):
             raise errors.StateAway(
-                f"topolog: the store is away ({store_errors.cause(away)}); pods of"
-                f" {', '.join(interested)} wait for it"
+                f"topolog: {store_errors.obstacle(away)}; pods of {', '.join(interested)} wait for it"
             ) from away
         return passed(context, pod, offered, interested)
     decide = partial(_decided, plugins, pod, offered, snapshot)
@@ -94,7 +93,10 @@ def hard(context: contexts.Context, pod: model.Pod) -> bool:
 def binds(context: contexts.Context, plugin: capabilities.Plugin, pod: model.Pod) -> bool:
     """Whether the plugin has to decide on the pod, and cannot without state that is not available."""
     softens = context.plugins.degrades.get(plugin.name)
-    return plugin.interested(pod) and not (softens is not None and softens.soft(pod, context.state.snapshot))
+    if softens is None or context.log.foreign is not None:
+        # The log of another cluster may have rules of the same names, and does not know ours.
+        return plugin.interested(pod)
+    return plugin.interested(pod) and not softens.soft(pod, context.state.snapshot)
 
 
 def passed(

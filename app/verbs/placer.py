@@ -94,7 +94,7 @@ class Placer:
             except store_errors.StoreError as away:
                 if not self._needs_no_record():
                     raise errors.StateAway(
-                        f"topolog: the store is away ({store_errors.cause(away)}); nothing was bound"
+                        f"topolog: {store_errors.obstacle(away)}; nothing was bound"
                     ) from away
                 return Placed(self._context.state.snapshot)
         except kube_errors.KubeError as problem:
@@ -333,7 +333,7 @@ class Placer:
     def _needs_no_record(self) -> bool:
         """Whether the pod may be bound without a placement: no plugin or counter concerns it (ADR 0001)."""
         context = self._context
-        if not context.state.caught_up:
+        if not context.state.caught_up or context.log.foreign is not None:
             return False  # This process has never seen the cluster.
         snapshot = context.state.snapshot
         if snapshot.unlisted:

@@ -52,10 +52,12 @@ def run(context: contexts.Context, pod: model.Pod, offer: Offer) -> PreemptAnswe
     if plugins.interested(pod) or plugins.preempts or plugins.adjusts:
         try:
             snapshot, present = context.present(context.budgets.state), True
-        except store_errors.StoreError:
+        except store_errors.StoreError as problem:
             hard = filtering.hard(context, pod)
             away = [node for node, uids in offer.items() if hard or _protected(context, uids)]
-            dropped = dict.fromkeys(away, "the store is away")
+            foreign = isinstance(problem, store_errors.OtherCluster)
+            reason = "the log is that of another cluster" if foreign else "the store is away"
+            dropped = dict.fromkeys(away, reason)
             offer = {node: uids for node, uids in offer.items() if node not in dropped}
     base = cycles.cycle(pod, frozenset(offer), snapshot, score_max=plugins.score_max)
     found = judge(plugins, base, offer, adjusting=present)

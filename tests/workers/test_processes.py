@@ -14,13 +14,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from app import settings
+from app.domain import events
 from app.simulation.apiserver import faults
-from app.store import schemas, stores
+from app.store import audit_reports, schemas, stores
 from app.store.log import logs
 from app.store.server import connections, embedded
 from tests.support import child_processes, declared
+from tests.support.extender import api_worlds
 from tests.support.kube import odd_replies
-from tests.support.store import crash_safe_server
+from tests.support.store import crash_safe_server, writers
 from tests.support.workers import clusters, recordings
 from workers import signals
 
@@ -211,6 +214,66 @@ def test_a_worker_is_not_ready_with_the_log_of_another_cluster(
     assert ask(port, "/readyz")[0] == 503
     assert ask(port, "/livez")[0] == 200
     assert process.poll() is None
+
+
+@pytest.fixture
+def beside(store_server: embedded.Server, cluster: str) -> Iterator[stores.Store]:
+    """The store of another cluster name on the same server."""
+    name = f"{cluster}-beside"
+    with connections.connect(store_server.url) as client:
+        schemas.migrate(client, declared.names(name), declared.SCHEMA)
+    chosen = settings.Store(url=store_server.url)
+    opened = stores.open_store(chosen, schema=declared.SCHEMA, cluster=name)
+    yield opened
+    opened.close()
+
+
+def with_work(store: stores.Store, uid: str) -> int:
+    """The log of the Kubernetes cluster with this UID gets work for a controller and an auditor; its head.
+
+    A placement whose pod the API server does not have, and a count that differs from the log.
+    """
+    seen = (api_worlds.node("n"), writers.seen("u"))
+    store.log.append(logs.Batch(events=seen, kubernetes=uid))
+    writers.placement(store.log, store.follower.catch_up(), writers.pod("u"), "n")
+    store.client.hset(store.keys.counts, "none", 1)
+    return store.log.head().offset
+
+
+@pytest.mark.parametrize(
+    ("command", "appended"), [("control", events.PlacementReleased), ("audit", events.ViewsRepaired)]
+)
+def test_a_worker_leaves_the_log_of_another_cluster_as_it_is(
+    start: Start,
+    store: stores.Store,
+    beside: stores.Store,
+    cluster_side: clusters.Cluster,
+    command: str,
+    appended: type[events.AnyEvent],
+) -> None:
+    """Another worker, which started later, does the same work in the log of its own cluster."""
+    cluster_side.server.objects.create("namespaces", {"metadata": {"name": "kube-system", "uid": "second"}})
+    foreign, own = with_work(store, "first"), with_work(beside, "second")
+    port, other = child_processes.free_port(), child_processes.free_port()
+    start(command, TOPOLOG_SERVER_HEALTH_PORT=str(port))
+    recordings.eventually(
+        lambda: "UID first, here it has second" in ask(port, "/readyz")[1],
+        "it is refused",
+    )
+    start(
+        command,
+        TOPOLOG_SERVER_HEALTH_PORT=str(other),
+        TOPOLOG_CLUSTER=beside.keys.cluster,
+        TOPOLOG_ELECTION_NAMESPACE="beside",
+    )
+    recordings.eventually(
+        lambda: any(isinstance(one.event, appended) for one in beside.log.read(own)), "the work is done"
+    )
+    assert store.log.read(foreign) == []
+    assert store.log.counts() == {"none": 1}
+    assert audit_reports.Reports(store.client, store.keys).latest() is None
+    assert ask(port, "/readyz")[0] == 503
+    assert ask(port, "/livez")[0] == 200
 
 
 def test_a_store_of_another_schema_ends_a_worker(start: Start, store: stores.Store) -> None:

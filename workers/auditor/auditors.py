@@ -103,8 +103,9 @@ class Auditor:
     def run_once(self) -> bool:
         """Audit what is due once; false if the end of the log was not reached.
 
-        Raises StoreAway or Rewound.
+        Raises StoreAway, Rewound or OtherCluster.
         """
+        self._store.log.check_owner()
         own = self._current()
         if own is None:
             return True

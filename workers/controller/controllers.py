@@ -121,6 +121,15 @@ class Controller:
             "state": None if follower.caught_up else reading,
         }
 
+    @property
+    def leads(self) -> bool:
+        """Whether this process acts on the cluster."""
+        return self._current() is not None
+
+    def _current(self) -> electors.Tenure | None:
+        """The present tenure; None also while the log, which calls for the actions, is another cluster's."""
+        return self._elector.tenure if self._store.log.foreign is None else None
+
     def _led_by(self) -> Mapping[str, str | None]:
         if self._elector.tenure is None:
             return election.readiness(self._elector)
@@ -159,21 +168,22 @@ class Controller:
         self.waker.interrupt()
 
     def _on_event(self, before: snapshots.Snapshot, after: snapshots.Snapshot, entry: readers.Entry) -> None:
-        if self._elector.tenure is not None:
+        if self.leads:
             self.waker.on_event(before, after, entry)
             self.reconciliation.on_event(before, after, entry)
             self.pod_events.on_event(before, after, entry)
 
     def _term(self) -> str | None:
         """The epoch of the present leadership; None without one, and after ``stop``."""
-        tenure = self._elector.tenure
+        tenure = self._current()
         return tenure.epoch if tenure is not None and not self._stopped.is_set() else None
 
     def _catch_up(self) -> None:
         """Reconcile everything in each new tenure and incarnation, and after skipped events."""
-        tenure, snapshot = self._elector.tenure, self._store.follower.snapshot
+        tenure, snapshot = self._current(), self._store.follower.snapshot
         if tenure != self._tenure:
-            self._tenure = tenure
+            # The log may be another cluster's for a while, and the tenure the same after it.
+            self._tenure, self._led = tenure, ("", "", 0)
             self._log_tenure(tenure)
         if tenure is None or not self._complete(snapshot):
             return
@@ -186,9 +196,11 @@ class Controller:
         if tenure is not None:
             telemetry.log.info("controller leads", epoch=tenure.epoch)
         else:
-            telemetry.log.warning(
-                "controller no longer leads", problem=election.reason_of_loss(self._elector)
+            other = self._store.log.foreign is not None
+            problem = (
+                "the log is that of another cluster" if other else election.reason_of_loss(self._elector)
             )
+            telemetry.log.warning("controller no longer leads", problem=problem)
 
     def _reconcile(self) -> None:
         """Reconcile what has changed, on a complete state only."""
@@ -211,7 +223,7 @@ class Controller:
         while not self._stopped.is_set():
             wait = pause
             try:
-                if self._elector.tenure is not None or name == "catching up":
+                if self.leads or name == "catching up":
                     step()
                 else:
                     wait = max(pause, 0.2)

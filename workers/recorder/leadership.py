@@ -106,26 +106,29 @@ class RecorderLeadership:
                 return term
             except errors.StoreAway as away:
                 self._wait(f"the store is away: {errors.cause(away)}")
-            except errors.OtherCluster as other:
-                self._wait(str(other))
             except kube_errors.KubeError as problem:
                 self._wait(f"cannot read the identity of the Kubernetes cluster: {problem}")
-            except (errors.Fenced, errors.Rewound) as problem:
+            except (errors.Fenced, errors.Rewound, errors.OtherCluster) as problem:
                 self.recover(problem)
         return None
 
-    def recover(self, problem: errors.Fenced | errors.Rewound) -> None:
+    def recover(self, problem: errors.Fenced | errors.Rewound | errors.OtherCluster) -> None:
         """Give up the term after a refused append, and repair what this process may repair."""
         self._tenure = self._recorded = None
         try:
-            if isinstance(problem, errors.Fenced):
-                self._fenced(problem)
-            else:
-                self._recovery.recover()
+            match problem:
+                case errors.Fenced():
+                    self._fenced(problem)
+                case errors.OtherCluster():
+                    self._wait(str(problem))
+                case errors.Rewound():
+                    self._recovery.recover()
         except errors.StoreAway as away:
             self._wait(f"the store is away: {errors.cause(away)}")
         except errors.Fenced as fenced:
             self._fenced(fenced)
+        except errors.OtherCluster as other:
+            self._wait(str(other))
         except errors.Rewound as again:
             # The new incarnation is lost as well; the next leader finds that out from the start.
             self._wait(f"the store lost events again: {again}")

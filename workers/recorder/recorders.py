@@ -123,7 +123,7 @@ class Recorder:
         while (term := self._leadership.acquire()) is not None:
             try:
                 self._record(term)
-            except (errors.Fenced, errors.Rewound) as problem:
+            except (errors.Fenced, errors.Rewound, errors.OtherCluster) as problem:
                 self._leadership.recover(problem)
 
     def _record(self, term: leader_terms.LeaderTerm) -> None:

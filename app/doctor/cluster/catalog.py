@@ -38,9 +38,10 @@ DEFINITIONS = doctor_checks.Check(
 IDENTITY = doctor_checks.Check(
     "C05",
     "The store holds the log of this cluster.",
-    "the facts of two clusters would mix, so nothing is recorded and extenders are not ready",
+    "the facts of two clusters would mix, so nothing is recorded, decided, bound or repaired here, and no"
+    " process but the compactor is ready",
     "give one of the two clusters another name (setting cluster), or a store of its own",
-    "how-to/store.md#set-up-the-server",
+    "how-to/store.md#two-clusters-of-one-name",
 )
 PODS = doctor_checks.Check(
     "C06",

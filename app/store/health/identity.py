@@ -1,7 +1,8 @@
 """Compares the cluster whose log the store holds with the one that this process is connected to.
 
-Two clusters of one name on one server would mix their facts. The recorder of the second records nothing; a
-process that reads would decide by the objects of the first, and is not ready instead.
+Two clusters of one name on one server would mix their facts, and each would act on the pods of the other.
+The result is kept at the log (Log.foreign): appends are refused there, and whatever decides by the log or
+acts on the cluster looks at it first.
 """
 
 import threading
@@ -12,8 +13,10 @@ from app.store import errors
 from app.store.log import logs
 
 _EVERY = 10.0
-_UNKNOWN = 1.0
-"""Seconds between two comparisons, and between two attempts to learn the UID."""
+_SOON = 1.0
+"""Seconds between two comparisons, and while the UID or the owner of the log is unknown."""
+_PATIENCE = 1.0
+"""Seconds that the start of a process waits for the first comparison."""
 
 
 class IdentityCheck:
@@ -24,13 +27,22 @@ class IdentityCheck:
         self._log = log
         self._uid = uid
         self._stopped = threading.Event()
+        self._compared = threading.Event()
         self._loop = telemetry.loops.Loop("identity", self._run, wait=self._stopped.wait, longest=_EVERY)
-        self.problem: str | None = None
+
+    @property
+    def problem(self) -> str | None:
         """That the store is another cluster's; None as far as is known."""
+        try:
+            self._log.check_owner()
+        except errors.OtherCluster as other:
+            return str(other)
+        return None
 
     def start(self) -> None:
-        """Start the thread: after a fork, never before."""
+        """Start the thread, after a fork, never before; return after the first comparison, or a second."""
         self._loop.start()
+        self._compared.wait(_PATIENCE)
 
     def stop(self) -> None:
         """Stop the thread."""
@@ -38,7 +50,10 @@ class IdentityCheck:
         self._loop.join(timeout=5.0)
 
     def measure(self) -> bool:
-        """Compare once, and set ``problem``; false if the UID or the store could not be read."""
+        """Compare once; false if the UID or the store could not be read, or no recorder has claimed the log.
+
+        What was found before remains while something cannot be read.
+        """
         uid = self._uid()
         if not uid:
             return uid is not None
@@ -46,10 +61,11 @@ class IdentityCheck:
             found = self._log.state().kubernetes
         except errors.StoreError:
             return False
-        other = errors.OtherCluster(self._log.cluster, found, uid) if found not in ("", uid) else None
-        self.problem = str(other) if other is not None else None
-        return True
+        self._log.foreign = (found, uid) if found not in ("", uid) else None
+        return bool(found)
 
     def _run(self) -> None:
-        while not self._stopped.wait(_EVERY if self.measure() else _UNKNOWN):
-            pass
+        pause = 0.0
+        while not self._stopped.wait(pause):
+            pause = _EVERY if self.measure() else _SOON
+            self._compared.set()

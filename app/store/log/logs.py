@@ -47,6 +47,13 @@ class Log:
         self._appender = appenders.Appender(client, names, self._followed, timeout=timeout, synced=synced)
         self._readers = pools.Pool(self.reader, _READERS)
         self._stored = stored_log.StoredLog(client, names)
+        self.foreign: tuple[str, str] | None = None
+        """The UIDs of the log's Kubernetes cluster and of this process's if they differ (health.identity)."""
+
+    def check_owner(self) -> None:
+        """Raise OtherCluster if the log is known to be another Kubernetes cluster's: no call to the store."""
+        if self.foreign is not None:
+            raise errors.OtherCluster(self.cluster, *self.foreign)
 
     @property
     def cluster(self) -> str:
@@ -63,9 +70,10 @@ class Log:
     def append(self, batch: Batch, guard: Guard = NO_GUARD, *, timeout: float | None = None) -> Appended:
         """Append the batch if the guard holds.
 
-        Raises Conflict, CeilingReached, Fenced or Rewound, and then nothing was changed; StoreAway if
-        no reply arrived within the timeout, and then the outcome is unknown.
+        Raises Conflict, CeilingReached, Fenced, Rewound or OtherCluster, and then nothing was changed;
+        StoreAway if no reply arrived within the timeout, and then the outcome is unknown.
         """
+        self.check_owner()
         return self._appender.append(batch, guard, timeout=timeout)
 
     def trim(self, keep: int, checkpoint: int, *, reader_timeout: float) -> int:
@@ -194,6 +202,7 @@ class Log:
         """Begin an incarnation with this event, if the store's is still ``found`` (empty: an empty store).
 
         The log keeps its entries; the watches' resume versions are deleted. False if the store is in
-        another incarnation by now. Raises Fenced or StoreAway.
+        another incarnation by now. Raises Fenced, OtherCluster or StoreAway.
         """
+        self.check_owner()
         return self._appender.rewind(event, incarnation, found=found, guard=guard)

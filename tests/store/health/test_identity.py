@@ -1,9 +1,11 @@
 """A store that holds the log of another Kubernetes cluster."""
 
+import pytest
+
 from app.domain import events
-from app.store import stores
+from app.store import errors, stores
 from app.store.health import identity
-from app.store.log import logs
+from app.store.log import incarnations, logs
 
 
 def claimed(store: stores.Store, uid: str) -> None:
@@ -13,16 +15,37 @@ def claimed(store: stores.Store, uid: str) -> None:
 
 def test_the_log_of_another_cluster_is_a_problem_that_names_both(store: stores.Store) -> None:
     check = identity.IdentityCheck(store.log, lambda: "here")
-
-    def problem() -> str | None:
-        assert check.measure()
-        return check.problem
-
-    assert problem() is None, "no process has claimed the store"
+    assert not check.measure(), "no process has claimed the store: it is compared again soon"
+    assert check.problem is None
     claimed(store, "elsewhere")
-    found = problem() or ""
+    assert check.measure()
+    found = check.problem or ""
     assert "UID elsewhere, here it has here" in found
     assert "setting cluster" in found
+
+
+def test_nothing_is_appended_to_the_log_of_another_cluster(store: stores.Store) -> None:
+    claimed(store, "elsewhere")
+    uids: list[str | None] = ["here"]
+    check = identity.IdentityCheck(store.log, lambda: uids[-1])
+    check.start()
+    try:
+        head, event = store.log.head(), events.Quarantined("notes", "n", "y")
+        with pytest.raises(errors.OtherCluster):
+            store.log.append(logs.Batch(events=(event,)))
+        rewound = events.StoreRewound(from_incarnation=head.incarnation, lost_from=1, lost_to=1, reason="r")
+        with pytest.raises(errors.OtherCluster):
+            store.log.rewind(rewound, incarnations.new(), found=head.incarnation, guard=logs.NO_GUARD)
+        assert store.log.state().end.offset == head.offset
+    finally:
+        check.stop()
+    uids.append(None)
+    assert not check.measure()
+    assert "UID elsewhere" in (check.problem or ""), "what was found remains while the API server is away"
+    uids.append("elsewhere")
+    assert check.measure()
+    assert check.problem is None
+    assert store.log.append(logs.Batch(events=(event,))).first == head.offset + 1
 
 
 def test_the_log_of_this_cluster_is_none(store: stores.Store) -> None:

@@ -159,8 +159,7 @@ class Stage:
         client = connections.connect(server.url)
         schemas.migrate(client, keys.Keys(CLUSTER, schema.forms), schema)
         client.close()
-        self.kubeconfig = folder / "kubeconfig"
-        self.kubeconfig.write_text(json.dumps(_kubeconfig(api.url)))
+        self.kubeconfig = write_kubeconfig(folder / "kubeconfig", api.url)
         self.replicas: list[Extender] = []
         self._workers: list[Extender] = []
         indexed = registry.Registry([plugin() for plugin in plugins.USUAL]).indexed()
@@ -301,8 +300,9 @@ def fetched(url: str) -> tuple[int, str]:
             return problem.code, problem.read().decode()
 
 
-def _kubeconfig(server: str) -> Json:
-    return {
+def write_kubeconfig(path: pathlib.Path, server: str) -> pathlib.Path:
+    """Write a kubeconfig for an API server without authentication; return its path."""
+    written = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "c",
@@ -310,6 +310,8 @@ def _kubeconfig(server: str) -> Json:
         "users": [{"name": "u", "user": {}}],
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
     }
+    path.write_text(json.dumps(written))
+    return path
 
 
 @contextlib.contextmanager
