@@ -170,12 +170,7 @@ def test_the_commands_of_an_installation_run(
             made = session(tmp_path, empty, binary)
             if helm:
                 helm_program = go_programs.HELM[max(go_programs.HELM)].built()
-                # As in tests/e2e/test_chart.py: the API server is outside of the pods' network.
-                made.add(
-                    "helm",
-                    f'''case $1 in install) set -- "$@" --set "tests.skip={{R01}}" ;; esac
-exec {helm_program} "$@"''',
-                )
+                made.add("helm", f'exec {helm_program} "$@"')
             empty.start_process_kubelet(HOME)
             made.run(blocks, {})
 

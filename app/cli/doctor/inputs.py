@@ -91,7 +91,8 @@ def processes(
     usual = cli_processes.default_ports(loaded)
     try:
         client = clients.Client(access(loaded))
-        found = run_processes.of_cluster(api_reader.ApiReader(client), client, namespace)
+        inside = bool(credentials.pod_namespace())
+        found = run_processes.of_cluster(api_reader.ApiReader(client), client, namespace, inside=inside)
         if found:
             return found
         unseen = api_reader.Unseen(

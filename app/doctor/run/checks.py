@@ -84,11 +84,7 @@ def archive(settings: Mapping[str, Any], found: Sequence[processes.Process]) -> 
 def _ready(one: processes.Process) -> doctor_checks.Result:
     subject = f"{one.role or 'process'} {one.name}"
     if one.unseen:
-        return catalog.READY.unsure(
-            subject,
-            one.unseen,
-            fix="a user with the right to get pods/proxy, or --process with the URL of each health port",
-        )
+        return catalog.READY.unsure(subject, one.unseen, fix=one.fix)
     if not one.ready:
         return catalog.READY.problem(subject, "; ".join(one.problems) or "not ready")
     return catalog.READY.ok(subject, "ready")

@@ -2,7 +2,9 @@
 
 import dataclasses
 import functools
+import http
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent import futures
 from typing import Any
 
 import urllib3
@@ -14,7 +16,16 @@ from app.kube.client import clients
 from app.telemetry import metrics
 
 _SECONDS = 5.0
+_AT_ONCE = 16
 _PORT = "health"
+_BY_URLS = "--process with the URL of each health port"
+_DENIED = (http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN)
+_UNREACHED = (
+    http.HTTPStatus.BAD_GATEWAY,
+    http.HTTPStatus.SERVICE_UNAVAILABLE,
+    http.HTTPStatus.GATEWAY_TIMEOUT,
+)
+"""What the API server answers, or a proxy before it, if it gets no reply from a pod."""
 
 Fetch = Callable[[str], tuple[int, str]]
 """Path -> status and text. Raises OSError, or Unseen."""
@@ -33,6 +44,8 @@ class Process:
     """The failing checks of its readiness."""
     unseen: str = ""
     """Why nothing is known about it."""
+    fix: str = ""
+    """How it can be seen."""
     samples: Mapping[str, tuple[tuple[Mapping[str, str], float], ...]] = dataclasses.field(
         default_factory=dict
     )
@@ -60,7 +73,7 @@ def read(name: str, fetch: Fetch, *, role: str = "") -> Process:
         _, exposed = fetch("/metrics")
         families = list(parser.text_string_to_metric_families(exposed))
     except api_reader.Unseen as unseen:
-        return Process(name, role, unseen=unseen.reason)
+        return Process(name, role, unseen=unseen.reason, fix=unseen.fix)
     except (OSError, ValueError) as problem:
         return Process(name, role, problems=(f"does not answer: {problem}",))
     samples: dict[str, list[tuple[Mapping[str, str], float]]] = {}
@@ -82,18 +95,31 @@ def by_urls(urls: Iterable[str]) -> list[Process]:
     return [read(url, functools.partial(_fetch, url.rstrip("/"))) for url in urls]
 
 
-def of_cluster(reader: api_reader.ApiReader, client: clients.Client, namespace: str) -> list[Process]:
-    """The processes in pods, through the API server's proxy. Raises Unseen if pods cannot be listed."""
-    found = []
+def of_cluster(
+    reader: api_reader.ApiReader, client: clients.Client, namespace: str, *, inside: bool
+) -> list[Process]:
+    """The processes in pods, through the API server's proxy. Raises Unseen if pods cannot be listed.
+
+    ``inside``: this process runs in a pod, and asks the other pods itself if it reaches them.
+    """
+    asked = []
     for pod in reader.items(f"/api/v1/namespaces/{namespace}/pods"):
         labels = pod["metadata"].get("labels") or {}
         role = labels.get("app.kubernetes.io/component", "")
         if labels.get("app.kubernetes.io/name") != "topolog" or role not in metrics.ALL:
             continue
         name = pod["metadata"]["name"]
-        path = f"/api/v1/namespaces/{namespace}/pods/{name}:{_health_port(pod)}/proxy"
-        found.append(read(f"{namespace}/{name}", functools.partial(_proxied, client, path), role=role))
-    return found
+        port = _health_port(pod)
+        fetch = functools.partial(
+            _proxied, client, f"/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy", port
+        )
+        address = (pod.get("status") or {}).get("podIP")
+        if inside and address:
+            fetch = functools.partial(_direct, _url(address, port), fetch)
+        asked.append(functools.partial(read, f"{namespace}/{name}", fetch, role=role))
+    # Together, because one that is not reached takes its whole time.
+    with futures.ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        return list(pool.map(lambda one: one(), asked))
 
 
 def _health_port(pod: Mapping[str, Any]) -> int:
@@ -109,17 +135,40 @@ def _fetch(url: str, path: str) -> tuple[int, str]:
     return reply.status, reply.data.decode(errors="replace")
 
 
-def _proxied(client: clients.Client, path: str, inner: str) -> tuple[int, str]:
+def _url(address: str, port: int) -> str:
+    return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
+
+
+def _direct(url: str, otherwise: Fetch, path: str) -> tuple[int, str]:
+    try:
+        return _fetch(url, path)
+    except OSError:
+        return otherwise(path)
+
+
+def _proxied(client: clients.Client, path: str, port: int, inner: str) -> tuple[int, str]:
     try:
         return 200, client.get(f"{path}{inner}", timeout=_SECONDS).decode(errors="replace")
     except errors.ApiError as problem:
-        if problem.status in (401, 403):
-            raise api_reader.Unseen(str(problem), f"bind the ClusterRole {api_reader.ROLE}") from problem
-        if problem.status == 503 and inner == "/readyz" and "] " in problem.message:
-            return 503, problem.message
-        raise OSError(str(problem)) from problem
-    except errors.KubeError as problem:
-        raise api_reader.Unseen(str(problem), "check kube.kubeconfig") from problem
+        if problem.status in _DENIED:
+            raise api_reader.Unseen(
+                str(problem),
+                f"bind the ClusterRole {api_reader.ROLE} (it may get pods/proxy), or {_BY_URLS}",
+            ) from problem
+        if problem.status not in _UNREACHED:
+            raise OSError(str(problem)) from problem
+        if not problem.original and inner == "/readyz" and "] " in problem.message:
+            return problem.status, problem.message  # The pod's own answer.
+        raise _unreached(problem, port) from problem
+    except errors.KubeError as problem:  # The API server has just listed the pods: it waits for this one.
+        raise _unreached(problem, port) from problem
+
+
+def _unreached(problem: errors.KubeError, port: int) -> api_reader.Unseen:
+    return api_reader.Unseen(
+        f"the API server gets no reply from the pod, as when a NetworkPolicy denies it: {problem}",
+        f"admit the API server to port {port} of Topolog's pods, or {_BY_URLS}",
+    )
 
 
 def _role(families: Sequence[core.Metric]) -> str:

@@ -1,0 +1,123 @@
+"""``topolog doctor run`` on pods: through the API server's proxy, and from a pod."""
+
+import json
+import pathlib
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from app.doctor import api_reader
+from app.doctor.run import processes
+from app.kube.client import clients
+from app.simulation.apiserver import faults, requests
+from app.telemetry import metrics, readiness
+from tests.support.doctor import clusters, runs
+from tests.support.monitoring import installations
+
+READYZ = f"/api/v1/namespaces/{clusters.HOME}/pods/topolog-recorder-a:8081/proxy/readyz"
+METRICS = READYZ.replace("readyz", "metrics")
+UNREACHED = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Failure",
+    "message": "error trying to reach service: dial tcp 10.0.0.7:8081: connect: connection refused",
+    "reason": "ServiceUnavailable",
+    "code": 503,
+}
+"""What a real API server answers if it cannot connect to the pod (k8s.io/apimachinery/pkg/util/proxy)."""
+
+
+@pytest.fixture
+def cluster(tmp_path: pathlib.Path) -> Iterator[clusters.Cluster]:
+    """A cluster with one pod of Topolog."""
+    with clusters.running(tmp_path) as made:
+        made.add_own_pod("topolog-recorder-a", metrics.RECORDER)
+        yield made
+
+
+def reply(status: int, body: bytes) -> bytes:
+    return b"HTTP/1.1 %d Any\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body)
+
+
+def serve(cluster: clusters.Cluster, replies: Mapping[str, bytes]) -> None:
+    """The API server answers these paths so."""
+    for path, raw in replies.items():
+
+        def asked(request: requests.Request, path: str = path) -> bool:
+            return request.path == path
+
+        cluster.api.faults.add(faults.FaultKind.RAW, asked, raw=raw, times=10)
+
+
+def ready(cluster: clusters.Cluster) -> runs.Json:
+    """The result of R01 for the pod."""
+    run = runs.doctor("run", "--namespace", clusters.HOME, environ=cluster.environ)
+    (result,) = run.of("R01")
+    assert result["subject"] == f"recorder {clusters.HOME}/topolog-recorder-a"
+    return result
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        reply(503, json.dumps(UNREACHED).encode()),
+        reply(502, b"<html>bad gateway</html>"),
+        reply(503, b"<html>no healthy upstream</html>"),
+        reply(504, b"<html>gateway timeout</html>"),
+    ],
+    ids=["no connection", "502", "503", "504"],
+)
+def test_a_pod_that_the_api_server_does_not_reach_is_unsure(
+    cluster: clusters.Cluster, refusal: bytes
+) -> None:
+    serve(cluster, {READYZ: refusal})
+    result = ready(cluster)
+    assert result["verdict"] == "unsure"
+    assert "NetworkPolicy" in result["seen"]
+    assert result["fix"].startswith("admit the API server to port 8081 of Topolog's pods")
+
+
+def test_an_api_server_that_waits_for_a_pod_is_unsure(
+    cluster: clusters.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind a NetworkPolicy that discards packets."""
+    monkeypatch.setattr(processes, "_SECONDS", 0.2)
+    cluster.api.faults.add(faults.FaultKind.STALL, lambda request: request.path == READYZ)
+    result = ready(cluster)
+    assert (result["verdict"], "NetworkPolicy" in result["seen"]) == ("unsure", True)
+    assert result["fix"].startswith("admit the API server to port 8081")
+
+
+def test_a_pod_that_answers_and_is_not_ready_is_a_problem(cluster: clusters.Cluster) -> None:
+    status, body = readiness.report({"store": "the store is away", "log": None})
+    serve(cluster, {READYZ: reply(status, body), METRICS: reply(200, b"")})
+    result = ready(cluster)
+    assert (result["verdict"], result["seen"]) == ("problem", "store: the store is away")
+
+
+def test_a_missing_right_is_named(cluster: clusters.Cluster) -> None:
+    cluster.api.faults.add(
+        faults.FaultKind.FAIL, lambda request: request.path == READYZ, status=403, times=10
+    )
+    result = ready(cluster)
+    assert result["verdict"] == "unsure"
+    assert "pods/proxy" in result["fix"]
+
+
+def test_a_pod_asks_the_others_itself(healthy: installations.Installation, cluster: clusters.Cluster) -> None:
+    """The API server does not reach the auditor, and the pod does not reach the recorder."""
+    port = healthy.processes[metrics.AUDITOR].health
+    container = {"name": "c", "image": "i", "ports": [{"name": "health", "containerPort": port}]}
+    cluster.add_own_pod("topolog-auditor-a", metrics.AUDITOR, containers=[container])
+    for name in ("topolog-auditor-a", "topolog-recorder-a"):
+        cluster.api.objects.change(
+            "pods", (clusters.HOME, name), lambda one: {**one, "status": {"podIP": "127.0.0.1"}}
+        )
+    client = clients.connect(cluster.environ["TOPOLOG_KUBE_KUBECONFIG"])
+    serve(cluster, {READYZ: reply(200, b"ready\n"), METRICS: reply(200, b"")})
+    found = processes.of_cluster(api_reader.ApiReader(client), client, clusters.HOME, inside=True)
+    assert {one.role: (one.ready, bool(one.samples)) for one in found} == {
+        metrics.AUDITOR: (True, True),
+        metrics.RECORDER: (True, False),
+    }
