@@ -78,6 +78,26 @@ def test_a_view_counts_as_a_process_and_is_not_required() -> None:
     assert (result.verdict, result.seen) == ("problem", "lag: 40 s behind")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "verdict"),
+    [(86_400.0, 5.0, "warning"), (86_400.0, 899.0, "warning"), (86_400.0, 901.0, "problem")],
+)
+def test_an_upgrade_has_fifteen_minutes(old: float, new: float, verdict: str) -> None:
+    """From the first process of the new version; those that follow it do not prolong the time."""
+    now = time.time()
+
+    def process(name: str, version: str, age: float) -> processes.Process:
+        samples: dict[str, tuple[tuple[Mapping[str, str], float], ...]] = {
+            "topolog_build_info": (({"version": version, "schema": "2"}, 1.0),),
+            "process_start_time_seconds": (({}, now - age),),
+        }
+        return processes.Process(name, metrics.EXTENDER, ready=True, samples=samples)
+
+    found = [process("a", "1", old), process("b", "2", new), process("c", "2", 1.0)]
+    (result,) = [one for one in checks.of_processes(found, now, "topolog-system") if one.id == "R04"]
+    assert (result.verdict, "version 1" in result.seen, "version 2" in result.seen) == (verdict, True, True)
+
+
 def test_the_role_of_a_process_follows_from_its_metrics(healthy: installations.Installation) -> None:
     for role, url in urls(healthy).items():
         (found,) = processes.by_urls([url])
@@ -110,7 +130,7 @@ ALTERED: dict[str, tuple[str, str, str, dict[str, str]]] = {
         metrics.CONTROLLER,
         r'(topolog_build_info\{.*version=")[^"]+',
         r"\g<1>0.0.9",
-        {"R04": "problem"},
+        {"R04": "warning"},
     ),
     "a stale watch": (
         metrics.RECORDER,

@@ -30,7 +30,7 @@ LEADER = doctor_checks.Check(
 )
 VERSION = doctor_checks.Check(
     "R04",
-    "All processes are of one version.",
+    "All processes are of one version, 15 minutes after an upgrade has begun.",
     "half an upgrade: the behaviour depends on which replica answers",
     "finish the upgrade: kubectl -n NAMESPACE get deployments -l app.kubernetes.io/name=topolog",
     f"{_PAGE}#topologmixedversions",

@@ -18,6 +18,8 @@ FULL: Final = 0.85
 """Share of maxmemory: as the alert TopologStoreMemory."""
 SILENT: Final = 60.0
 """Seconds that a pod waits for its first call."""
+UPGRADE: Final = 900.0
+"""Seconds in which an upgrade replaces all processes: as the alert TopologMixedVersions."""
 TAKEOVER: Final = 45.0
 """Seconds in which a process takes over the Lease of a predecessor that did not release it."""
 _NAMED = 3
@@ -34,7 +36,7 @@ def of_processes(
     seen = [one for one in found if one.samples]
     for role in metrics.ELECTED:
         yield from _leader(role, [one for one in seen if one.role == role], now, leases)
-    yield from _agreeing(seen)
+    yield from _agreeing(seen, now)
     for one in seen:
         if one.role == metrics.RECORDER:
             yield from _watching(one, now)
@@ -116,7 +118,7 @@ def _leader(
         yield catalog.LEADER.ok(role, f"{leading[0]} leads, of {len(found)}")
     elif leading:
         yield catalog.LEADER.warning(role, f"{len(leading)} lead: {', '.join(leading)}", known=known)
-    elif (age := now - min(one.value("process_start_time_seconds") or 0.0 for one in found)) < TAKEOVER:
+    elif (age := now - min(map(_started, found))) < TAKEOVER:
         yield catalog.LEADER.unsure(
             role,
             f"none of {len(found)} leads, after {max(age, 0):.0f} s",
@@ -126,22 +128,34 @@ def _leader(
         yield catalog.LEADER.problem(role, f"none of {len(found)} leads", known=known)
 
 
-def _agreeing(found: Sequence[processes.Process]) -> Iterator[doctor_checks.Result]:
+def _agreeing(found: Sequence[processes.Process], now: float) -> Iterator[doctor_checks.Result]:
     for check, metric, labels in (
         (catalog.VERSION, "topolog_build_info", ("version", "schema")),
         (catalog.CONFIGURATION, "topolog_configuration_info", ("digest",)),
     ):
-        having: dict[str, list[str]] = defaultdict(list)
+        having: dict[str, list[processes.Process]] = defaultdict(list)
         for one in found:
             for given in one.labels(metric):
-                having[", ".join(f"{label} {given.get(label, '?')}" for label in labels)].append(one.name)
+                having[", ".join(f"{label} {given.get(label, '?')}" for label in labels)].append(one)
         if len(having) == 1:
             yield check.ok("processes", next(iter(having)))
         elif having:
             spelled = "; ".join(
-                f"{what}: {', '.join(names[:_NAMED])}" for what, names in sorted(having.items())
+                f"{what}: {', '.join(one.name for one in those[:_NAMED])}"
+                for what, those in sorted(having.items())
             )
-            yield check.problem("processes", spelled, fix=_upgraded(check, found))
+            # They have differed since the first process of the latest kind started.
+            age = now - max(min(map(_started, those)) for those in having.values())
+            upgrading = check is catalog.VERSION and age < UPGRADE
+            fix = _upgraded(check, found)
+            if upgrading:
+                yield check.warning("processes", f"{spelled}; for {max(age, 0):.0f} s", fix=fix)
+            else:
+                yield check.problem("processes", spelled, fix=fix)
+
+
+def _started(one: processes.Process) -> float:
+    return one.value("process_start_time_seconds") or 0.0
 
 
 def _upgraded(check: doctor_checks.Check, found: Sequence[processes.Process]) -> str:
