@@ -49,7 +49,9 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "most-expressions": expressions(*[requirement("Exists")] * 64),
     "most-values": expressions(requirement("In", *(f"v{number}" for number in range(256)))),
     "long-name": {"allocationPolicy": [{"name": "a" * 63, "replicas": 1}]},
-    "long-key": {"topologyKey": "k" * 317},
+    "long-key": {"topologyKey": f"{'.'.join(['p' * 63] * 3)}.{'p' * 61}/{'k' * 63}"},
+    "key-with-every-sign": {"topologyKey": "a-1.example/A_b.c-D"},
+    "value-with-every-sign": expressions(requirement("In", "A_b.c-D", "7")),
     "no-replicas-wanted": {"allocationPolicy": [{"name": "a", "replicas": 0}]},
     "most-replicas": {"allocationPolicy": [{"name": "a", "replicas": 2**31 - 1}]},
     "most-domains": {"allocationPolicy": [{"name": f"d{number}", "replicas": 1} for number in range(1000)]},
@@ -67,7 +69,48 @@ ACCEPTED: dict[str, dict[str, Any]] = {
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no-key": ({"topologyKey": None}, "spec.topologyKey"),
     "empty-key": ({"topologyKey": ""}, "spec.topologyKey"),
-    "long-key": ({"topologyKey": "k" * 318}, "spec.topologyKey"),
+    "long-key": ({"topologyKey": f"{'.'.join(['p' * 63] * 4)}/{'k' * 63}"}, "spec.topologyKey"),
+    "long-prefix-of-key": ({"topologyKey": f"{'.'.join(['p' * 63] * 4)}/k"}, "spec.topologyKey"),
+    "long-name-of-key": ({"topologyKey": "k" * 64}, "spec.topologyKey"),
+    "key-with-a-space": ({"topologyKey": "a b"}, "spec.topologyKey"),
+    "key-with-a-line-end": ({"topologyKey": "zone\n"}, "spec.topologyKey"),
+    "key-that-ends-in-a-dash": ({"topologyKey": "zone-"}, "spec.topologyKey"),
+    "key-with-an-empty-prefix": ({"topologyKey": "/zone"}, "spec.topologyKey"),
+    "key-with-a-large-prefix": ({"topologyKey": "Example.com/zone"}, "spec.topologyKey"),
+    "key-with-two-slashes": ({"topologyKey": "a/b/c"}, "spec.topologyKey"),
+    "label-key-with-a-space": (
+        {"labelSelector": {"matchLabels": {"app": "web", "a b": "web"}}},
+        "spec.labelSelector.matchLabels",
+    ),
+    "empty-label-key": ({"labelSelector": {"matchLabels": {"": "web"}}}, "spec.labelSelector.matchLabels"),
+    "too-many-labels": (
+        {"labelSelector": {"matchLabels": {f"l{number}": "" for number in range(65)}}},
+        "spec.labelSelector.matchLabels",
+    ),
+    "label-value-with-a-space": (
+        {"labelSelector": {"matchLabels": {"app": "a b"}}},
+        "spec.labelSelector.matchLabels.app",
+    ),
+    "long-label-value": (
+        {"labelSelector": {"matchLabels": {"app": "v" * 64}}},
+        "spec.labelSelector.matchLabels.app",
+    ),
+    "expression-key-with-a-space": (
+        expressions({"key": "a b", "operator": "Exists"}),
+        "spec.labelSelector.matchExpressions[0].key",
+    ),
+    "value-with-a-space": (
+        expressions(requirement("In", "web", "a b")),
+        "spec.labelSelector.matchExpressions[0].values[1]",
+    ),
+    "value-with-a-line-end": (
+        expressions(requirement("In", "web\n")),
+        "spec.labelSelector.matchExpressions[0].values[0]",
+    ),
+    "domain-with-a-space": (
+        {"allocationPolicy": [{"name": "a b", "replicas": 1}]},
+        "spec.allocationPolicy[0].name",
+    ),
     "no-selector": ({"labelSelector": None}, "spec.labelSelector"),
     "no-domains": ({"allocationPolicy": []}, "spec.allocationPolicy"),
     "domain-twice": (

@@ -105,6 +105,7 @@ def test_every_operator_is_read() -> None:
 
 def test_an_empty_selector_is_valid() -> None:
     assert policy(GOOD | {"labelSelector": {}}).errors == ()
+    assert policy(GOOD | {"labelSelector": {"matchLabels": None, "matchExpressions": None}}).errors == ()
 
 
 @pytest.mark.parametrize(("value", "strict"), [("true", True), ("false", False), ("", False)])
@@ -114,6 +115,10 @@ def test_the_annotation_of_strict_domains(value: str, strict: bool) -> None:
 
 
 SELECTED = "spec.labelSelector.matchExpressions[0]"
+
+
+def labelled(labels: Json) -> Json:
+    return GOOD | {"labelSelector": {"matchLabels": labels}}
 
 
 def expression(operator: str, *values: str) -> Json:
@@ -135,6 +140,16 @@ def allocating(*allocations: Json) -> Json:
         ({}, "spec.topologyKey is missing"),
         (GOOD | {"topologyKey": ""}, "spec.topologyKey is empty"),
         (GOOD | {"topologyKey": 5}, "spec.topologyKey is not a valid string"),
+        (GOOD | {"topologyKey": "a b"}, "spec.topologyKey must be the key of a label, not 'a b'"),
+        (GOOD | {"topologyKey": "zone\n"}, "spec.topologyKey must be the key of a label"),
+        (GOOD | {"topologyKey": f"{'p' * 254}/k"}, "spec.topologyKey must be the key of a label"),
+        (GOOD | {"topologyKey": "k" * 318}, "spec.topologyKey is longer than 317 characters"),
+        (labelled({"a b": "c"}), "spec.labelSelector.matchLabels has a key that must be the key of a label"),
+        (labelled({"": "c"}), "spec.labelSelector.matchLabels has a key that is empty"),
+        (labelled({"a": "b c"}), "spec.labelSelector.matchLabels.a must be the value of a label, not 'b c'"),
+        (labelled({f"l{at}": "" for at in range(65)}), "spec.labelSelector.matchLabels has 65 entries"),
+        (GOOD | expression("In", "b c"), f"{SELECTED}.values[0] must be the value of a label"),
+        (allocating({"name": "b c", "replicas": 1}), "spec.allocationPolicy[0].name must be the value"),
         (GOOD | {"labelSelector": None}, "spec.labelSelector is missing"),
         (GOOD | expression("Equals", "1"), f"{SELECTED}.operator must be one of In"),
         (GOOD | expression("In"), f"{SELECTED}.values must not be empty with In"),

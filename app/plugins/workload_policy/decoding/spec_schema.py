@@ -1,7 +1,8 @@
 """The fields of a WorkloadPolicy's specification, each with its limits and the error of a wrong value."""
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any, NoReturn
 
 import marshmallow
@@ -10,7 +11,7 @@ from marshmallow import fields, validate
 from app.domain import selectors
 
 _EXPRESSIONS = 64
-"""Maximum requirements of a selector, as in the custom resource definition."""
+"""Maximum labels, and maximum expressions, of a selector, as in the custom resource definition."""
 _VALUES = 256
 """Maximum values of a requirement, as in the custom resource definition."""
 _KEY = 317
@@ -18,14 +19,44 @@ _KEY = 317
 _VALUE = 63
 """Maximum characters of a label value, and so of a domain's name."""
 
-_LONG = "is longer than {max} characters"
+_NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_PART = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_LABEL_KEY = re.compile(rf"(?:(?=[^/]{{1,253}}/){_PART}(?:\.{_PART})*/)?{_NAME}")
+"""A name, after a DNS subdomain and a slash if it has one: IsQualifiedName of k8s.io/apimachinery."""
+_LABEL_VALUE = re.compile(rf"(?:{_NAME})?")
+"""IsValidLabelValue of k8s.io/apimachinery."""
+
 _ONE_OF = "must be one of {choices}, not {input!r}"
 _NEEDED: dict[str, str | list[Any] | dict[Any, Any]] = {"required": "is missing", "null": "is missing"}
 
 
-def _few_enough(items: Sequence[object] | None, most: int) -> None:
+def _few_enough(items: Sized | None, most: int) -> None:
     if items is not None and len(items) > most:
         raise marshmallow.ValidationError(f"has {len(items)} entries; at most {most} are allowed")
+
+
+def _label_key(key: str) -> None:
+    if not key:
+        raise marshmallow.ValidationError("is empty")
+    if len(key) > _KEY:
+        raise marshmallow.ValidationError(f"is longer than {_KEY} characters")
+    if not _LABEL_KEY.fullmatch(key):
+        raise marshmallow.ValidationError(f"must be the key of a label, not {key!r}")
+
+
+def _label_value(value: str) -> None:
+    if len(value) > _VALUE:
+        raise marshmallow.ValidationError(f"is longer than {_VALUE} characters")
+    if not _LABEL_VALUE.fullmatch(value):
+        raise marshmallow.ValidationError(f"must be the value of a label, not {value!r}")
+
+
+def _label_keys(keys: Iterable[str]) -> None:
+    for key in keys:
+        try:
+            _label_key(key)
+        except marshmallow.ValidationError as refused:
+            raise marshmallow.ValidationError(f"has a key that {refused.messages[0]}") from refused
 
 
 class _Lax(marshmallow.Schema):
@@ -34,14 +65,12 @@ class _Lax(marshmallow.Schema):
 
 
 class _Requirement(_Lax):
-    key = fields.String(
-        required=True, validate=validate.Length(min=1, error="is empty"), error_messages=_NEEDED
-    )
+    key = fields.String(required=True, validate=_label_key, error_messages=_NEEDED)
     operator = fields.String(
         required=True, validate=validate.OneOf(selectors.OPERATORS, error=_ONE_OF), error_messages=_NEEDED
     )
     values = fields.List(
-        fields.String(),
+        fields.String(validate=_label_value),
         allow_none=True,
         load_default=list,
         validate=lambda values: _few_enough(values, _VALUES),
@@ -57,7 +86,13 @@ class _Requirement(_Lax):
 
 
 class _Selector(_Lax):
-    matchLabels = fields.Dict(fields.String(), fields.String(), allow_none=True, load_default=dict)
+    matchLabels = fields.Dict(
+        fields.String(),
+        fields.String(validate=_label_value),
+        allow_none=True,
+        load_default=dict,
+        validate=[_label_keys, lambda labels: _few_enough(labels, _EXPRESSIONS)],
+    )
     matchExpressions = fields.List(
         fields.Nested(_Requirement),
         allow_none=True,
@@ -69,7 +104,7 @@ class _Selector(_Lax):
 class _Allocation(_Lax):
     name = fields.String(
         required=True,
-        validate=[validate.Length(min=1, error="is empty"), validate.Length(max=_VALUE, error=_LONG)],
+        validate=[validate.Length(min=1, error="is empty"), _label_value],
         error_messages=_NEEDED,
     )
     replicas = fields.Integer(
@@ -87,11 +122,7 @@ class _Allocation(_Lax):
 
 
 class _Spec(_Lax):
-    topologyKey = fields.String(
-        required=True,
-        validate=[validate.Length(min=1, error="is empty"), validate.Length(max=_KEY, error=_LONG)],
-        error_messages=_NEEDED,
-    )
+    topologyKey = fields.String(required=True, validate=_label_key, error_messages=_NEEDED)
     labelSelector = fields.Nested(_Selector, required=True, error_messages=_NEEDED)
     allocationPolicy = fields.List(
         fields.Nested(_Allocation),
