@@ -301,6 +301,11 @@ def _of_objects() -> Iterator[Effect]:
     labels = {"release": "prometheus"}
     at = "metadata.labels.release"
     yield Effect("monitoring.labels", labels, *monitor, at, "equal", "prometheus", given)
+    rule = ("monitoring", ("PrometheusRule", "topolog"))
+    given = {"monitoring.prometheusRule.enabled": True}
+    base, section = "https://git.example/topolog/v1/docs", "how-to/monitoring.md#topologextenderdown"
+    at = "spec.groups[0].rules[0].annotations.runbook_url"
+    yield Effect("monitoring.runbooks", f"{base}/", *rule, at, "equal", f"{base}/{section}", given)
     doctor = ("tests/doctor", ("Pod", "topolog-test"))
     yield Effect("tests.enabled", False, *doctor, "", "exists", False)
     yield Effect("tests.skip", ["C07"], *doctor, "spec.containers[0].args", "contains", "--skip=C07")

@@ -107,6 +107,7 @@ _OWN: Final[Mapping[str, Schema]] = {
     "extraHosts": {"type": "array", "items": {"type": "string", "pattern": "^[-A-Za-z0-9.*]+$"}},
     **{each: {"type": "array", "items": _CIDR} for each in _CIDRS},
     **dict.fromkeys(("ports", "apiServerPorts", "storePorts"), _PORTS),
+    "runbooks": {"type": "string", "pattern": '^(https?://[^\\s"\\\\]+)?$'},
     "monitoringNamespace": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"},
     **{each: _STRINGS for each in ("serviceAccountAnnotations", "podLabels")},
     # Settings have a place of their own, and secrets belong in a Secret.

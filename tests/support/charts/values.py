@@ -56,7 +56,8 @@ COMMENTS: Final[Mapping[str, str]] = {
     " address. The ports are those behind Services: 8443 for the API server of minikube, 16443 for that of"
     " MicroK8s. Prometheus scrapes from monitoringNamespace.",
     "monitoring": "Objects of the Prometheus operator, and dashboards for a Grafana that loads them from"
-    " ConfigMaps. labels are for both objects of the operator, which selects by them.",
+    " ConfigMaps. labels are for both objects of the operator, which selects by them. runbooks is the URL"
+    " below which you show the folder docs/ of this version: alerts then link to its sections.",
     "tests": "`helm test` runs `topolog doctor all`; skip leaves checks out by their IDs.",
 }
 """Value -> what it is for."""
@@ -122,6 +123,7 @@ def of_overlay(name: str) -> Values:
         "monitoring": {
             **{each: {"enabled": False} for each in ("podMonitor", "prometheusRule", "dashboards")},
             "labels": {},
+            "runbooks": "",
         },
         "tests": {"enabled": True, "skip": []},
     }

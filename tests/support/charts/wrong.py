@@ -96,5 +96,6 @@ TABLE: Final = (
     Wrong({"networkPolicy": {"monitoringNamespace": "a.b"}}, "/networkPolicy/monitoringNamespace"),
     Wrong({"store": {"bundled": {"image": {"tag": ""}}}}, "/store/bundled/image/tag"),
     Wrong({"monitoring": {"podMonitor": True}}, "/monitoring/podMonitor"),
+    Wrong({"monitoring": {"runbooks": "docs"}}, "/monitoring/runbooks"),
     Wrong({"tests": {"skip": ["cluster"]}}, "/tests/skip/0"),
 )
