@@ -490,7 +490,9 @@ def test_what_may_not_be_read_is_unsure(cluster: clusters.Cluster, part: str, lo
     cluster.api.faults.add(
         faults.FaultKind.FAIL, lambda request: part in request.path.split("/"), status=403, times=1000
     )
-    assert doctor(cluster).wrong() == dict.fromkeys(lost, "unsure")
+    run = doctor(cluster)
+    assert run.wrong() == dict.fromkeys(lost, "unsure")
+    runs.refused(run, part)
 
 
 def test_no_pods_are_unsure(cluster: clusters.Cluster) -> None:

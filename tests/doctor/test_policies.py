@@ -205,7 +205,9 @@ def test_what_may_not_be_read_is_unsure(cluster: clusters.Cluster, resource: str
         status=403,
         times=1000,
     )
-    assert doctor(cluster).wrong() == {check.id: "unsure" for check in diagnosis.CHECKS}
+    run = doctor(cluster)
+    assert run.wrong() == {check.id: "unsure" for check in diagnosis.CHECKS}
+    runs.refused(run, resource)
 
 
 def test_a_kind_that_is_not_served_has_no_objects(cluster: clusters.Cluster) -> None:

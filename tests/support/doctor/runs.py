@@ -45,6 +45,13 @@ class Run:
         return [one for one in self.checks if one["id"] == identity]
 
 
+def refused(run: Run, part: str) -> None:
+    """Each result that is unsure names what the API server refuses: the verb, and a path with this part."""
+    for one in run.checks:
+        if one["verdict"] == "unsure":
+            assert re.search(rf"refuses to (get|list|create) /\S*\b{part}\b", one["seen"]), one
+
+
 def doctor(*arguments: str, environ: Mapping[str, str] | None = None, stdin: str = "") -> Run:
     """``topolog doctor ARGUMENTS -o json``; only its JSON goes to standard output."""
     bare = {"XDG_STATE_HOME": "/nonexistent", "KUBECONFIG": "/nonexistent", "HOME": "/nonexistent"}
