@@ -5,6 +5,7 @@ The pods of the release run as in tests/e2e/test_installation.py.
 
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -173,6 +174,8 @@ def test_install_test_upgrade_and_uninstall(
         logs = [path.read_text() for path in kubelet.folder.glob("*topolog-test*")]
         assert done.returncode == 0, "\n".join([done.stdout, done.stderr, *logs])
         assert "Succeeded" in done.stdout
+        # The API server is outside of the pods' network: the test has asked the extender itself.
+        assert any(re.search(r"^ok +R01  extender ", log, re.MULTILINE) for log in logs), logs
 
     former = with_version("0.0.1", tmp_path / "topolog")
     shown = helm_run("install", "topolog", str(former))
