@@ -38,6 +38,30 @@ def test_a_quota_has_koordinators_fields_and_what_non_preemptible_pods_of_its_su
     assert found["team"]["nonPreemptibleUsed"] == {"cpu": "1"}
 
 
+def test_the_built_in_quotas_have_koordinators_fields_and_their_max_as_runtime() -> None:
+    small = small_quotas.cluster(
+        node("n1", 64),
+        quota("blue", 2, 16),
+        quota("koordinator-default-quota", 0, 8),
+        pod("runs", 3, "", node="n1"),
+        pod("waits", 4, ""),
+    )
+    view = {one.path: one for one in ElasticQuota().shown().endpoints}["quotas/<name>"]
+    found: dict[str, Any] = {
+        name: view.handle(small.snapshot, {"name": name})
+        for name in ("koordinator-default-quota", "koordinator-system-quota")
+    }
+    for shown in found.values():
+        assert KOORDINATORS - shown.keys() == set()
+    default, system = found.values()
+    assert {"used": default["used"], "request": default["request"], "runtime": default["runtime"]} == {
+        "used": {"cpu": "3"},
+        "request": {"cpu": "7"},
+        "runtime": {"cpu": "8"},
+    }
+    assert system["runtime"] == {}
+
+
 def test_a_quota_is_followed_by_what_it_uses_and_what_waits_for_it() -> None:
     small = small_quotas.cluster(
         node("n1", 64),

@@ -68,7 +68,9 @@ def _summary(
             "selfNonPreemptibleRequest": amounts.requested(quota_counts.FIRM),
         }
     )
-    if not errors and name not in quota_model.BUILT_IN:
+    if name in quota_model.BUILT_IN:
+        shown.update(_undivided(quota, amounts))
+    elif not errors:
         shown.update(_derived(rules, snapshot, grown, quota))
     return shown
 
@@ -118,6 +120,18 @@ def _derived(
         "limit": quantities.all_written(limit),
         "headroom": quantities.all_written({one: max(0, limit[one] - used[one]) for one in limit}),
         "over": quota_counts.written(overuse.over(snapshot, quota.name, rules)),
+    }
+
+
+def _undivided(quota: Quota, amounts: "_Amounts") -> Json:
+    """The default or the system quota: it takes no part in a division, and its runtime is its max."""
+    return {
+        "autoScaleMin": quantities.all_written(quota.min),
+        "request": amounts.all_requested(""),
+        "childRequest": amounts.all_requested(""),
+        "allocated": {},
+        "guaranteed": {},
+        "runtime": quantities.all_written(quota.max),
     }
 
 
