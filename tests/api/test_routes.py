@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from app import plugins
 from app.domain import events, model
+from app.framework import registry
+from app.store.server import embedded
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem, assert_stamped, body, items
 
@@ -97,16 +100,22 @@ def test_services_lists_every_view_in_koordinators_shape(still: api_worlds.World
 
 
 @pytest.mark.scenario("TR-16")
-def test_every_path_of_a_plugin_is_answered_now_and_in_the_past(still: api_worlds.World) -> None:
-    listed = body(still.client.get("/apis/v1/__services__"))["GET"]
-    paths = [re.sub(r":[a-z_]+", "absent", path) for path in listed if "/plugins/" in path]
-    assert len(paths) > 4
-    for path in paths:
-        for moment in ("", "?at=1", "?at=yesterday"):
-            response = still.client.get(path + moment)
-            assert response.status_code in (200, 400, 404), path
-            assert response.mimetype in ("application/json", "application/problem+json"), path
-            assert still.client.head(path + moment).status_code == response.status_code
+def test_every_path_of_a_plugin_is_answered_now_and_in_the_past(
+    store_server: embedded.Server, cluster: str
+) -> None:
+    chosen = registry.Registry([plugin() for plugin in plugins.IN_TREE])
+    with api_worlds.processes(store_server, cluster, chosen) as start:
+        made = api_worlds.world(start(), chosen)
+        made.append(*api_worlds.history())
+        listed = body(made.client.get("/apis/v1/__services__"))["GET"]
+        paths = [re.sub(r":[a-z_]+", "absent", path) for path in listed if "/plugins/" in path]
+        assert {path.split("/")[4] for path in paths} == {plugin.name for plugin in plugins.IN_TREE}
+        for path in paths:
+            for moment in ("", "?at=1", "?at=yesterday"):
+                response = made.client.get(path + moment)
+                assert response.status_code in (200, 400, 404), path
+                assert response.mimetype in ("application/json", "application/problem+json"), path
+                assert made.client.head(path + moment).status_code == response.status_code
 
 
 def test_transformers_are_listed_by_phase(still: api_worlds.World) -> None:

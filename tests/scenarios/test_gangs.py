@@ -40,7 +40,10 @@ def test_nothing_goes_before_all_exist_and_the_first_bind_places_all() -> None:
     (own, *others) = sorted(small.snapshot.placements.values(), key=lambda one: one.planned)
     assert not own.planned
     assert all(one.planned for one in others)
-    assert own.annotations[admission.MEMBERS] == "3"
+    assert own.annotations == {
+        "internal.scheduling.koordinator.sh/bind-gang-group-id": "x/train",
+        "internal.scheduling.koordinator.sh/bind-gang-member-count": "3",
+    }
 
 
 @pytest.mark.scenario("CS-2")

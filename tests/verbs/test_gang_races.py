@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.domain import model
+from app.framework import effects
 from app.plugins.coscheduling import membership, options
 from app.plugins.coscheduling.plugin import Coscheduling
 from app.simulation import populations
@@ -269,8 +270,14 @@ def test_a_seat_ends_after_the_waiting_time(store_server: embedded.Server, clust
         shop.see()
         assert one.settled(29) == 0
         assert [made.pod.name for made in one.snapshot().placements.values()] == ["b-2"]
+        before = one.snapshot()
         assert one.settled(31) == 1
         assert not one.snapshot().placements
+        released = tuple(entry.event for entry in one.store.log.read(before.position.offset))
+        found = Coscheduling().reconcile(one.snapshot(), effects.Changes(before, released))
+        (posted,) = (one for one in found if isinstance(one, effects.PostEvent))
+        assert (posted.about.key, posted.reason) == (f"{replicas.NAMESPACE}/b", "GangLostSeat")
+        assert posted.message.endswith("2 bound members stay")
         assert running(shop, members) == 2
         # The member that came too late goes alone: the gang was placed once.
         assert attempted(members[2], one) == ""
