@@ -84,11 +84,18 @@ def test_the_past_is_answered_as_it_was(world: api_worlds.World) -> None:
     assert [victim["name"] for victim in gone[0]["victims"]] == ["c"]
 
 
-@pytest.mark.scenario("PR-42")
-def test_a_dry_run_writes_nothing(world: api_worlds.World) -> None:
+@pytest.mark.scenario("PR-22", "PR-42")
+def test_dry_runs_leave_the_store_as_it_was(world: api_worlds.World) -> None:
+    def dumped() -> dict[bytes, bytes | None]:
+        client, prefix = world.store.client, world.store.keys.prefix
+        # Readers note how far they have read.
+        kept = [key for key in client.scan_iter(f"{prefix}*") if not key.endswith(b":readers")]
+        return {key: client.dump(key) for key in kept}
+
     head = fill(world)
-    assert ask(world) == ask(world)
-    assert world.store.follower.catch_up().offset == head
+    before = dumped()
+    assert ask(world) == ask(world) == ask(world, at=head) == simulated(world)
+    assert dumped() == before
 
 
 def simulated(world: api_worlds.World, *overrides: object) -> dict[str, Any]:
