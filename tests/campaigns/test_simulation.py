@@ -40,6 +40,7 @@ EASY = {
     "a pod that preempts breaks up a gang": 58,
     "another pod is evicted before": 38,
     "a quota that uses its max": 70,
+    "non-preemptible pods may use": 110,
 }
 """Bugs that the default run plants -> a seed that finds each, which is tried first.
 

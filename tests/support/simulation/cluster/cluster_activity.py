@@ -212,7 +212,8 @@ class Activity:
             if self._rng.random() < 0.8:
                 labels[plain_quotas.LABEL] = quota_law.TEAMS[0]
             return labels
-        if self._rng.random() < 0.25:
+        # Fewer where the controller evicts: these it must not evict.
+        if self._rng.random() < (0.25 if self._evicting else 0.5):
             labels[plain_quotas.FIRM] = "false"
         if self._evicting:
             tier = self._rng.choice(("db", "cache", "web", "web"))
