@@ -222,9 +222,10 @@ class ExtenderClient:
     def failure(self, status: int, data: bytes, path: str) -> exits.Failed:
         """The failure that a reply means."""
         try:
-            message = str(json.loads(data)["message"])
+            problem = json.loads(data)
+            message, reason = str(problem["message"]), problem.get("reasonCode")
         except (ValueError, KeyError, TypeError):
-            message = f"{path}: {status}"
+            message, reason = f"{path}: {status}", ""
         if status == http.HTTPStatus.FORBIDDEN and self.client.cert:
             message += f" (the client certificate is {self.client.cert})"
         codes: dict[int, int] = {
@@ -233,7 +234,8 @@ class ExtenderClient:
             http.HTTPStatus.GONE: exit_codes.NEGATIVE,
             http.HTTPStatus.SERVICE_UNAVAILABLE: exit_codes.STORE,
         }
-        return exits.Failed(codes.get(status, exit_codes.UNREACHABLE), message)
+        code = codes.get(status, exit_codes.UNREACHABLE)
+        return exits.Failed(exit_codes.USAGE if reason == "NotRecorded" else code, message)
 
 
 def extender(

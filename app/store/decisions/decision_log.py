@@ -89,6 +89,11 @@ class DecisionLog:
             self._drafts.append(draft)
 
     @property
+    def recording(self) -> bool:
+        """Whether decisions are recorded by this process."""
+        return self._kept > 0
+
+    @property
     def waiting(self) -> int:
         """Decisions in the queue."""
         return len(self._drafts)

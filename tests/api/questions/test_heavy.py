@@ -69,6 +69,7 @@ def test_a_question_that_waited_too_long_is_429_and_one_pod_is_not_heavy(six: ap
 
 @pytest.mark.scenario("WI-12")
 def test_no_question_writes(six: api_worlds.World) -> None:
+    api_worlds.decide(six, api_worlds.pod("a-5"))
     client = six.store.client
     before = {key: client.dump(key) for key in client.keys("*") if b"reader" not in key}
     scale = [{"op": "scalePolicy", "policy": "shop/spread", "allocations": {"host": 9}}]

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support import polling
 from tests.support.browser.seen_worlds import Seen
+from tests.support.extender import api_worlds
 
 CLIENTS, ROUNDS = 8, 12
 SCALED = [{"op": "scalePolicy", "policy": "shop/spread", "allocations": {"host": "+1"}}]
@@ -93,6 +94,7 @@ def asked_by_all(seen: Seen) -> list[int]:
 @pytest.mark.scenario("WI-12")
 def test_clients_that_ask_and_hang_up_leave_nothing_behind(seen: Seen) -> None:
     process, client = worker(seen), seen.world.store.client
+    api_worlds.decide(seen.world, api_worlds.pod("web-3"))
     assert set(asked_by_all(seen)) <= {200, 429}
     before = held(process)
     used = memory(process)

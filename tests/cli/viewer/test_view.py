@@ -67,11 +67,13 @@ QUESTIONS = (
 
 @pytest.fixture(scope="module")
 def here(seen: Seen) -> api_worlds.World:
-    """The API in this process, with the plugins of the other one; many nodes and domains are appended."""
+    """The API in this process, with the plugins of the other one, a decision, many nodes and domains."""
+    usual = registry.Registry([plugin() for plugin in plugins.USUAL])
+    made = api_worlds.world(seen.world.store, usual)
+    api_worlds.decide(made, api_worlds.pod("web-3"))
     seen.world.append(*(api_worlds.node(f"n-{at}", role=f"role-{at}", zone=f"zone-{at % 3}") for at in MANY))
     seen.world.append(api_worlds.policy())
-    usual = registry.Registry([plugin() for plugin in plugins.USUAL])
-    return api_worlds.world(seen.world.store, usual)
+    return made
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -85,6 +85,7 @@ def answer(
     incarnation = shown.position.incarnation
     selected = ranges.Range(question, incarnation, first, last, budget)
     complete = _play(run, selected, last, budget)
+    unrecorded = selected.limits() if complete else []
     return {
         **differences.counted(run),
         "from_": f"{incarnation}/{min(first, last)}",
@@ -93,7 +94,7 @@ def answer(
         "complete": complete,
         "continue_": None,
         "chain": _chained(run, question.limit),
-        "limits": [*chains.LIMITS, *_LIMITS],
+        "limits": [*chains.LIMITS, *_LIMITS, *unrecorded],
         "spentMs": budget.spent,
     }
 

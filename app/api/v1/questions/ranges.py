@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 
+from app.api import errors
 from app.api.introspection import services
 from app.api.v1.questions import bodies
 from app.store import errors as store_errors
@@ -21,6 +22,7 @@ class Range:
         """Raises Mistake."""
         self.rest: str | None = None
         """The id of the latest record that was read, if the end was not reached within the budget."""
+        self._recorded = 0
         self._budget = budget
         self._question = question
         self._incarnation = incarnation
@@ -34,12 +36,39 @@ class Range:
         """
         looked = 0
         for decision in self._records():
+            self._recorded += self._superseded(decision) or self._within(decision)
             if self._selects(decision):
                 yield decision
                 looked += 1
             if looked >= replays.MOST or not self._budget.running():
                 self.rest = decision.id
                 return
+
+    def limits(self) -> list[str]:
+        """What of the range is not recorded, after ``decisions``.
+
+        Raises Problem 503 if nothing is: an answer about no decision is not an answer. Raises StoreError.
+        """
+        if self.rest is not None or self._question.continue_:
+            return []
+        decisions = services.current().decisions
+        oldest = decisions.get(decisions.oldest())
+        removed = oldest is not None and decisions.has_removed()
+        if not self._recorded:
+            raise errors.Problem(503, "NotRecorded", self._unrecorded(oldest if removed else None))
+        if oldest is None or not removed or not self._question.from_ or self._superseded(oldest):
+            return []
+        at = oldest.position.offset
+        return [f"decisions before offset {at} are no longer recorded"] if self._first < at else []
+
+    def _unrecorded(self, oldest: records.Decision | None) -> str:
+        """Why; ``oldest``: the oldest record that is kept, if older ones were removed."""
+        text = f"no decision from offset {self._first} to {self._last} is recorded"
+        if oldest is not None and (self._superseded(oldest) or self._last < oldest.position.offset):
+            return f"{text}: the oldest that is kept is of {oldest.at}, {oldest.position}"
+        if not services.current().decisions.recording:
+            return f"{text}: recording is off (store.decisions_kept: 0)"
+        return f"{text}: none was made in this range"
 
     def _selects(self, decision: records.Decision) -> bool:
         question = self._question

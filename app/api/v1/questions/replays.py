@@ -32,7 +32,8 @@ def replay(_: pages.Query) -> pages.Body:
     """Which recorded decisions would have been others under other overrides or another configuration.
 
     Each decision has the gravest class that holds: refused (it fitted, and would not), admitted, node
-    (filter_onlyone would choose another), nodes (another set is kept), reason, scores, same.
+    (filter_onlyone would choose another), nodes (another set is kept), reason, scores, same. 503 NotRecorded
+    if no decision of the range is recorded.
     """
     question = bodies.read(question_schema.Replay)
     with bodies.answering():
@@ -57,6 +58,7 @@ def replay(_: pages.Query) -> pages.Body:
             limit=question.limit,
         )
         following = _each(run, selected)
+        unrecorded = selected.limits()
     return {
         **differences.counted(run),
         "from_": f"{incarnation}/{first}",
@@ -65,7 +67,7 @@ def replay(_: pages.Query) -> pages.Body:
         "complete": following is None,
         "continue_": following,
         "chain": None,
-        "limits": list(_LIMITS),
+        "limits": [*_LIMITS, *unrecorded],
         "spentMs": budget.spent,
     }
 
