@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from app.cli.client import api_client
+from app.cli.client import api_client, moment_option
 from app.cli.output import formats, tables
 
 _HEADERS = ("NODE", "DOES NOT FIT BECAUSE", "VICTIMS", "VIOLATIONS", "NO CANDIDATE BECAUSE")
@@ -26,7 +26,9 @@ _HEADERS = ("NODE", "DOES NOT FIT BECAUSE", "VICTIMS", "VIOLATIONS", "NO CANDIDA
     "--decision", metavar="ID", help="The decision with this id, as `topolog get decisions` lists it."
 )
 @click.option(
-    "--at", metavar="OFFSET|TIME", help="Explain with the state at this position instead of the current one."
+    "--at",
+    type=moment_option.MOMENT,
+    help="Explain with the state at this position instead of the current one.",
 )
 @click.option(
     "--preemption",

@@ -13,7 +13,7 @@ import click
 from app import exit_codes, telemetry
 from app.cli import exits
 from app.cli.bundles import name_tables
-from app.cli.client import api_client
+from app.cli.client import api_client, moment_option
 from app.cli.output import formats, progress, tables
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ def bundle_command() -> None:
 
 @bundle_command.command("create", short_help="Write a bundle of a stretch of the log.")
 @click.option("--around", metavar="NS/POD", help="The minutes around what last happened to this pod.")
-@click.option("--at", metavar="OFFSET|TIME", help="The minutes around this moment.")
+@click.option("--at", type=moment_option.MOMENT, help="The minutes around this moment.")
 @click.option(
     "--minutes", type=click.IntRange(1), metavar="N", help="Minutes before and after it.  [default: 10]"
 )
-@click.option("--from", "first", metavar="OFFSET|TIME", help="The oldest moment, instead of minutes.")
-@click.option("--to", "last", metavar="OFFSET|TIME", help="The latest moment.  [default: now]")
+@click.option("--from", "first", type=moment_option.MOMENT, help="The oldest moment, instead of minutes.")
+@click.option("--to", "last", type=moment_option.MOMENT, help="The latest moment.  [default: now]")
 @_output
 @click.option(
     "--pseudonyms",

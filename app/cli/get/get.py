@@ -11,8 +11,8 @@ import click
 
 from app import exit_codes
 from app.cli import exits
-from app.cli.client import api_client
-from app.cli.get import list_watch, lists, printers, resources, selectors
+from app.cli.client import api_client, moment_option
+from app.cli.get import facets, list_watch, lists, printers, resources, selectors
 from app.cli.output import formats, paths
 from app.domain import model
 from app.store.decisions import conditions
@@ -45,7 +45,7 @@ class Path(click.ParamType[str]):
 @click.argument("what", nargs=-1, type=resources.KindArgument(), metavar="KIND [NAME] | KIND/NAME...")
 @click.option("--raw", metavar="PATH", help="Print what `topolog view` answers at a path of the API.")
 @click.option(
-    "--at", metavar="OFFSET|TIME", help="Show the state at this position instead of the current one."
+    "--at", type=moment_option.MOMENT, help="Show the state at this position instead of the current one."
 )
 @click.option(
     "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Maximum number of items."
@@ -69,6 +69,13 @@ class Path(click.ParamType[str]):
     help="Sort lists by the value at a path of the items, such as .name or .remaining.cpu.",
 )
 @click.option(
+    "--facet",
+    "chosen",
+    multiple=True,
+    type=click.Choice(facets.NAMES),
+    help="Of decisions: how many have each value of this property, instead of a list.",
+)
+@click.option(
     "-w", "--watch", is_flag=True, help="Print changes, too. Asks `topolog view` (client.view_url)."
 )
 @click.option("--no-headers", is_flag=True, help="Print tables without headings.")
@@ -87,6 +94,7 @@ def get_command(
     selector: model.Selector | None,
     all_namespaces: bool,
     sort_by: str | None,
+    chosen: tuple[str, ...],
     watch: bool,
     no_headers: bool,
     output: str,
@@ -106,6 +114,14 @@ def get_command(
     if selector is not None:
         _refuse_labels(asked)
     selected = _conditions(where, expressions=all(kind == "decisions" for kind, _ in asked))
+    if chosen:
+        if watch or sort_by or asked != [("decisions", None)]:
+            raise click.UsageError("--facet counts decisions: topolog get decisions --facet reason")
+        within = f"where=namespace={namespace}" if namespace else ""
+        wanted = lists.selecting({"at": at, **selected}, within) if within else {"at": at, **selected}
+        client = api_client.extender(config, options)
+        facets.show(client, wanted, chosen, output, heading=not no_headers)
+        return
     if watch:
         if len(asked) > 1:
             raise click.UsageError("-w watches one kind, or one item: topolog get nodes -w")
@@ -196,6 +212,8 @@ class _Request:
 
 _SELECTING = ("pod", "node", "plugin", "reason", "outcome", "verb", "since", "until")
 """Parameters of decisions."""
+_MOMENTS = ("since", "until", "from", "to")
+"""Parameters of decisions and events."""
 _PLAIN = re.compile(r"(?P<field>[a-z]\w*)=(?!=)(?P<value>.*)\Z", re.DOTALL)
 
 
@@ -208,7 +226,8 @@ def _conditions(where: tuple[str, ...], *, expressions: bool) -> dict[str, objec
         if expressions and (plain is None or plain["field"] not in _SELECTING or _several(condition)):
             others.append(condition)
         elif plain is not None:
-            found[plain["field"]] = plain["value"]
+            timed = plain["field"] in _MOMENTS
+            found[plain["field"]] = moment_option.moment(plain["value"]) if timed else plain["value"]
         else:
             raise click.BadParameter(f"{condition} is not FIELD=VALUE", param_hint="--where")
     return {**found, "where": ",".join(others)} if others else found

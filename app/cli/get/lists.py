@@ -48,7 +48,7 @@ def read(
     path = f"/apis/v1/{resource.path}"
     whole = bool(selection.sort) and not resource.endless
     if selection.namespace and resource.select:
-        query = _selecting(query, resource.select.format(selection.namespace))
+        query = selecting(query, resource.select.format(selection.namespace))
         selection = replace(selection, namespace="")
     if selection.name and resource.select_name:
         if not _OFFSET.fullmatch(selection.name):
@@ -78,7 +78,7 @@ def read(
     return {**reply, "items": shown, "metadata": metadata}
 
 
-def _selecting(query: Mapping[str, object], condition: str) -> Mapping[str, object]:
+def selecting(query: Mapping[str, object], condition: str) -> Mapping[str, object]:
     """The query with a parameter more; a condition is added to those that it has."""
     name, _, value = condition.partition("=")
     held = query.get(name)

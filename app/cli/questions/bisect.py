@@ -2,7 +2,7 @@
 
 import click
 
-from app.cli.client import api_client
+from app.cli.client import api_client, moment_option
 from app.cli.output import tables
 from app.cli.questions import question_options
 
@@ -20,8 +20,14 @@ from app.cli.questions import question_options
     type=click.Choice(["all", "roomy"]),
     help="The nodes: all, or those that the pod fits on by kube-scheduler's own rules.  [default: all]",
 )
-@click.option("--from", "from_", metavar="OFFSET|TIME", help="The first moment.  [default: the oldest]")
-@click.option("--to", metavar="OFFSET|TIME", help="The last moment.  [default: now]")
+@click.option(
+    "--from",
+    "--since",
+    "from_",
+    type=moment_option.MOMENT,
+    help="The first moment; 24h is a day ago.  [default: the oldest]",
+)
+@click.option("--to", type=moment_option.MOMENT, help="The last moment.  [default: now]")
 @click.option("--budget", type=click.FloatRange(0.1, 20), default=5.0, show_default=True, help="Seconds.")
 @api_client.server_options
 @question_options.output_option

@@ -6,18 +6,21 @@ import json
 import click
 
 from app import exit_codes
-from app.cli.client import api_client
+from app.cli.client import api_client, moment_option
 from app.cli.output import tables
 from app.cli.questions import question_options
 
 
 @click.command("diff")
-@click.argument("from_", metavar="[FROM]", required=False)
-@click.argument("to", required=False, metavar="[TO]")
+@click.argument("from_", metavar="[FROM]", required=False, type=moment_option.MOMENT)
+@click.argument("to", required=False, metavar="[TO]", type=moment_option.MOMENT)
 @click.option("--from-situation", metavar="FILE", help="The first situation as JSON or YAML (- for stdin).")
 @click.option("--situation", metavar="FILE", help="The second situation (- for stdin).")
 @question_options.override_options
 @click.option("--only", metavar="SECTION,...", help="nodes, pods, objects, counts, placements, pending.")
+@click.option(
+    "-n", "--namespace", metavar="NAMESPACE", help="Only what is in this namespace, which no node is."
+)
 @click.option("--measure", metavar="pods|resource:NAME", help="Also the nodes that have more or less of it.")
 @click.option(
     "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Rows of each section."
@@ -32,6 +35,7 @@ def diff_command(
     to: str | None,
     from_situation: str | None,
     only: str | None,
+    namespace: str | None,
     measure: str | None,
     limit: int,
     output: str,
@@ -39,11 +43,12 @@ def diff_command(
 ) -> None:
     """Show what differs between the moments FROM and TO (now, if they are left out).
 
-    A moment is an offset of the log, a position, or an RFC 3339 time. Overrides are those of TO, so that
-    without moments their effect is shown.
+    A moment is an offset of the log, a position, an RFC 3339 time, or how long ago: 90s, 24h.
+    Overrides are those of TO, so that without moments their effect is shown.
 
     \b
     topolog diff 41000 42000
+    topolog diff 24h
     topolog diff --cordon n7 --only nodes,pending
     topolog diff --from-situation one.json --situation other.json
 
@@ -66,6 +71,7 @@ def diff_command(
             "to": second.get("at"),
             "only": only,
             "limit": limit,
+            "namespace": namespace,
             "measure": measure,
         }
         reply = extender.get("/apis/v1/diff", query)
@@ -74,8 +80,7 @@ def diff_command(
     else:
         question = {"from": first, "to": second, "limit": limit}
         more: question_options.Document = {"only": only.split(",")} if only else {}
-        if measure:
-            more["measure"] = measure
+        more |= {name: given for name, given in (("measure", measure), ("namespace", namespace)) if given}
         reply = question_options.answer(config, options, "diff", {**question, **more})
     question_options.show(output, reply, _table, _names, functools.partial(_table, wide=True))
     if not reply["same"]:

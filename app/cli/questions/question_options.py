@@ -11,7 +11,7 @@ import yaml
 
 from app import exit_codes
 from app.cli import exits
-from app.cli.client import api_client
+from app.cli.client import api_client, moment_option
 from app.cli.output import formats, progress
 from app.settings import yaml_documents
 
@@ -35,18 +35,22 @@ def situation_options(command: F) -> F:
         command
     )
     file = click.option("--situation", metavar="FILE", help="A situation as JSON or YAML (- for stdin).")
-    command = override_options(file(command))
-    return click.option("--at", metavar="OFFSET|TIME", help="The moment.  [default: now]")(command)
+    command = _overriding(file(command))
+    return click.option("--at", type=moment_option.MOMENT, help="The moment.  [default: now]")(command)
 
 
 def override_options(command: F) -> F:
-    """Add the options that become overrides, and those of the configuration."""
-    for option in reversed(list(_override_options())):
+    """Add the options that become overrides, and those of the configuration; -f names a file of objects."""
+    return _overriding(command, "-f", "--file")
+
+
+def _overriding(command: F, *file: str) -> F:
+    for option in reversed(list(_override_options(*file))):
         command = option(command)
     return command
 
 
-def _override_options() -> Iterator[Callable[[F], F]]:
+def _override_options(*file: str) -> Iterator[Callable[[F], F]]:
     yield click.option("--cordon", multiple=True, metavar="NODE", help="Mark a node unschedulable.")
     yield click.option("--uncordon", multiple=True, metavar="NODE", help="Mark a node schedulable.")
     yield click.option("--remove-node", multiple=True, metavar="NODE", help="Remove a node and its pods.")
@@ -61,12 +65,13 @@ def _override_options() -> Iterator[Callable[[F], F]]:
         help="Set a quota of a workload policy, or change it: host=5, host=+2.",
     )
     yield click.option(
+        *file,
         "--set-policy",
         "--set",
         "set_objects",
         multiple=True,
         metavar="FILE",
-        help="Create or replace the objects of a file, such as policies.",
+        help="Create or replace the objects of a file, such as policies (- for stdin).",
     )
     yield click.option(
         "--override", multiple=True, metavar="JSON", help='Any operation: {"op": "labelNodes", ...}.'
@@ -203,13 +208,27 @@ def candidates(text: str) -> str | list[str]:
 
 
 def answer(
+    config: str | None, options: Mapping[str, str | None], path: str, question: Mapping[str, object]
+) -> Document:
+    """The answer of the extender to a question.
+
+    It arrives whole, so that Ctrl-C finds no part to show: one line names what was interrupted.
+    """
+    try:
+        return part(config, options, path, question)
+    except KeyboardInterrupt:
+        click.echo(f"interrupted: {path} has not answered (--budget limits its time)", err=True)
+        raise
+
+
+def part(
     config: str | None,
     options: Mapping[str, str | None],
     path: str,
     question: Mapping[str, object],
     waiting: str = "waiting for the answer",
 ) -> Document:
-    """The answer of the extender to a question; ``waiting`` is shown on a terminal if it takes long."""
+    """The answer to a part of a question; ``waiting`` is shown on a terminal if it takes long."""
     extender = api_client.extender(config, options)
     with progress.shown(waiting):
         return extender.post(f"/apis/v1/{path}", question, timeout=MAX_WAIT)

@@ -1,6 +1,7 @@
 """``topolog replay``: which recorded decisions would have been others, and a gate for changes of policies."""
 
 import functools
+import json
 from collections import Counter
 from collections.abc import Callable
 
@@ -8,17 +9,32 @@ import click
 
 from app import exit_codes
 from app.cli import exits
-from app.cli.client import api_client
+from app.cli.client import api_client, moment_option
+from app.cli.get import selectors
 from app.cli.output import tables
 from app.cli.questions import differences, question_options
+from app.domain import model
 
 _SUMMED = ("classes", "skipped")
 
 
 @click.command("replay")
-@click.option("--from", "from_", metavar="OFFSET|TIME", help="The first moment.  [default: all decisions]")
-@click.option("--to", metavar="OFFSET|TIME", help="The last moment.  [default: now]")
+@click.option(
+    "--from",
+    "--since",
+    "from_",
+    type=moment_option.MOMENT,
+    help="The first moment; 24h is a day ago.  [default: all decisions]",
+)
+@click.option("--to", type=moment_option.MOMENT, help="The last moment.  [default: now]")
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Only pods of this namespace.")
+@click.option(
+    "-l",
+    "--selector",
+    type=selectors.Selector(),
+    metavar="SELECTOR",
+    help="Only pods with these labels: a=b,c!=d,e in (f,g),h,!i.",
+)
 @click.option("--verb", "verbs", multiple=True, metavar="VERB", help="Only decisions of this verb.")
 @click.option(
     "--where", metavar="CONDITION", help="Only decisions for which this holds: outcome=refused,kept<3 ..."
@@ -36,6 +52,7 @@ _SUMMED = ("classes", "skipped")
     metavar="CLASS,...",
     help=f"Exit with 1 only for these: {', '.join(differences.CLASSES)}.  [default: any]",
 )
+@click.option("--situation", metavar="FILE", help="A situation as JSON or YAML (- for stdin), without `at`.")
 @question_options.override_options
 @click.option("--limit", type=click.IntRange(0, 1000), default=20, show_default=True, help="Rows.")
 @api_client.server_options
@@ -48,6 +65,7 @@ def replay_command(
     to: str | None,
     namespace: str | None,
     verbs: tuple[str, ...],
+    selector: model.Selector | None,
     where: str | None,
     chain: bool,
     choice: str | None,
@@ -66,7 +84,7 @@ def replay_command(
     the decisions behind it, and the answer has the pods that would be elsewhere and the counts.
 
     \b
-    topolog replay --from 2026-07-01T00:00:00Z --set-policy new.yaml --fail-on refused
+    topolog replay --since 24h --set-policy new.yaml --fail-on refused
 
     Exit code 0 if nothing differs (in the classes of --fail-on), 1 if something does. Decisions that
     cannot be compared are counted as skipped. Exit code 2 if there is none to compare.
@@ -74,8 +92,12 @@ def replay_command(
     failing = _classes(fail_on)
     if choice and not chain:
         raise click.UsageError("--choice requires --chain")
-    situation = question_options.overridden(options)
-    given = {"from": from_, "to": to, "namespace": namespace, "where": where}
+    situation = question_options.situation(options)
+    if "at" in situation:
+        raise click.UsageError("a replay is of a range, not of the moment `at`: use --from and --to")
+    labelled = ",".join(_labelled(one) for one in selector.expressions) if selector is not None else ""
+    condition = ",".join(filter(None, (where, labelled)))
+    given = {"from": from_, "to": to, "namespace": namespace, "where": condition}
     question: question_options.Document = {
         **situation,
         "compare": "scores" if scores else "verdicts",
@@ -88,9 +110,22 @@ def replay_command(
     }
     reply = _whole(config, options, question, functools.partial(_show, output))
     if not reply["looked"]:
-        raise exits.Failed(exit_codes.USAGE, "no decision of the range can be compared")
+        raise exits.Failed(exit_codes.USAGE, _incomparable(reply))
     if not reply["complete"] or any(reply["classes"][name] for name in failing):
         click.get_current_context().exit(exit_codes.NEGATIVE)
+
+
+def _labelled(one: model.Requirement) -> str:
+    """A requirement on labels as a condition on decisions."""
+    field = json.dumps(f"label.{one.key}")
+    match one.operator:
+        case "Exists":
+            return field
+        case "DoesNotExist":
+            return f"!{field}"
+        case operator:
+            values = ",".join(json.dumps(value, ensure_ascii=False) for value in one.values)
+            return f"{field} {operator.lower()} ({values})"
 
 
 def _classes(text: str | None) -> tuple[str, ...]:
@@ -101,6 +136,12 @@ def _classes(text: str | None) -> tuple[str, ...]:
             f"{unknown[0]} is not one of {', '.join(differences.CLASSES)}", param_hint="--fail-on"
         )
     return names
+
+
+def _incomparable(reply: question_options.Document) -> str:
+    skipped = ", ".join(f"{cause}: {number}" for cause, number in reply["skipped"].items() if number)
+    cause = f"skipped are {skipped}" if skipped else "none is selected"
+    return f"no decision of the range can be compared: {cause}"
 
 
 def _show(output: str, reply: question_options.Document) -> None:
@@ -123,7 +164,7 @@ def _whole(
             rest = {**question, "to": whole["to"], "continue": whole["continue"]}
             rest["limit"] = max(0, question["limit"] - len(whole["items"]))
             so_far = f"{whole['looked']} decisions, waiting for more"
-            whole = _sum(whole, question_options.answer(config, options, "replay", rest, so_far))
+            whole = _sum(whole, question_options.part(config, options, "replay", rest, so_far))
     except KeyboardInterrupt:
         click.echo("interrupted: the answer is incomplete", err=True)
         shown(whole)

@@ -16,7 +16,7 @@ def shadow_command() -> None:
     kubeconfig.
 
     \b
-    topolog shadow set strict --set-policy policy.yaml --ttl 24h
+    topolog shadow set strict -f policy.yaml --ttl 24h
     topolog shadow show strict
     """
 

@@ -8,7 +8,7 @@ import click
 
 from app import exit_codes
 from app.cli import exits
-from app.cli.client import api_client
+from app.cli.client import api_client, moment_option
 
 _VIEWS = ("overview", "pending", "workloads", "decisions", "compare", "health")
 
@@ -18,7 +18,7 @@ _VIEWS = ("overview", "pending", "workloads", "decisions", "compare", "health")
     "--view", "chosen", type=click.Choice(_VIEWS), default="overview", show_default=True, help="The view."
 )
 @click.option(
-    "--at", metavar="OFFSET|TIME", help="Show the state at this position instead of the current one."
+    "--at", type=moment_option.MOMENT, help="Show the state at this position instead of the current one."
 )
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port of the proxy; 0: any free one.")
 @click.option("--no-browser", is_flag=True, help="Only print the address.")

@@ -1,5 +1,6 @@
 """``topolog watch``: prints the events of the log as they are appended."""
 
+import json
 import signal
 from typing import Any
 
@@ -18,7 +19,7 @@ _NOTICES = ("gap", "incarnation")
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Only about objects of this namespace.")
 @click.option("--count", type=click.IntRange(1), metavar="N", help="End after so many events.")
 @api_client.server_options
-@formats.option()
+@formats.option(formats.TABLE, formats.WIDE, formats.NAME)
 @click.pass_obj
 def watch_command(
     config: str | None,
@@ -47,8 +48,10 @@ def watch_command(
         elif name != "head":
             if formats.is_document(output):
                 formats.show_item(data, output)
+            elif output == formats.NAME:
+                click.echo(f"events/{data['offset']}")
             else:
-                click.echo(_line(data))
+                click.echo(_line(data) if output == formats.TABLE else _wide(data))
             left = None if left is None else left - 1
             if left == 0:
                 return
@@ -56,6 +59,10 @@ def watch_command(
 
 def _line(data: dict[str, Any]) -> str:
     return f"{data['offset']:>10}  {data['at']}  {data['type']:<20}  {data['name']}"
+
+
+def _wide(data: dict[str, Any]) -> str:
+    return f"{_line(data)}  {data['object']}  {json.dumps(data['data'], ensure_ascii=False)}"
 
 
 def _notice(name: str, data: dict[str, Any]) -> str:

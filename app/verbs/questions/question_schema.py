@@ -145,6 +145,9 @@ class Diff(Question, frozen=True):
         Meta(description="The sections to compare; empty for all."),
     ] = []
     limit: Annotated[int, Meta(ge=1, le=MAX_TOP, description="Rows of each section.")] = 100
+    namespace: Annotated[
+        str, Meta(max_length=63, description="Only what is in this namespace, which no node is.")
+    ] = ""
     measure: Annotated[
         str,
         Meta(

@@ -64,10 +64,33 @@ class _Found(NamedTuple):
 
 
 def compare(
-    one: snapshots.Snapshot, other: snapshots.Snapshot, *, only: tuple[str, ...] = SECTIONS, limit: int = 100
+    one: snapshots.Snapshot,
+    other: snapshots.Snapshot,
+    *,
+    only: tuple[str, ...] = SECTIONS,
+    limit: int = 100,
+    namespace: str = "",
 ) -> dict[str, Section]:
-    """Section -> differences from ``one`` to ``other``; maps that both share are not compared."""
-    return {name: _section(_COMPARED[name](one, other), limit) for name in SECTIONS if name in only}
+    """Section -> differences from ``one`` to ``other``; maps that both share are not compared.
+
+    ``namespace``: only what is in it, which no node is.
+    """
+    return {
+        name: _section(_within(namespace, name, _COMPARED[name](one, other)), limit)
+        for name in SECTIONS
+        if name in only
+    }
+
+
+def _within(namespace: str, section: str, rows: Iterator[_Found]) -> Iterator[_Found]:
+    if not namespace:
+        return rows
+    start = f"{namespace}/"
+    return (
+        row
+        for row in rows
+        if (row.name.partition(":")[2] if section == "objects" else row.name).startswith(start)
+    )
 
 
 def _nodes(one: snapshots.Snapshot, other: snapshots.Snapshot) -> Iterator[_Found]:

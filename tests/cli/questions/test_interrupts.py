@@ -1,4 +1,4 @@
-"""SIGINT to a process of a long question: it ends with 130, and a replay shows what there is."""
+"""SIGINT to a process of a long question: it ends with 130 and one line; a replay shows what there is."""
 
 import signal
 import subprocess
@@ -70,10 +70,12 @@ def interrupted(api: tuple[Held, str], *arguments: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("words", ["simulate --pending", "fit shop/a-5", "bisect shop/a-5", "replay"])
-def test_before_any_answer_nothing_is_shown(api: tuple[Held, str], words: str) -> None:
+def test_before_any_answer_what_was_interrupted_is_named(api: tuple[Held, str], words: str) -> None:
     api[0].answered = 0
     code, out, err = interrupted(api, *words.split(), "--budget", "7")
-    assert (code, out, err.strip()) == (exit_codes.INTERRUPTED, "", "")
+    name = words.split()[0]
+    assert (code, out) == (exit_codes.INTERRUPTED, "")
+    assert err.strip() == f"interrupted: {name} has not answered (--budget limits its time)"
     assert [one["budget"] for one in api[0].asked] == [7]
 
 
@@ -92,6 +94,7 @@ def test_what_there_is_of_a_replay_is_shown(api: tuple[Held, str]) -> None:
     assert code == exit_codes.INTERRUPTED
     assert out.startswith("1 decisions compared, 1 would have been the same")
     assert "interrupted: the answer is incomplete" in err
+    assert "has not answered" not in err
     assert [one["budget"] for one in api[0].asked] == [7, 7]
 
 

@@ -58,7 +58,18 @@ def test_the_answer_is_json_with_all_classes(run: questions.Run) -> None:
 def test_a_gate_without_anything_to_compare_does_not_pass(run: questions.Run) -> None:
     done = run("replay", "-n", "elsewhere", "--fail-on", "refused")
     assert done.returncode == 2
-    assert "no decision of the range can be compared" in done.stderr
+    assert "no decision of the range can be compared: none is selected" in done.stderr
+
+
+@pytest.mark.parametrize("chain", [(), ("--chain",)])
+def test_a_gate_over_a_range_without_records_names_the_cause(
+    run: questions.Run, tmp_path: pathlib.Path, chain: tuple[str, ...]
+) -> None:
+    done = run("replay", "--to", "2", "--set-policy", policy(tmp_path, 2), "--fail-on", "refused", *chain)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "topolog: no decision from offset 0 to 2 is recorded: none was made in this range\n"
+    )
 
 
 @pytest.mark.scenario("WI-11")

@@ -153,6 +153,11 @@ def test_watch_prints_the_events_behind_a_position(seen: Seen) -> None:
         ["NodeSeen", "member-1"],
         ["NodeSeen", "member-2"],
     ]
+    one = ("watch", "--from", "0", "--count", "1", "--server", seen.viewer.url)
+    wide = commands.called(*one, "-o", "wide").stdout.split(maxsplit=5)
+    assert wide[2:5] == ["NodeSeen", "member-1", "node:member-1"]
+    assert json.loads(wide[5]) == listed[0]["data"]
+    assert commands.called(*one, "-o", "name").stdout == "events/1\n"
 
 
 def test_watch_names_a_position_that_cannot_be_resumed(seen: Seen) -> None:

@@ -33,6 +33,11 @@ class Diff(Schema):
         metadata={"description": "Maximum number of rows of each section."},
     )
 
+    namespace = fields.String(
+        load_default="",
+        validate=validate.Length(0, 63),
+        metadata={"description": "Only what is in this namespace, which no node is."},
+    )
     measure = fields.String(
         validate=validate.Regexp(question_schema.MEASURE, error="must be pods or resource:NAME"),
         metadata={"description": "pods or resource:NAME: also the map of the nodes on which it differs."},
@@ -111,7 +116,10 @@ def diff(query: pages.Query) -> pages.Body:
     with bodies.answering():
         one = moments.take(query.get("from_") or moments.NOW).snapshot
         other = moments.take(query.get("to") or moments.NOW).snapshot
-        return _differences(one, other, only, int(query["limit"]), query.get("measure", ""))
+        found = snapshot_diff.compare(
+            one, other, only=only, limit=int(query["limit"]), namespace=query["namespace"]
+        )
+        return _differences(one, other, found, query.get("measure", ""))
 
 
 class SituationDifferences(Differences):
@@ -135,17 +143,25 @@ def compare(_: pages.Query) -> pages.Body:
         end = start if question.to.at == question.from_.at else bodies.moment(question.to, "to")
         before = situations.resolve(start.snapshot, first)
         after = situations.resolve(end.snapshot, second)
-        only = tuple(question.only) or snapshot_diff.SECTIONS
+        found = snapshot_diff.compare(
+            before.snapshot,
+            after.snapshot,
+            only=tuple(question.only) or snapshot_diff.SECTIONS,
+            limit=question.limit,
+            namespace=question.namespace,
+        )
         return {
-            **_differences(before.snapshot, after.snapshot, only, question.limit, question.measure),
+            **_differences(before.snapshot, after.snapshot, found, question.measure),
             "situations": [bodies.shown(before), bodies.shown(after)],
         }
 
 
 def _differences(
-    one: snapshots.Snapshot, other: snapshots.Snapshot, only: tuple[str, ...], limit: int, measure: str
+    one: snapshots.Snapshot,
+    other: snapshots.Snapshot,
+    found: dict[str, snapshot_diff.Section],
+    measure: str,
 ) -> pages.Body:
-    found = snapshot_diff.compare(one, other, only=only, limit=limit)
     counted, more = _events(*sorted((one.offset, other.offset)))
     return {
         "from_": str(one.position),

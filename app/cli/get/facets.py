@@ -1,0 +1,43 @@
+"""``topolog get decisions --facet``: how often each value of a property occurs among the decisions."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import click
+
+from app import exit_codes
+from app.cli import exits
+from app.cli.client import api_client
+from app.cli.output import formats, tables
+
+NAMES: Final = ("verb", "outcome", "plugin", "reason", "namespace", "node")
+_PATH: Final = "/apis/v1/decisions/facets"
+
+
+def show(
+    client: api_client.ExtenderClient,
+    query: Mapping[str, object],
+    chosen: tuple[str, ...],
+    output: str,
+    *,
+    heading: bool,
+) -> None:
+    """Print the values of the chosen facets, the most frequent first. Raises Failed."""
+    reply = client.get(_PATH, query)
+    if isinstance(reply, str):
+        raise exits.Failed(exit_codes.UNREACHABLE, f"the reply to {_PATH} is not JSON")
+    found: list[dict[str, Any]] = [one for one in reply["facets"] if one["name"] in chosen]
+    if formats.is_document(output):
+        formats.show_document({**reply, "facets": found}, output)
+        return
+    rows = [(facet["name"], value["count"], value["value"]) for facet in found for value in facet["values"]]
+    if output == formats.NAME:
+        for name, _, text in rows:
+            click.echo(f"{name}/{text}")
+        return
+    tables.show(["FACET", "DECISIONS", "VALUE"], rows, heading=heading, empty="nothing found")
+    for facet in found:
+        if facet["more"]:
+            click.echo(f"... and {facet['more']} more values of {facet['name']}", err=True)
+    if not reply["complete"]:
+        click.echo(f"only the newest {reply['looked']} decisions were counted", err=True)

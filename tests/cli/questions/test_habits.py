@@ -1,0 +1,154 @@
+"""What users of kubectl try: how long ago, namespaces, labels, files, and formats for scripts."""
+
+import json
+import pathlib
+import time
+
+import pytest
+
+from app.cli.client import moment_option
+from tests.support.extender import api_worlds
+from tests.support.extender.questions import Run
+
+SCALE = ("--scale", "shop/spread", "host=5")
+_POLICY = """\
+apiVersion: kosmos.io/v1alpha1
+kind: WorkloadPolicy
+metadata: {name: spread, namespace: shop}
+spec:
+  topologyKey: role
+  labelSelector: {matchLabels: {app: web}}
+  allocationType: Required
+  allocationMethod: Fill
+  allocationPolicy: [{name: host, replicas: 5}, {name: member, replicas: 1}]
+"""
+
+
+@pytest.fixture
+def decided(six: api_worlds.World) -> None:
+    """The two that wait were decided about; one has a label more."""
+    api_worlds.decide(six, api_worlds.pod("a-5", tier="front"), api_worlds.pod("a-6"))
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("24h", "1970-01-01T03:46:40.500Z"),
+        ("90m", "1970-01-02T02:16:40.500Z"),
+        ("1h30m5s", "1970-01-02T02:16:35.500Z"),
+        ("0s", "1970-01-02T03:46:40.500Z"),
+        ("999h", "1970-01-01T00:00:00.000Z"),
+    ],
+)
+def test_a_duration_is_a_time_before_now(monkeypatch: pytest.MonkeyPatch, text: str, at: str) -> None:
+    monkeypatch.setattr("app.cli.client.moment_option.time.time", lambda: 100_000.5)
+    assert moment_option.moment(text) == at
+
+
+@pytest.mark.parametrize("text", ["", "24", "f3c1/24", "24d", "h", "24h ", "-1h", "2026-07-01T00:00:00Z"])
+def test_what_is_no_duration_is_left_to_the_api(text: str) -> None:
+    assert moment_option.moment(text) == text
+
+
+@pytest.mark.usefixtures("decided")
+def test_a_range_begins_so_long_ago(run: Run) -> None:
+    run.world.now[0] = time.time()
+    for option in ("--since", "--from"):
+        assert run("replay", option, "24h").stdout.startswith("2 decisions compared")
+    none = run("replay", "--to", "24h", "--fail-on", "refused")
+    assert (none.returncode, none.stdout) == (2, "")
+    assert "is recorded: none was made in this range" in none.stderr
+    assert run("bisect", "--exists", "node:host-1", "--since", "24h").stdout.startswith("yes, since")
+    whole = json.loads(run("diff", "24h", "-o", "json").stdout)
+    assert whole["from"].endswith("/0")
+    # They were recorded just now; the time of the decisions is that of a test.
+    assert run("get", "decisions", "--where", "since=24h", "-o", "name").stdout == ""
+    assert len(run("get", "decisions", "--where", "until=24h", "-o", "name").stdout.split()) == 2
+    assert "must be an offset of the log, or an RFC 3339 time" in run("replay", "--since", "24d").stderr
+
+
+def test_a_difference_is_of_a_namespace(run: Run) -> None:
+    start = str(run.world.store.follower.catch_up().offset)
+    run.world.append(api_worlds.node("new"), api_worlds.pod_seen("a-5", "host-4"), api_worlds.policy(host=9))
+    in_shop = [
+        "counts/shop/spread|role=host",
+        "objects/workloadpolicies:shop/spread",
+        "pending/shop/a-5",
+        "pods/shop/a-5",
+    ]
+
+    def named(*words: str) -> list[str]:
+        return sorted(run("diff", *words, "-o", "name").stdout.split())
+
+    assert named(start) == sorted(["nodes/new", *in_shop])
+    assert named(start, "-n", "shop") == in_shop
+    assert named(start, "-n", "sho") == []
+    assert named("--cordon", "host-1", "--delete-pod", "shop/a-1", "-n", "shop", "--only", "nodes,pods") == [
+        "pods/shop/a-1"
+    ]
+
+
+@pytest.mark.usefixtures("decided")
+@pytest.mark.parametrize(
+    ("selector", "number"),
+    [("app=web", 2), ("tier=front", 1), ("tier!=front", 1), ("tier in (front,back),app", 1), ("!tier", 1)],
+)
+def test_a_replay_is_of_pods_with_labels(run: Run, selector: str, number: int) -> None:
+    assert run("replay", "-l", selector).stdout.startswith(f"{number} decisions compared")
+    both = run("replay", "-l", selector, "--where", "verb=bind")
+    assert "no decision of the range can be compared: none is selected" in both.stderr
+
+
+@pytest.mark.usefixtures("decided")
+def test_objects_and_situations_come_from_files(run: Run, tmp_path: pathlib.Path) -> None:
+    file, situation = tmp_path / "policy.yaml", tmp_path / "situation.json"
+    file.write_text(_POLICY)
+    spelled = run("replay", *SCALE, "-o", "name").stdout
+    assert len(spelled.split()) == 2
+    assert run("replay", "-f", str(file), "-o", "name").stdout == spelled
+    assert run("replay", "-f", "-", "-o", "name", stdin=_POLICY).stdout == spelled
+    run("simulate", "shop/a-5", *SCALE, "--save", str(situation))
+    assert run("replay", "--situation", str(situation), "-o", "name").stdout == spelled
+    assert run("diff", "-f", str(file), "-o", "name").stdout == "objects/workloadpolicies:shop/spread\n"
+    assert run("shadow", "set", "strict", "-f", str(file), "-o", "name").stdout == "strict\n"
+    run("simulate", "shop/a-5", "--at", "9", "--save", str(situation))
+    done = run("replay", "--situation", str(situation))
+    assert done.returncode == 2
+    assert "not of the moment `at`: use --from and --to" in done.stderr
+
+
+@pytest.mark.usefixtures("decided")
+def test_decisions_are_counted_by_a_facet(run: Run) -> None:
+    reason = "workload policy shop/spread: no capacity (host 3/3, member 1/1)"
+    shown = run("get", "decisions", "--facet", "reason", "--facet", "outcome")
+    assert shown.stdout.splitlines() == [
+        "FACET    DECISIONS  VALUE",
+        "outcome  2          refused",
+        f"reason   2          {reason}",
+    ]
+    assert run("get", "decisions", "--facet", "reason", "-n", "none").stderr == "nothing found\n"
+    assert run("get", "decisions", "--facet", "verb", "-o", "name").stdout == "verb/filter\n"
+    path = "jsonpath=$.facets[*].values[*].count"
+    assert run("get", "decisions", "--facet", "verb", "--where", "pod=shop/a-5", "-o", path).stdout == "1\n"
+    for wrong in (("pods", "--facet", "verb"), ("decisions", "--facet", "verb", "-w")):
+        assert "--facet counts decisions" in run("get", *wrong).stderr
+
+
+@pytest.mark.usefixtures("decided")
+@pytest.mark.parametrize(
+    ("words", "names", "path", "found"),
+    [
+        (("simulate", "shop/a-5", *SCALE), "shop/a-5", "$.placed[*].pod", "shop/a-5"),
+        (("fit", "shop/a-5", "--allow", "objects"), "host needs 1 more", "$.changes[0].cost", "1"),
+        (("bisect", "--exists", "node:host-1"), "/3", "$.since.event.type", "NodeSeen"),
+        (("diff", "2", "3"), "nodes/host-1", "$.sections.nodes.began", "1"),
+        (("replay", *SCALE), "-0", "$.classes.admitted", "2"),
+    ],
+)
+def test_answers_have_the_formats_for_scripts(
+    run: Run, words: tuple[str, ...], names: str, path: str, found: str
+) -> None:
+    assert names in run(*words, "-o", "name").stdout
+    assert run(*words, "-o", f"jsonpath={path}").stdout == f"{found}\n"
+    wrong = run(*words, "-o", "jsonpath={.x}")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
