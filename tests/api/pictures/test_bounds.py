@@ -2,6 +2,7 @@
 
 import pytest
 
+from app.api.v1.pictures import maps
 from app.domain import events
 from tests.support import declared
 from tests.support.extender import api_worlds
@@ -41,6 +42,19 @@ def test_a_decision_that_does_not_exist_has_no_map(still: api_worlds.World) -> N
 def test_an_answer_is_bounded(still: api_worlds.World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.api.v1.pictures.answers.MOST_BYTES", 100)
     assert_problem(still.client.get("/apis/v1/map?at=3"), 400, "TooMuch", "at most 100")
+
+
+@pytest.mark.parametrize("path", ["map", "frames?from=0", "diff?from=0&measure=pods"])
+def test_a_map_is_of_a_bounded_number_of_nodes(
+    still: api_worlds.World, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = len(still.store.follower.catch_up().nodes)
+    assert maps.MOST_NODES == 20_000
+    monkeypatch.setattr(maps, "MOST_NODES", nodes - 1)
+    words = f"the cluster has {nodes} nodes; a map shows {nodes - 1}"
+    assert_problem(still.client.get(f"/apis/v1/{path}"), 400, "TooMuch", words)
+    monkeypatch.setattr(maps, "MOST_NODES", nodes)
+    assert still.client.get(f"/apis/v1/{path}").status_code == 200
 
 
 def test_the_first_moment_is_an_empty_map(still: api_worlds.World) -> None:
