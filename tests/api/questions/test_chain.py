@@ -6,7 +6,7 @@ import pytest
 
 from app.domain import events, model
 from tests.support.extender import api_worlds
-from tests.support.extender.error_shape import assert_problem
+from tests.support.extender.error_shape import assert_problem, body
 from tests.support.extender.questions import PLACED, ask, f6, post
 
 HOST, MEMBER = "shop/spread|role=host", "shop/spread|role=member"
@@ -98,6 +98,20 @@ def test_a_larger_quota_takes_the_pods_that_waited_and_no_more(lived: api_worlds
     assert answer["chain"]["placements"] == {"same": 4, "elsewhere": 0, "onlyThen": 0, "onlyNow": 1}
     assert (counts(answer, "was")[HOST], counts(answer, "would")[HOST]) == (3, 4)
     assert answer["chain"]["overruns"] == []
+
+
+@pytest.mark.scenario("WI-6")
+def test_a_quota_that_does_not_bind_is_overrun(lived: api_worlds.World) -> None:
+    """The two that waited are placed where their filters were, one in each full domain."""
+    patch = {"op": "patchObject", "kind": "workloadpolicies", "name": "shop/spread"}
+    found = chain(lived, overrides=[{**patch, "patch": {"type": "Preferred"}}])["chain"]
+    assert found["placements"] == {"same": 4, "elsewhere": 0, "onlyThen": 0, "onlyNow": 2}
+    latest = body(lived.client.get("/apis/v1/decisions?limit=2"))["items"]
+    second, first = (int(one["position"].rpartition("/")[2]) for one in latest)
+    assert found["overruns"] == [
+        {"count": HOST, "offset": first, "value": 4, "desired": 3},
+        {"count": MEMBER, "offset": second, "value": 2, "desired": 1},
+    ]
 
 
 def test_a_pod_goes_elsewhere_if_its_node_is_not_allowed(lived: api_worlds.World) -> None:

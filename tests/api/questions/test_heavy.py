@@ -67,6 +67,21 @@ def test_a_question_that_waited_too_long_is_429_and_one_pod_is_not_heavy(six: ap
     assert ask(six, "fit", pod="shop/a-5")["fits"] is False
 
 
+READ = (
+    "diff?from=0&measure=pods",
+    "map?color=quota:shop/spread",
+    "frames?from=0",
+    "series?of=quota:shop/spread&from=0",
+    "moments?from=0",
+    "watch?from=0",
+    "pods/shop/a-1/life",
+    "pods/shop/a-5/explain",
+    "decisions/facets",
+    "pending/reasons",
+    "export?from=3",
+)
+
+
 @pytest.mark.scenario("WI-12")
 def test_no_question_writes(six: api_worlds.World) -> None:
     api_worlds.decide(six, api_worlds.pod("a-5"))
@@ -77,6 +92,8 @@ def test_no_question_writes(six: api_worlds.World) -> None:
     ask(six, "fit", pod="shop/a-5")
     ask(six, "replay", overrides=scale)
     ask(six, "bisect", fits="shop/a-5")
-    assert six.client.get("/apis/v1/diff?from=0").status_code == 200
+    for path in READ:
+        answer = six.client.get(f"/apis/v1/{path}")
+        assert (answer.status_code, bool(answer.data)) == (200, True), path
     after = {key: client.dump(key) for key in client.keys("*") if b"reader" not in key}
     assert after == before

@@ -133,6 +133,41 @@ def test_its_priority_is_lower_before_it_imports_the_server(
     assert done.stderr == f"niceness {min(19, own + niceness)}, policy {policy}\n"
 
 
+SECRET = "n0t-to-be-l0gged"
+_POD = {
+    "metadata": {"name": SECRET, "namespace": "shop", "labels": {"app": "web", SECRET: SECRET}},
+    "spec": {"nodeSelector": {SECRET: SECRET}, "containers": [{"name": SECRET, "env": [{"value": SECRET}]}]},
+}
+BODIES = (
+    ("simulate", {"pod": _POD, "candidates": "all"}, 200),
+    ("simulate", {"pods": [_POD, _POD], "candidates": "roomy"}, 400),
+    ("simulate", {"pod": f"shop/{SECRET}"}, 404),
+    ("simulate", {"pod": _POD, "situation": {"overrides": [{"op": SECRET}]}}, 400),
+    ("simulate", {SECRET: SECRET}, 400),
+    ("fit", {"pod": _POD, "candidates": "all"}, 200),
+    ("fit", {"pod": _POD, "candidates": [SECRET]}, 400),
+    ("diff", {"to": {"overrides": [{"op": "addNodes", "count": 2, "prefix": SECRET}]}}, 200),
+    ("diff", {"to": {"at": SECRET}}, 400),
+    ("replay", {"where": f"{SECRET}=1"}, 400),
+    ("replay", {"namespace": SECRET, "overrides": [{"op": "addPods", "pod": _POD}]}, 200),
+    ("bisect", {"exists": f"node:{SECRET}"}, 200),
+    ("bisect", {"fits": f"shop/{SECRET}"}, 404),
+)
+
+
+@pytest.mark.scenario("WI-11")
+@pytest.mark.usefixtures("here")
+def test_nothing_of_a_question_is_logged(seen: Seen) -> None:
+    found = [
+        ask(seen, f"/apis/v1/{name}", "POST", json.dumps(question).encode())[0]
+        for name, question, _ in BODIES
+    ]
+    assert found == [status for _, _, status in BODIES]
+    assert ask(seen, "/apis/v1/simulate", "POST", f'{{"pod": "{SECRET}'.encode())[0] == 400
+    assert "serving probes and metrics" in seen.viewer.log()
+    assert SECRET not in seen.viewer.log()
+
+
 def test_a_bundle_is_sent_while_it_is_made(seen: Seen) -> None:
     with urllib.request.urlopen(f"{seen.viewer.url}/apis/v1/export?from=3", timeout=20) as reply:
         assert (reply.headers["Content-Type"], reply.headers["Content-Length"]) == ("application/x-tar", None)

@@ -23,7 +23,9 @@ class Seen:
 
 def ask(seen: Seen, path: str, method: str = "GET", body: bytes | None = None) -> tuple[int, Json]:
     """Status and JSON of a reply."""
-    request = urllib.request.Request(seen.viewer.url + path, body, method=method)
+    request = urllib.request.Request(
+        seen.viewer.url + path, body, {"Content-Type": "application/json"}, method=method
+    )
     try:
         with urllib.request.urlopen(request, timeout=60) as reply:
             return reply.status, json.load(reply)

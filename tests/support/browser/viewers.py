@@ -47,6 +47,10 @@ class Viewer:
             time.sleep(0.1)
         raise AssertionError(f"topolog view did not become ready:\n{self._log.read_text()[-4000:]}")
 
+    def log(self) -> str:
+        """What it has logged."""
+        return self._log.read_text()
+
     def metrics(self) -> str:
         """What Prometheus would scrape."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._health}/metrics", timeout=20) as reply:
