@@ -5,11 +5,12 @@ import secrets
 from collections.abc import Iterator
 
 import pytest
+from selenium.webdriver.common import keys
 
 from app.domain import events
 from app.store.server import embedded
 from tests.support import declared
-from tests.support.browser import browsers, scripts, shown, viewers
+from tests.support.browser import browsers, rewinds, scripts, shown, viewers
 from tests.support.extender import api_worlds
 
 pytestmark = [pytest.mark.browser, pytest.mark.scenario("UI-12")]
@@ -35,6 +36,13 @@ def page(gaps: shown.Shown, tmp_path: pathlib.Path) -> Iterator[browsers.Browser
         yield found
 
 
+def slider(page: browsers.Browser) -> list[int]:
+    """The first and the last offset of the slider."""
+    script = "const one = document.getElementById('slider'); return [Number(one.min), Number(one.max)]"
+    found: list[int] = page.run(script)
+    return found
+
+
 def test_from_a_trimmed_moment_the_page_leads_to_the_oldest(
     gaps: shown.Shown, page: browsers.Browser
 ) -> None:
@@ -51,9 +59,8 @@ def test_from_a_trimmed_moment_the_page_leads_to_the_oldest(
     page.settled(f"/{state.offset}")
     assert "The cluster as it was" in page.text(".banner.past")
     assert page.text(".panel .failed") == ""
-    slider = "const one = document.getElementById('slider'); return [Number(one.min), Number(one.max)]"
     page.open("/dashboard/")
-    page.until(lambda: page.run(slider) == [state.offset, gaps.head], "a time axis of what there is")
+    page.until(lambda: slider(page) == [state.offset, gaps.head], "a time axis of what there is")
     page.settled()
     assert page.text(".timebar .failed") == ""
     page.collect()
@@ -72,3 +79,46 @@ def test_a_stretch_that_was_not_watched_is_hatched(gaps: shown.Shown, page: brow
     before, inside, after = page.run(scripts.read("hatched"), whole)
     assert (before, after) == (0, 0)
     assert inside > 20
+
+
+def test_the_time_bar_ends_where_an_incarnation_does(gaps: shown.Shown, page: browsers.Browser) -> None:
+    world = gaps.world
+    kept, incarnations = [0], [world.store.follower.catch_up().position.incarnation]
+    for lost in (3, 1):
+        data = rewinds.held(world)
+        kept.append(gaps.head)
+        last = world.append(*(api_worlds.pod_seen(f"lost-{at}") for at in range(lost)))
+        incarnations.append(rewinds.rewound(world, data, kept[-1], last))
+        head = world.append(*(api_worlds.pod_seen(f"after-{lost}-{at}") for at in range(5)))
+    _, first, second = kept
+    sentences = (
+        f"events {first + 1} to {first + 3} of incarnation {incarnations[0]} were lost; a test",
+        f"event {second + 1} of incarnation {incarnations[1]} was lost; a test",
+    )
+    page.open("/dashboard/")
+    page.settled(f"/{head}")
+    assert slider(page) == [second + 1, head]
+    assert sentences[1] in page.text(".wall.before")
+    assert f"history began again at offset {second + 1}" in page.text(".wall.before")
+    assert page.text(".wall.after") == ""
+    page.until(lambda: page.run(scripts.read("walls")) == [True, False], "a wall on the left")
+    page.press(f"go to the moment before: offset {second}", ".timebar")
+    page.settled(f"/{second}")
+    assert slider(page) == [first + 1, second]
+    assert sentences[0] in page.text(".wall.before")
+    assert f"history ended at offset {second}: {sentences[1]}" in page.text(".wall.after")
+    page.until(lambda: page.run(scripts.read("walls")) == [True, True], "walls on both sides")
+    page.press(f"go to the moment before: offset {first}", ".timebar")
+    page.settled(f"/{first}")
+    assert slider(page) == [0, first]
+    page.until(lambda: page.run(scripts.read("walls")) == [False, True], "a wall on the right")
+    page.run("document.getElementById('slider').focus()")
+    page.keys(keys.Keys.HOME, keys.Keys.END)
+    page.settled(f"/{first}")
+    page.press(f"go to what followed: offset {first + 1}", ".timebar")
+    page.settled(f"/{first + 1}")
+    assert slider(page) == [first + 1, second]
+    # A page of a moment long before knows it from its own answer.
+    page.open(f"/dashboard/?at={first - 2}")
+    page.until(lambda: slider(page) == [0, first], "the range of the first incarnation")
+    assert sentences[0] in page.text(".wall.after")

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from app.domain import events
-from app.store.log import incarnations, logs
+from app.store.log import logs
 from app.store.server import embedded
-from tests.support.browser import browsers, scripts, shown, viewers
+from tests.support.browser import browsers, rewinds, scripts, shown, viewers
 from tests.support.extender import api_worlds
 
 pytestmark = pytest.mark.browser
@@ -125,7 +125,7 @@ def test_a_busy_log_is_followed_and_its_stream_misses_nothing(busy: Busy) -> Non
 def test_of_a_history_that_ended_nothing_stays_on_the_page(busy: Busy, killed: bool) -> None:
     page, store = busy.page, busy.world.store
     kept = store.follower.catch_up().position
-    data = {key: store.client.dump(key) or b"" for key in store.client.scan_iter(f"{store.keys.prefix}*")}
+    data = rewinds.held(busy.world)
     busy.world.append(*(api_worlds.pod_seen(f"lost-{at}") for at in range(3)))
     last = busy.world.append(api_worlds.node("lost-node", role="host"))
     page.open("/dashboard/compare?from=1")
@@ -139,15 +139,7 @@ def test_of_a_history_that_ended_nothing_stays_on_the_page(busy: Busy, killed: b
     if killed:
         busy.viewer.stop(kill=True)
         page.until(lambda: page.text(".banner.lost"), "the banner")
-    # The server comes back with an older state, and a recorder that had seen more begins history again.
-    store.client.delete(*data)
-    for key, value in data.items():
-        store.client.restore(key, 0, value, replace=True)
-    begun = incarnations.new((kept.incarnation,))
-    event = events.StoreRewound(kept.incarnation, kept.offset + 1, last, "a test", relisting=("pods",))
-    guard = logs.Guard(epoch="9", writer="w")
-    assert store.log.rewind(event, begun, found=kept.incarnation, guard=guard)
-    store.log.follow(begun)
+    begun = rewinds.rewound(busy.world, data, kept.offset, last)
     end = store.log.append(logs.Batch(events=[api_worlds.pod_seen("after")])).last
     if killed:
         busy.viewer.start()
@@ -159,7 +151,10 @@ def test_of_a_history_that_ended_nothing_stays_on_the_page(busy: Busy, killed: b
     notice = page.until(lambda: page.text(".banner.notice"), "the new history")
     assert f"history began again at {begun}/" in notice
     assert page.settled(f"/{end}").startswith(begun)
-    text = page.run("return document.documentElement.outerHTML")
+    lost = f"events {kept.offset + 1} to {last} of incarnation {kept.incarnation} were lost"
+    page.until(lambda: lost in page.text(".banner.notice"), lost)
+    # Only the sentences about the history that ended name it.
+    text = page.run(scripts.read("rest"), ".banner.notice, .wall")
     assert [found for found in ("lost-", kept.incarnation) if found in text] == []
     assert page.text("#outcome") == ""
     assert page.run("return document.querySelectorAll('.pin[aria-pressed=true]').length") == 0

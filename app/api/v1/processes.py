@@ -4,6 +4,7 @@ import flask
 from marshmallow import Schema, fields
 
 from app.api.introspection import blueprints, pages, queries, schemas, services, times
+from app.domain import events
 from app.framework import transformer_chain
 from app.store.bundles import layout
 
@@ -27,6 +28,7 @@ class Lag(Schema):
     """The lag of this process."""
 
     position = schemas.text("The position of its snapshot, INCARNATION/OFFSET.")
+    began = schemas.number("The offset of the event that began this incarnation; 0 for the first.")
     head = schemas.number("The last offset of the log that it has seen.")
     behind = schemas.number("Events between the two.")
     seconds = schemas.real("Seconds since the snapshot was last known to be the head.")
@@ -57,6 +59,7 @@ def lag_shown() -> pages.Body:
     head = max(follower.head_seen, snapshot.offset)
     return {
         "position": str(snapshot.position),
+        "began": snapshot.version(events.INCARNATION),
         "head": head,
         "behind": head - snapshot.offset,
         "seconds": round(max(0.0, follower.lag_seconds), 3),

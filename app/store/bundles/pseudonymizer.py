@@ -24,7 +24,9 @@ _PLUGINS: Final = ("plugins.enabled", "plugins.weights", "plugins.score_max")
 """Settings that name plugins only."""
 _ARGS: Final = "plugins.args"
 _REMOVED: Final = "(removed)"
-_LAG: Final = frozenset(("position", "head", "behind", "seconds", "decisionsDropped", "listed", "version"))
+_LAG: Final = frozenset(
+    ("position", "began", "head", "behind", "seconds", "decisionsDropped", "listed", "version")
+)
 """What lag.json keeps."""
 _DIGEST: Final = re.compile("[0-9a-f]{12}")
 _decision = msgspec.json.Decoder(records.Decision)

@@ -15,7 +15,7 @@ class Mark(NamedTuple):
     offset: int
     at_ms: int
     kind: str
-    """change, flag, repair, list, store or configuration."""
+    """change, flag, shadow, repair, list, store or configuration."""
     text: str
 
 
@@ -27,6 +27,14 @@ class Gap(NamedTuple):
     last: int
     """The offset of the event that ends it; that of the latest event while it lasts."""
     reason: str
+
+
+class Wall(NamedTuple):
+    """An event that began an incarnation, because the store had lost events."""
+
+    offset: int
+    at_ms: int
+    event: events.StoreRewound
 
 
 class ChronicleEntry(NamedTuple):
@@ -62,6 +70,7 @@ class Chronicle:
         self.marks: list[Mark] = []
         self.more_marks = 0
         self.gaps: list[Gap] = []
+        self.walls: list[Wall] = []
         self._waiting = set(unlisted)
         self._since = first - 1
         self._cause = "not listed yet" if unlisted else ""
@@ -75,6 +84,8 @@ class Chronicle:
             bucket.first_ms = bucket.first_ms or entry.at_ms
             bucket.last_ms = entry.at_ms
             self._watch(entry, kinds)
+            if isinstance(entry.event, events.StoreRewound):
+                self.walls.append(Wall(entry.offset, entry.at_ms, entry.event))
             marked = _marked(entry.event)
             if marked is not None:
                 self._mark(Mark(entry.offset, entry.at_ms, *marked))

@@ -16,7 +16,7 @@ from app.store.log import incarnations, logs, readers
 from app.store.state import followers
 from tests.support import declared, polling
 from tests.support.extender import api_worlds
-from tests.support.extender.error_shape import assert_problem, items
+from tests.support.extender.error_shape import assert_problem, body, items
 
 Message = tuple[str, str, dict[str, Any]]
 
@@ -207,6 +207,10 @@ def test_history_that_begins_again_is_announced_with_what_was_lost(
         "incarnation",
         {"from": str(sent), "to": beginning},
     )
+    assert body(world.client.get("/apis/v1/lag"))["began"] == before.offset + 1
+    (wall,) = body(world.client.get(f"/apis/v1/moments?from={before.offset}"))["incarnations"]
+    assert (wall["offset"], wall["former"]) == (before.offset + 1, before.incarnation)
+    assert (wall["lostFrom"], wall["lostTo"], wall["reason"]) == (before.offset + 1, last, "a test")
     lost = [(data["from"], data["to"]) for _, kind, data in rest if kind == "gap"]
     assert lost == ([(before.offset + 1, before.offset + 3)] if known else [])
     assert [(identity, kind) for identity, kind, _ in rest if kind != "gap"] == [

@@ -3,7 +3,7 @@
  * One stream for all tabs of a browser: the tab that holds the lock has it and passes its messages on. A past
  * moment needs no stream, and neither do hidden tabs.
  */
-import { ask, changed, forgetAll, GONE, incarnationOf, state } from "./store.js";
+import { ask, changed, forgetAll, GONE, incarnationOf, offsetOf, state } from "./store.js";
 
 const TICK = 500;
 const channel = new BroadcastChannel("topolog-watch");
@@ -36,7 +36,7 @@ async function first() {
   try {
     const lag = await ask("/apis/v1/lag");
     state.bundle = lag.bundle;
-    moved(lag.position, lag.seconds);
+    moved(lag.position, lag.seconds, lag.began);
   } catch (error) {
     state.connected = false;
     state.notice = error.message;
@@ -81,8 +81,8 @@ function open() {
 /** The stream was answered with an error, such as while the store is away: other requests may be answered. */
 async function refused() {
   try {
-    const { position, seconds } = await ask("/apis/v1/lag");
-    pass({ kind: "head", position, age: seconds });
+    const { position, seconds, began } = await ask("/apis/v1/lag");
+    pass({ kind: "head", position, age: seconds, began });
   } catch {
     pass({ kind: "lost" });
   }
@@ -105,21 +105,24 @@ function receive(message) {
   } else if (message.kind === "open") {
     state.connected = true;
   } else if (message.kind === "incarnation") {
-    moved(message.to, 0);
+    moved(message.to, 0, offsetOf(message.to));
   } else {
     state.connected = true;
-    moved(message.position, message.age);
+    moved(message.position, message.age, message.began);
   }
   changed();
 }
 
 /** A new head; the panels follow at most once a second. Of a history that ended nothing stays on the page. */
-export function moved(position, age) {
+export function moved(position, age, began) {
   const another = state.head && incarnationOf(state.head) !== incarnationOf(position);
   if (another) {
-    state.notice = `The store lost events: history began again at ${position}. What was shown before belongs to the history that ended.`;
     forgetAll();
+    state.renewed = position;
+    // Such as behind a server that was away: its stream begins with the position alone.
+    if (began === undefined) first();
   }
+  if (began !== undefined) state.began = began;
   state.head = position;
   state.headAge = age;
   if (state.at !== null) return;

@@ -7,6 +7,7 @@ import * as focus from "./focus.js";
 import * as live from "./live.js";
 import * as router from "./router.js";
 import * as timebar from "./timebar.js";
+import { lost } from "./walls.js";
 import { compare } from "./views/compare.js";
 import { decisions } from "./views/decisions.js";
 import { health } from "./views/health.js";
@@ -88,6 +89,8 @@ function banner(shown, sentence) {
   const way = reachable(shown.reason);
   return html`
     ${state.bundle ? html`<p class="banner bundle" role="note">${origin(state.bundle)}</p>` : nothing}
+    ${state.renewed ? html`<p class="banner notice" role="alert"><span>The store lost events, and history began again at ${state.renewed}${lost(state.began) && `: ${lost(state.began)}`}. What was shown before belongs to the history that ended.</span>
+      <button type="button" @click=${() => { state.renewed = ""; changed(); }}>close</button></p>` : nothing}
     ${state.notice ? html`<p class="banner notice" role="alert">${state.notice} <button type="button" @click=${() => { state.notice = ""; changed(); }}>close</button></p>` : nothing}
     ${!state.connected && state.at === null ? html`<p class="banner lost" role="alert">The server does not answer. What is shown is from ${sentence || "before"}.</p>` : nothing}
     ${stale() && state.at === null ? html`<p class="banner lost" role="alert">The log has not been read for ${span(state.headAge)}, such as when the store is away. What is shown is from ${sentence || "before"}.</p>` : nothing}

@@ -21,6 +21,10 @@ export const state = {
   /** The value of ?at=: null while the page is live. */
   at: null,
   connected: true,
+  /** The offset of the event that began the present incarnation; 0 for the first. */
+  began: 0,
+  /** The position at which history began again while the page was open; empty otherwise. */
+  renewed: "",
   /** The oldest offset that can be shown; 0 until a moment before it was asked for. */
   oldest: 0,
   /** The bundle that is shown, as GET /lag names it; null for a live cluster. */

@@ -5,14 +5,13 @@ import { live as bound } from "../vendor/lit-html-3.3.3/directives/live.js";
 import { answer, ask, changed, earliest, offsetOf, onForget, state, TRIMMED } from "./store.js";
 import { clock, number, plural, time } from "./format.js";
 import { address, go, set } from "./router.js";
-import { onScheme } from "./palette.js";
+import { KINDS } from "./strip.js";
 import { BY, next, selected } from "./steps.js";
+import * as walls from "./walls.js";
 
 const REST_MS = 250;
 const WINDOWS = [1000, 5000, 20000, 100000];
 const FRAMES = 60;
-/** The kinds of events on the strip, from the bottom up; the style sheet has a colour for each. */
-const KINDS = ["pods", "placements", "nodes", "others"];
 export const bar = { width: 5000, held: false, dragging: null, frames: null, drawn: "color=state", playing: 0, wrong: "", by: "event", pins: { A: null, B: null } };
 let rest = 0;
 let loading = "";
@@ -26,6 +25,7 @@ onForget(() => {
   Object.assign(bar, { frames: null, wrong: "", pins: { A: null, B: null } });
 });
 
+/** The window, as far as it is of the incarnation that is shown. */
 function bounds() {
   const head = state.head ? offsetOf(state.head) : 0;
   const shown = state.position ? offsetOf(state.position) : head;
@@ -39,15 +39,19 @@ function bounds() {
     const first = shown < head - bar.width ? Math.max(earliest(), shown - Math.floor(bar.width / 2)) : Math.max(earliest(), head - bar.width);
     range = { first, last: Math.min(head, first + bar.width), head, width: bar.width };
   }
-  return range;
+  return walls.inside(range, shown);
 }
 
-/** The axis is asked for in steps of a fiftieth of the window, so that a live page does not ask at every event. */
+/**
+ * The axis is asked for in steps of a fiftieth of the window, so that a live page does not ask at every event; with
+ * the events at both ends that began an incarnation.
+ */
 function axis() {
   const { first, last } = bounds();
   const step = Math.max(1, Math.floor((last - first) / 50));
   const end = state.at === null ? Math.max(Math.min(last, step), Math.floor(last / step) * step) : last;
-  return { first: Math.max(earliest(), Math.min(first, end)), end };
+  const from = walls.begins(first) ? first - 1 : first;
+  return { first: Math.max(earliest(), Math.min(from, end)), end: walls.begins(last + 1) ? last + 1 : end };
 }
 
 /** The offset shown, of the frame while the slider is dragged; that of the head before any is known. */
@@ -62,7 +66,7 @@ export function shownOffset() {
 export function stretch(most) {
   const { first, last } = bounds();
   const shown = shownOffset();
-  if (state.at === null) return { first: Math.max(earliest(), shown - Math.min(bar.width, most)), last: shown };
+  if (state.at === null) return { first: Math.max(first, shown - most), last: shown };
   const start = first + Math.max(0, Math.floor((shown - first) / most)) * most;
   return { first: start, last: Math.min(last, start + most) };
 }
@@ -246,110 +250,18 @@ async function typed(event) {
   }
 }
 
-class TimeStrip extends HTMLElement {
-  show(found, first, last) {
-    const { A, B } = bar.pins;
-    // While the slider is dragged nothing of it changes.
-    if (this.found === found && this.first === first && this.last === last && this.A === A && this.B === B) return;
-    Object.assign(this, { found, first, last, A, B });
-    if (!this.canvas) {
-      this.canvas = this.appendChild(document.createElement("canvas"));
-      new ResizeObserver(() => this.draw()).observe(this);
-      onScheme(() => this.draw());
-    }
-    this.draw();
-  }
-
-  draw() {
-    const { canvas, found, first, last } = this;
-    if (!found || !this.clientWidth) return;
-    const ratio = devicePixelRatio || 1;
-    const width = this.clientWidth;
-    const height = 40;
-    Object.assign(canvas, { width: width * ratio, height: height * ratio });
-    const context = canvas.getContext("2d");
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    const style = getComputedStyle(this);
-    const colour = (name) => style.getPropertyValue(name).trim();
-    const parts = KINDS.map((name) => [name, colour(`--axis-${name}`)]);
-    const x = (offset) => ((offset - first) / Math.max(1, last - first)) * width;
-    const kinds = (types) => {
-      const sum = { pods: 0, nodes: 0, placements: 0, others: 0 };
-      for (const [type, count] of Object.entries(types)) {
-        sum[type.startsWith("Pod") ? "pods" : type.startsWith("Node") ? "nodes" : type.startsWith("Placement") ? "placements" : "others"] += count;
-      }
-      return sum;
-    };
-    for (const bucket of found.buckets) {
-      let base = 40;
-      const sums = kinds(bucket.types);
-      const total = Math.max(1, bucket.last - bucket.first + 1);
-      for (const [name, ink] of parts) {
-        const part = (sums[name] / total) * 20;
-        context.fillStyle = ink;
-        context.fillRect(x(bucket.first - 1), base - part, Math.max(1, x(bucket.last) - x(bucket.first - 1)), part);
-        base -= part;
-      }
-    }
-    context.strokeStyle = colour("--class-bad");
-    for (const gap of found.gaps) {
-      const left = x(gap.from);
-      const right = Math.max(left + 4, x(gap.to));
-      context.save();
-      context.beginPath();
-      context.rect(left, 14, right - left, 26);
-      context.clip();
-      for (let at = left - 40; at < right; at += 5) {
-        context.beginPath();
-        context.moveTo(at, 40);
-        context.lineTo(at + 40, 0);
-        context.stroke();
-      }
-      context.restore();
-    }
-    context.font = "10px system-ui, sans-serif";
-    context.textBaseline = "top";
-    context.fillStyle = colour("--focus");
-    for (const [name, offset] of Object.entries(bar.pins)) {
-      if (offset === null || offset < first || offset > last) continue;
-      context.fillRect(x(offset) - 0.5, 12, 1, 28);
-      context.fillText(name, x(offset) + 2, 10);
-    }
-    let marked = -9;
-    for (const mark of found.marks) {
-      const at = x(mark.offset);
-      if (mark.kind === "list" || at - marked < 7) continue;
-      marked = at;
-      context.fillStyle = colour(mark.kind === "change" ? "--text" : "--focus");
-      context.beginPath();
-      context.moveTo(at - 3, 13);
-      context.lineTo(at + 3, 13);
-      context.lineTo(at, 18);
-      context.fill();
-    }
-    context.fillStyle = colour("--quiet");
-    let free = 0;
-    for (const bucket of found.buckets) {
-      const at = x(bucket.first - 1);
-      if (at < free || at > width - 50) continue;
-      context.fillText(clock(bucket.from), at + 2, 0);
-      free = at + 120;
-    }
-  }
-}
-
-customElements.define("time-strip", TimeStrip);
-
 /** @param {any} rested the cluster at the moment shown, once it is there */
 export function timebar(rested) {
+  const asked = () => answer("axis", state.head ? path("moments", "buckets=200") : null);
+  let strip = asked();
+  if (walls.learn(strip.body?.incarnations)) strip = asked();
   const { first, last } = bounds();
-  const strip = state.head ? answer("axis", path("moments", "buckets=200")) : { body: null, status: "loading", error: "", url: "" };
   const shown = shownOffset();
   const there = rested?.metadata.position === state.position ? { waiting: rested.pods.waiting, at: rested.metadata.asOf } : null;
   const moment = bar.dragging === null ? there : state.frame;
   const waiting = moment ? `, ${plural(moment.waiting, "pod")} waiting` : "";
   const at = moment?.at ? `, ${clock(moment.at)}` : "";
-  if (strip.body) queueMicrotask(() => /** @type {any} */ (document.querySelector("time-strip"))?.show(strip.body, first, last));
+  if (strip.body) queueMicrotask(() => /** @type {any} */ (document.querySelector("time-strip"))?.show(strip.body, first, last, bar.pins));
   return html`<section class="timebar" aria-label="Time">
     <div class="steps">
       <button type="button" @click=${() => step(-1)} title="one ${BY[bar.by]} back (,)" aria-label="one ${BY[bar.by]} back">‹</button>
@@ -371,6 +283,7 @@ export function timebar(rested) {
         @focus=${prefetch} @input=${(event) => dragged(Number(event.target.value))}>
       <ul class="legend" aria-label="Events on the strip">${KINDS.map((name) => html`<li><span class="key axis-${name}" aria-hidden="true"></span>${name}</li>`)}
         ${strip.body?.gaps.length ? html`<li><span class="key unwatched" aria-hidden="true"></span>not watched</li>` : nothing}</ul>
+      ${walls.ends(first, last, to)}
       <div class="ends"><span>${number(first)}</span><output for="slider">offset ${number(shown)}${at}${waiting}</output><span>${number(last)}</span></div>
     </div>
     <form class="moment" @submit=${typed}>

@@ -52,6 +52,18 @@ class MomentGap(Schema):
     reason = schemas.text("Why.")
 
 
+class MomentIncarnation(Schema):
+    """An incarnation that began in the window, because the store had lost events."""
+
+    offset = schemas.number("The offset of the event that began it.")
+    at = schemas.text("When that was appended (RFC 3339).")
+    incarnation = schemas.text("The incarnation.")
+    former = schemas.text("The incarnation that ended.")
+    lostFrom = schemas.number("The first lost offset of the incarnation that ended.")
+    lostTo = schemas.number("The last one that is known; lower than lostFrom if none is.")
+    reason = schemas.text("Why it began.")
+
+
 class Chronicle(Schema):
     """A window of the log."""
 
@@ -59,6 +71,9 @@ class Chronicle(Schema):
     marks = schemas.nested(MomentMark, "Marks, oldest first; the first 500.", many=True)
     moreMarks = schemas.number("Marks that are not in marks.")
     gaps = schemas.nested(MomentGap, "Stretches that were not watched.", many=True)
+    incarnations = schemas.nested(
+        MomentIncarnation, "Incarnations that began in it, oldest first.", many=True
+    )
     metadata = schemas.nested(answers.WindowShown, "The window.")
 
 
@@ -92,5 +107,18 @@ def _body(found: answers.Window, buckets: int) -> pages.Body:
         ],
         "moreMarks": made.more_marks,
         "gaps": [{"from": one.first, "to": one.last, "reason": one.reason} for one in made.gaps],
+        "incarnations": [_incarnation(one) for one in made.walls],
         "metadata": answers.ranged(found),
+    }
+
+
+def _incarnation(wall: chronicles.Wall) -> pages.Body:
+    return {
+        "offset": wall.offset,
+        "at": times.rfc3339(wall.at_ms / 1000),
+        "incarnation": wall.event.incarnation,
+        "former": wall.event.from_incarnation,
+        "lostFrom": wall.event.lost_from,
+        "lostTo": wall.event.lost_to,
+        "reason": wall.event.reason,
     }
