@@ -97,10 +97,16 @@ def test_every_item_of_the_document_is_described(still: api_worlds.World) -> Non
 def test_the_page_shows_every_path_and_loads_nothing(still: api_worlds.World) -> None:
     page = still.client.get("/docs")
     assert page.mimetype == "text/html"
-    assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+    policy = page.headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; style-src 'self';")
+    assert "unsafe" not in policy
+    assert not re.search(r"<style|style=", page.text)
+    style = still.client.get("/docs/style.css")
+    assert (style.status_code, style.mimetype) == (200, "text/css")
     for path in body(still.client.get("/openapi.json"))["paths"]:
         assert f"<code>{path}</code>" in page.text
-    assert not re.search(r"<script|<link|<img|@import|url\(|https?://", page.text)
+    assert not re.search(r"<script|<img|@import|url\(|https?://", page.text + style.text)
+    assert re.findall("<link [^>]*>", page.text) == ['<link rel="stylesheet" href="/docs/style.css">']
 
 
 def test_the_page_escapes_what_it_shows(still: api_worlds.World) -> None:
