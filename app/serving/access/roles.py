@@ -20,6 +20,9 @@ READING: Final = frozenset({"GET", "HEAD"})
 POSTING: Final = frozenset({"POST"})
 ASKING: Final = READING | POSTING
 SETTING: Final = frozenset({"GET", "HEAD", "PUT", "POST"})
+_OWN: Final = frozenset({"same-origin", "none"})
+"""Values of Sec-Fetch-Site with which a page may do more than read: a browser presents its client certificate
+for the pages of others too."""
 REPLACING: Final = frozenset({"PUT", "DELETE"})
 
 
@@ -159,6 +162,9 @@ class RoleBindings:
             allow = tuple(sorted(frozenset().union(*(one.methods for one in rules))))
             message = f"{path} allows {', '.join(allow)}, not {method}"
             return Denied(405, message, "MethodNotAllowed", identity, allow)
+        if method not in READING and environ.get("HTTP_SEC_FETCH_SITE", "none") not in _OWN:
+            message = f"{method} {path} is not accepted from a page of another origin (Sec-Fetch-Site)"
+            return Denied(403, message, "Forbidden", identity)
         return identity
 
     def identify(self, environ: Mapping[str, Any]) -> Identity | None:

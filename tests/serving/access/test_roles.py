@@ -99,6 +99,28 @@ def test_a_wrong_method_is_405_for_callers_with_the_role(shared: server_processe
         assert client.ask("POST", "/apis/v1/shadows/strict", b"{}")[0] == 405
 
 
+@pytest.mark.parametrize(
+    ("site", "allowed"),
+    [("same-origin", True), ("none", True), (None, True), ("cross-site", False), ("same-site", False)],
+)
+def test_pages_of_other_origins_only_read(
+    shared: server_processes.Server, site: str | None, allowed: bool
+) -> None:
+    headers = {} if site is None else {"Sec-Fetch-Site": site}
+    with shared.client("operator") as client:
+        assert client.ask("GET", "/apis/v1/nodes/n1", headers=headers)[0] == 200
+        for method, path in (
+            ("POST", "/apis/v1/simulate"),
+            ("POST", "/debug/flags/s"),
+            ("PUT", "/apis/v1/shadows/strict"),
+            ("DELETE", "/apis/v1/shadows/strict"),
+        ):
+            body = None if method == "DELETE" else b"{}"
+            status, reply = client.ask(method, path, body, headers)
+            assert status == (200 if allowed else 403), (method, path)
+            assert allowed or "another origin" in reply["message"]
+
+
 def test_the_common_name_grants_no_role() -> None:
     assert holder().roles == frozenset()
     assert holder(("DNS", "scheduler"), ("email", role_names.uri("operator"))).roles == frozenset()
