@@ -113,6 +113,7 @@ class Decisions(Page):
     """Parameters that select decisions."""
 
     pod = pod("Only decisions about this pod, NAMESPACE/NAME.")
+    namespace = text("Only decisions about pods of this namespace.")
     node = text("Only decisions that offered, kept or chose this node.")
     plugin = text("Only decisions in which this plugin refused nodes.")
     reason = text("Only decisions with a reason that contains this text.")

@@ -133,6 +133,7 @@ class DecisionQuery(NamedTuple):
 
     pod: str | None = None
     """``namespace/name``, or a uid."""
+    namespace: str | None = None
     node: str | None = None
     """The chosen node, or a node with victims."""
     plugin: str | None = None
@@ -145,13 +146,14 @@ class DecisionQuery(NamedTuple):
     def prefilters(self) -> list[bytes]:
         """Bytes contained in every matching record: searching for them is a tenth of the work of decoding."""
         named = None if self.pod is None else self.pod.rpartition("/")[2]
-        whole = (named, self.node, self.plugin, self.outcome, self.verb)
+        whole = (named, self.namespace, self.node, self.plugin, self.outcome, self.verb)
         return [_encoder.encode(text) for text in whole if text is not None]
 
     def fits(self, decision: Decision) -> bool:
         """Whether the record matches."""
         return (
             (self.pod is None or self.pod in (decision.pod.key, decision.pod.uid))
+            and (self.namespace is None or self.namespace == decision.pod.namespace)
             and (self.node is None or self.node == decision.node or self.node in decision.victims)
             and (self.plugin is None or self.plugin in decision.plugins)
             and (self.reason is None or any(self.reason in sentence for sentence in decision.reasons))

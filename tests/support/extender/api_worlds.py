@@ -225,15 +225,15 @@ def filled(store: stores.Store) -> World:
     return made
 
 
-def decide(world: World, *pods: model.Pod) -> list[str]:
-    """Filter and prioritize as kube-scheduler would; the ids of the records, oldest first."""
+def decide(world: World, *pods: model.Pod, at: str = "2026-07-01T10:00:02.000Z") -> list[str]:
+    """Filter and prioritize as kube-scheduler would, ``at`` a time; the ids of the records, oldest first."""
     context = contexts.Context(
         plugins=world.registry,
         state=world.store.follower,
         log=world.store.log,
         decisions=world.store.decisions,
         binder=no_cluster.NoCluster(),
-        now=lambda: "2026-07-01T10:00:02.000Z",
+        now=lambda: at,
         monotonic=lambda: 0.0,
         digest=world.registry.digest,
     )

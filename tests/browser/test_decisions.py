@@ -1,0 +1,76 @@
+"""The decisions view: a selected stretch against the rest, and facets that narrow it."""
+
+from typing import Any, TypeAlias
+
+import pytest
+from msgspec import structs
+from selenium import webdriver
+from selenium.webdriver.common import by
+
+from tests.support.browser import browsers, scripts, shown
+from tests.support.extender import api_worlds
+
+pytestmark = pytest.mark.browser
+Json: TypeAlias = Any
+"""A value of a type that the test asserts."""
+
+
+def facets(page: browsers.Browser) -> dict[str, dict[str, list[int]]]:
+    """Facet -> value -> its decisions and, of a selection, those inside it; as the page shows them."""
+    found: dict[str, dict[str, list[int]]] = page.run(scripts.read("facets"))
+    return found
+
+
+def expected(body: Json, *, picked: bool) -> dict[str, dict[str, list[int]]]:
+    """The same by the API; the page shows eight values of each facet."""
+    return {
+        one["name"]: {
+            value["value"]: [value["count"], *([value["picked"]] if picked else [])]
+            for value in one["values"][:8]
+        }
+        for one in body["facets"]
+        if one["values"]
+    }
+
+
+def test_a_selection_on_the_strip_is_compared_with_the_rest(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    later = (api_worlds.pod(f"later-{at}") for at in range(3))
+    api_worlds.decide(small.world, *later, at="2026-07-01T10:00:04.000Z")
+    on_small.open("/dashboard/decisions")
+    whole = on_small.later(scripts.read("asked"), "#facets")
+    assert facets(on_small) == expected(whole, picked=False)
+    columns = on_small.driver.find_elements(by.By.CSS_SELECTOR, "#strip svg.strip > g")
+    filled = [at for at, one in enumerate(whole["buckets"]) if one["outcomes"]]
+    first, last = filled[0], filled[-1] - 1
+    pointer = webdriver.ActionChains(on_small.driver)
+    pointer.click_and_hold(columns[first]).move_to_element(columns[last]).release().perform()
+    on_small.until(lambda: "What differs in the selection" in on_small.text("#facets h2"), "a selection")
+    on_small.settled()
+    body = on_small.later(scripts.read("asked"), "#facets")
+    inside = sum(sum(one["outcomes"].values()) for one in whole["buckets"][first : last + 1])
+    assert 0 < body["picked"] == inside < body["looked"]
+    assert facets(on_small) == expected(body, picked=True)
+    on_small.press(f"end the selection ({inside} decision{'s' if inside > 1 else ''})")
+    on_small.until(lambda: "In common" in on_small.text("#facets h2"), "no selection")
+
+
+@pytest.mark.parametrize("facet", ["namespace", "outcome", "verb", "plugin", "reason"])
+def test_a_facet_narrows_the_page_to_its_value(
+    on_small: browsers.Browser, small: shown.Shown, facet: str
+) -> None:
+    elsewhere = structs.replace(api_worlds.pod("web-9"), namespace="elsewhere")
+    api_worlds.decide(small.world, elsewhere)
+    on_small.open("/dashboard/decisions")
+    (value, (number,)), *_ = facets(on_small)[facet].items()
+    on_small.press(value, "#facets")
+    on_small.until(lambda: f"{facet}: " in on_small.text(".filters"), "the filter")
+    on_small.settled()
+    body = on_small.later(scripts.read("asked"), "#facets")
+    assert body["looked"] == number
+    assert facets(on_small) == expected(body, picked=False)
+    listed = on_small.later(scripts.read("asked"), "#list")
+    assert len(listed["items"]) == min(50, number)
+    if facet == "namespace":
+        assert {one["pod"]["namespace"] for one in listed["items"]} == {value}
