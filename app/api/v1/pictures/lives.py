@@ -6,7 +6,7 @@ from marshmallow import Schema, fields, validate
 from app.api import errors
 from app.api.introspection import blueprints, moments, pages, queries, schemas, services, times
 from app.api.v1 import decisions
-from app.api.v1.pictures import answers, walks
+from app.api.v1.pictures import answers, chronicle, walks
 from app.domain import events, model
 from app.store import errors as store_errors
 from app.store.decisions import records
@@ -53,6 +53,7 @@ class Life(Schema):
     more = schemas.number("Items before these.")
     first = schemas.number("The first offset that was read.")
     complete = schemas.truth("Whether everything since the creation of the pod was read.")
+    gaps = schemas.nested(chronicle.MomentGap, "Stretches since first that were not watched.", many=True)
     metadata = schemas.nested(answers.Shown, "The moment.")
 
 
@@ -72,7 +73,8 @@ def _body(shown: moments.Moment, key: model.NamespacedName, limit: int) -> pages
     snapshot = shown.snapshot
     pod = snapshot.pod(snapshot.names.get(key, ""))
     first, complete = _since(shown, pod)
-    found = [*_events(key, first, snapshot.offset), *reversed(_attempts(shown, key))]
+    watched = chronicles.Chronicle(first, snapshot.offset, 1, _unlisted(first - 1))
+    found = [*_events(key, first, snapshot.offset, watched), *reversed(_attempts(shown, key))]
     if not found and pod is None:
         raise errors.missing("pod", key)
     found.sort(key=lambda row: (int(str(row["offset"])), row["kind"] == "attempt", str(row["at"])))
@@ -83,6 +85,7 @@ def _body(shown: moments.Moment, key: model.NamespacedName, limit: int) -> pages
         "more": max(0, len(found) - limit),
         "first": first,
         "complete": complete,
+        "gaps": [{"from": one.first, "to": one.last, "reason": one.reason} for one in watched.gaps],
         "metadata": answers.shown(shown),
     }
 
@@ -103,10 +106,22 @@ def _since(shown: moments.Moment, pod: model.Pod | None) -> tuple[int, bool]:
     return max(first, created), created >= first
 
 
-def _events(key: model.NamespacedName, first: int, last: int) -> list[pages.Body]:
+def _unlisted(offset: int) -> frozenset[str]:
+    """The kinds that were not listed yet; none if the state at the offset is no longer kept."""
+    try:
+        return frozenset(services.current().histories.at(offset).unlisted)
+    except store_errors.Trimmed:
+        return frozenset()
+
+
+def _events(
+    key: model.NamespacedName, first: int, last: int, watched: chronicles.Chronicle
+) -> list[pages.Body]:
     found: list[pages.Body] = []
     before: model.Pod | None = None
+    kinds = services.current().follower.snapshot.schema.names
     for run in walks.entries(first, last):
+        watched.add((chronicles.ChronicleEntry(*entry) for entry in run), kinds)
         for entry in run:
             happened = chronicles.of_pod(entry.event, key, before)
             if happened is None:
@@ -124,6 +139,7 @@ def _events(key: model.NamespacedName, first: int, last: int) -> list[pages.Body
                     "decision": None,
                 }
             )
+    watched.finish(last)
     return found
 
 

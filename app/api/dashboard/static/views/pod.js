@@ -9,7 +9,7 @@ import { cut, number, plural, quantity, time } from "../format.js";
 import { address, set } from "../router.js";
 import { to } from "../timebar.js";
 import * as answers from "./answers.js";
-import { facts, more, nodeLink, table } from "./parts.js";
+import { facts, more, nodeLink, podLink, table } from "./parts.js";
 
 let since = { key: "", to: "", text: "", body: null };
 onForget(() => (since = { key: "", to: "", text: "", body: null }));
@@ -57,17 +57,27 @@ export function pod() {
       ${panel({ id: "life", title: "Life", answer: life, rows: (body) => body.items }, (body) => html`
         ${body.complete ? nothing : html`<p class="empty">read from offset ${number(body.first)} on: what was before is not shown</p>`}
         ${more(body.more, "items before these")}
-        <ol class="life">${body.items.map((one) => html`<li class="${one.kind} ${one.outcome}" ?data-chosen=${one.decision && one.decision === chosen}>
+        <ol class="life">${lived(body).map((one) => html`<li class="${one.kind} ${one.outcome ?? ""} ${one.unseen ? "unseen" : ""}" ?data-chosen=${one.decision && one.decision === chosen}>
           <button type="button" class="at" title="show the cluster at this moment" @click=${() => to(one.offset)}>${number(one.offset)}</button>
           <span class="dot" aria-hidden="true"></span>
           <span class="what">${one.decision
             ? html`<a href=${address("pods", state.path, { decision: one.decision })} aria-current=${one.decision === chosen}>attempt</a> `
-            : one.text.startsWith(one.kind) ? nothing : html`<b>${one.kind}</b> `}${cut(one.text, 300)} <small>${time(one.at)}</small></span></li>`)}</ol>`)}
+            : one.text.startsWith(one.kind) ? nothing : html`<b>${one.kind}</b> `}${cut(one.text, 300)} ${one.at ? html`<small>${time(one.at)}</small>` : nothing}</span></li>`)}</ol>`)}
     </div>
     ${chosen || why.body || unexplained ? html`<div class="columns even">
       ${panel({ id: "why", title: tried ? `Attempt at ${time(tried.at)}` : chosen ? `Attempt ${chosen}` : unexplained ? "Latest attempt" : "If it were tried now", answer: why, rows: (body) => body.scores, command: command("explain", key, ...(chosen ? ["--decision", chosen] : ["--at", state.position])) }, explained)}
       ${chosen ? panel({ id: "pod-map", title: "What it kept and refused", answer: map, rows: mapRows }, (body) => html`<cluster-map @node=${(event) => set({ node: event.detail })}></cluster-map>${legend(body)}`) : nothing}
     </div>` : nothing}`;
+}
+
+/** What happened, with the stretches that were not watched between it. */
+function lived({ items, gaps, more: before }) {
+  const first = before ? items[0].offset : 0;
+  const unseen = (offset) => gaps.some((gap) => offset > gap.from && offset < gap.to);
+  return [
+    ...gaps.filter((gap) => gap.to >= first).map((gap) => ({ kind: "gap", offset: gap.from, unseen: true, text: `not watched until offset ${number(gap.to)}: ${gap.reason}` })),
+    ...items.map((one) => ({ ...one, unseen: unseen(one.offset) })),
+  ].sort((one, other) => one.offset - other.offset);
 }
 
 function explained(body) {
@@ -76,6 +86,8 @@ function explained(body) {
     ${body.difference ? html`<p class="warned">${body.difference}</p>` : nothing}
     ${body.refusals.length ? table([["nodes", "n"], ["plugin"], ["reason", "w"], ["such as"]], body.refusals.map((one) => [number(one.nodes), one.plugin, cut(one.reason, 300), one.examples.slice(0, 3).join(", ")])) : nothing}
     ${body.change.length ? html`<p>Smallest change: ${body.change.map((one, index) => html`${index ? "; or " : ""}<b>${one}</b>`)}</p>` : nothing}
+    ${body.inFlight.length ? html`<h3>In flight, and counted</h3>${table([["pod"], ["node"], ["when"], ["counts"]], body.inFlight.map((one) => [podLink(one.pod), nodeLink(one.node), time(one.at), cut(one.counts.join(", "), 160)]))}${more(body.moreInFlight, "placements in flight")}` : nothing}
+    ${body.nominated.length ? html`<p>Nominated, and counted as placed: ${body.nominated.map((key, index) => html`${index ? ", " : ""}${podLink(key)}`)}</p>` : nothing}
     ${body.remarks.length ? html`<ul>${body.remarks.map((one) => html`<li>${one.plugin}: ${one.text}</li>`)}</ul>` : nothing}
     ${table([["node"], ["kept"], ...plugins.map((name) => [`${name}${body.weights[name] > 1 ? ` ×${body.weights[name]}` : ""}`, "n"]), ["total", "n"]],
       body.scores.map((one) => [nodeLink(one.node), one.kept ? "yes" : `no (${one.plugin})`, ...plugins.map((name) => number(one.scores[name]?.weighted)), number(one.total)]), "no node was offered")}
