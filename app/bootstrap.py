@@ -131,6 +131,7 @@ class FollowingProcess:
                 settings=settings.current(chosen),
                 flags=_flags(chosen),
                 version=app.__version__,
+                durability=store.durability.problem,
                 stream_seconds=float(chosen.server.connection_age),
                 # One page asks several heavy questions at once, and nothing else waits for them here.
                 turns=heavy.OneAtATime(waiting=_VIEWED_WAITING, patience=_VIEWED_PATIENCE)

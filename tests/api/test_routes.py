@@ -40,6 +40,7 @@ OBJECTS = (
     "/apis/v1/transformers",
     "/apis/v1/diff",
     "/apis/v1/consistency",
+    "/apis/v1/store",
     "/debug/flags/s",
     "/openapi.json",
 )

@@ -39,6 +39,8 @@ class Services:
     flags: Mapping[str, str] = field(default_factory=dict)
     """Debug flags as set at start: letter -> value."""
     version: str = "0"
+    durability: Callable[[], str | None] = lambda: None
+    """Why the store may lose what it acknowledged; None without a finding."""
     bundle: layout.About | None = None
     """The bundle whose store this is; None for the store of a cluster."""
     exports: heavy.OneAtATime = field(default_factory=lambda: heavy.OneAtATime(waiting=0))

@@ -4,6 +4,7 @@ Flags are events of the log, so that one call reaches every process of every rep
 change what is logged, never what is decided. The sentences are those of Koordinator's scheduler.
 """
 
+import contextlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from typing import Literal
 from marshmallow import Schema
 
 from app.api.introspection import blueprints, pages, queries, schemas, services, times
-from app.domain import snapshots
+from app.domain import events, snapshots
+from app.store import errors
 from app.verbs import debug_flags
 
 routes = blueprints.create("flags", "/apis/v1", "The debug flags.")
@@ -82,6 +84,8 @@ class Flag(Schema):
     until = schemas.text("When it returns to the value at start (RFC 3339); empty for never.")
     about = schemas.text("What it does.")
     changed = schemas.number("The offset of the event that set it last; 0 if there is none.")
+    by = schemas.text("Who set it; empty if none did, or if the event is no longer kept.")
+    at = schemas.text("When it was set (RFC 3339); empty likewise.")
 
 
 @blueprints.get(routes, "/flags", schemas.page_of(Flag), query=queries.Page)
@@ -98,6 +102,8 @@ def present(snapshot: snapshots.Snapshot, kind: FlagKind) -> pages.Body:
     given = services.current()
     default = given.flags.get(kind.letter, kind.default)
     flag = debug_flags.in_force(snapshot, kind.letter, now=times.rfc3339(given.wall()))
+    changed = snapshot.version(f"flag:{kind.letter}")
+    by, at = _setter(changed)
     return {
         "name": kind.letter,
         "title": kind.title,
@@ -106,5 +112,16 @@ def present(snapshot: snapshots.Snapshot, kind: FlagKind) -> pages.Body:
         "pod": flag.pod if flag is not None else "",
         "until": flag.until if flag is not None else "",
         "about": kind.about,
-        "changed": snapshot.version(f"flag:{kind.letter}"),
+        "changed": changed,
+        "by": by,
+        "at": at,
     }
+
+
+def _setter(offset: int) -> tuple[str, str]:
+    """Who appended the event that set a flag, and when."""
+    with contextlib.suppress(errors.Trimmed):
+        for entry in services.current().histories.entries(offset, offset) if offset else ():
+            if isinstance(entry.event, events.FlagSet):
+                return entry.event.by, times.rfc3339(entry.at_ms / 1000)
+    return "", ""

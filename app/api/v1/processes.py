@@ -1,4 +1,4 @@
-"""This process: its lag behind the log, its settings, and its paths."""
+"""This process: its lag behind the log, its settings, and its paths; and the store with its other readers."""
 
 import flask
 from marshmallow import Schema, fields
@@ -154,3 +154,53 @@ def listing(_: pages.Query) -> dict[str, list[str]]:
         if rule.rule.startswith("/apis/v1/") and "GET" in (rule.methods or ())
     }
     return {"GET": sorted(paths)}
+
+
+class LogReader(Schema):
+    """A process that follows the log."""
+
+    reader = schemas.text("HOST/PROCESS/NUMBER.")
+    offset = schemas.number("The offset that it reported last.")
+    behind = schemas.number("Events between that and the last one: those of the last 5 seconds are usual.")
+    at = schemas.text("When, by the store's clock (RFC 3339).")
+    age = schemas.real("Seconds since then. A report is due every 5 seconds.")
+
+
+class StoreShown(Schema):
+    """The store."""
+
+    head = schemas.number("The last offset of the log.")
+    recorder = schemas.text("The recorder that wrote last; empty if none has.")
+    recorded = schemas.text("When it last wrote (RFC 3339); empty if never.")
+    recordedAge = schemas.real("Seconds since then; -1 if never.")
+    problem = schemas.text("Why the store may lose what it acknowledged; empty without a finding.")
+    readers = schemas.nested(LogReader, "The processes that follow the log, by name.", many=True)
+
+
+@blueprints.get(routes, "/store", StoreShown, query=queries.Empty)
+def store(_: pages.Query) -> pages.Body:
+    """Who reads the log, who writes to it, and whether the store keeps it."""
+    given = services.current()
+    state = given.log.state()
+    head = state.head
+
+    def age(at_ms: int) -> float:
+        return round(max(0, state.now_ms - at_ms) / 1000, 3)
+
+    return {
+        "head": head,
+        "recorder": state.writer,
+        "recorded": times.rfc3339(state.recorded_ms / 1000) if state.recorded_ms else "",
+        "recordedAge": age(state.recorded_ms) if state.recorded_ms else -1.0,
+        "problem": given.durability() or "",
+        "readers": [
+            {
+                "reader": name,
+                "offset": offset,
+                "behind": max(0, head - offset),
+                "at": times.rfc3339(at_ms / 1000),
+                "age": age(at_ms),
+            }
+            for name, (offset, at_ms) in sorted(given.log.consumers().items())
+        ],
+    }

@@ -191,6 +191,10 @@ class Log:
             lineages.prove(self._client, self._names, state.incarnation)
         return state
 
+    def consumers(self) -> dict[str, tuple[int, int]]:
+        """Consumer -> its offset, and when it reported that (milliseconds by the store's clock)."""
+        return self._stored.consumers()
+
     def report_loss(self, known: incarnations.Watermark) -> bool:
         """Report an entry that was in the log to the store; true if the log still holds it.
 

@@ -13,10 +13,11 @@ export function health() {
   // These answers are about the process and the store, not about a moment: they are asked for again with it.
   if (asked !== state.position) {
     asked = state.position;
-    for (const name of ["lag", "consistency"]) forget(name);
+    for (const name of ["lag", "consistency", "store"]) forget(name);
   }
   const lag = answer("lag", state.position ? "/apis/v1/lag" : null);
   const consistency = answer("consistency", state.position ? "/apis/v1/consistency" : null);
+  const store = answer("store", state.position ? "/apis/v1/store" : null);
   const settings = answer("settings", "/apis/v1/settings");
   const flags = answer("flags", moment("/apis/v1/flags"));
   const last = state.position ? offsetOf(state.position) : 0;
@@ -31,10 +32,14 @@ export function health() {
     <div class="side">
       ${panel({ id: "lag", title: "This process", answer: lag, command: command("get", "lag"), rows: (body) => [body] }, (body) => facts([
         ["position", body.position], ["behind the log", `${number(body.behind)} events, ${body.seconds} s`], ["error", body.error ?? "none"], ["decision records dropped", number(body.decisionsDropped)], ["you are", body.identity], ["version", body.version]]))}
+      ${panel({ id: "store", title: "Store and its readers", answer: store, rows: (body) => body.readers }, (body) => html`
+        <p class=${body.problem ? "failed" : "why"}>${body.problem || "no finding: it keeps what it acknowledged"}</p>
+        ${facts([["recorder", body.recorder || "–"], ["last wrote", body.recorded ? time(body.recorded) : "never"]])}
+        ${table([["reader", "p"], ["offset", "n"], ["behind", "n"], ["reported"]], body.readers.map((one) => [cut(one.reader, 80), number(one.offset), number(one.behind), time(one.at)]), "no process follows the log")}`)}
       ${panel({ id: "gaps", title: "Marks and gaps of the last 5,000 events", answer: axis, rows: (body) => [...body.marks, ...body.gaps] }, (body) => html`
         ${table([["from", "n"], ["to", "n"], ["not watched"]], body.gaps.map((one) => [jump(one.from), jump(one.to), cut(one.reason, 160)]), "every change of this window was watched")}
         ${table([["offset", "n"], ["when"], ["what"]], body.marks.slice(-12).reverse().map((one) => [jump(one.offset), time(one.at), cut(one.text, 120)]), "no marks")}`)}
-      ${panel({ id: "flags", title: "Debug flags", answer: flags, command: command("get", "flags", "--at", state.position), rows: (body) => body.items }, (body) => table([["flag"], ["value"], ["at start"], ["pod"], ["until"]], body.items.map((one) => [one.title, one.value, one.default, one.pod || "all", one.until || "–"])))}
+      ${panel({ id: "flags", title: "Debug flags", answer: flags, command: command("get", "flags", "--at", state.position), rows: (body) => body.items }, (body) => table([["flag"], ["value"], ["at start"], ["pod"], ["until"], ["set by"], ["at"]], body.items.map((one) => [one.title, one.value, one.default, one.pod || "all", one.until || "–", one.by || "–", one.changed ? html`${jump(one.changed)} ${one.at ? time(one.at) : ""}` : "–"])))}
       ${panel({ id: "settings", title: "Settings", answer: settings, rows: (body) => Object.entries(body.settings).map(([name, value]) => ({ name, value })) }, (body) => html`
         ${facts([["configuration", body.configuration], ["plugins", body.plugins.join(", ")], ["weights", Object.entries(body.weights).map(([name, weight]) => `${name} ${weight}`).join(", ") || "all 1"]])}
         <details><summary>all settings</summary>${table([["name"], ["value"]], Object.entries(body.settings).map(([name, found]) => [name, cut(typeof found === "string" ? found : JSON.stringify(found), 120)]))}</details>`)}

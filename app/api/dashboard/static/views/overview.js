@@ -4,11 +4,14 @@ import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { announce } from "../focus.js";
 import { legend, placed, rows as mapRows, table as domains } from "../map.js";
 import { bar as share, panel } from "../panel.js";
-import { answer, changed, moment, state } from "../store.js";
-import { ago, cut, number, plural, quantity, time } from "../format.js";
+import { answer, changed, forget, moment, state } from "../store.js";
+import { ago, between, clock, cut, number, plural, quantity, time } from "../format.js";
 import { address, set } from "../router.js";
 import { bar, prefetch } from "../timebar.js";
 import { facts, more, podLink, table, tile } from "./parts.js";
+
+/** The position for which those were asked that are about the process and the store, not about a moment. */
+let trusted = "";
 
 export function color() {
   return state.query.get("color") || "state";
@@ -50,7 +53,12 @@ export function overview() {
   const node = state.query.get("node");
   const shown = state.frame?.picture ?? (state.at !== null && map.body && bar.frames ? placed(map.body, bar.frames) : map.body);
   if (shown) picture(shown);
-  return html`${figures(cluster)}
+  if (trusted !== state.position) {
+    trusted = state.position;
+    for (const name of ["lag", "consistency", "store"]) forget(name);
+  }
+  const about = (name) => answer(name, state.position ? `/apis/v1/${name}` : null).body;
+  return html`${figures(cluster)}${trust(about("lag"), about("store"), about("consistency"), decided.body)}
     <div class="columns">
       ${panel({ id: "map", title: "Nodes", answer: map, wide: true, extra: chooser(cluster), rows: mapRows }, () => html`
         ${shown.nodes?.length === 0 ? html`<p class="empty">no node is known at this moment</p>` : nothing}
@@ -104,6 +112,19 @@ function figures(cluster) {
   </div>`;
 }
 
+/** Whether it can be trusted, and how fast it is, in small figures; the page Health has the rest. */
+function trust(lag, store, audit, decided) {
+  const bucket = decided?.looked ? decided.buckets[0] : null;
+  const seconds = bucket ? between(bucket.from, bucket.to) : 0;
+  return html`<p class="trust" id="trust">
+    <span>lag <b>${lag ? `${number(lag.behind)} events` : "–"}</b></span>
+    <span>recorder <b>${!store ? "–" : store.recorded ? `wrote at ${clock(store.recorded)}` : "never wrote"}</b></span>
+    <span>audit <b>${audit?.state ?? "–"}</b></span>
+    <span>decisions <b>${seconds >= 1 ? `${(decided.looked / seconds).toFixed(1)} a second` : "–"}</b></span>
+    <span>99th percentile <b>${bucket ? `${bucket.p99.toFixed(1)} ms` : "–"}</b></span>
+    <a href=${address("health")}>health</a></p>`;
+}
+
 /** Close the drawer of a node; the focus is on the map again, from which it was opened. */
 export function closeNode() {
   set({ node: null, find: null });
@@ -114,7 +135,7 @@ function drawer(name) {
   const found = answer("node", moment(`/apis/v1/nodes/${encodeURIComponent(name)}`));
   const past = answer("node-events", moment(`/apis/v1/events?object=${encodeURIComponent(`node:${name}`)}&from=1&limit=8`, "to"));
   if (found.body?.node.metadata.name === name) announce(`Node ${name}: ${condition(found.body.node)}, ${plural(found.body.pods.length, "pod")}`, "node");
-  return panel({ id: "node", title: `Node ${name}`, answer: found, rows: (body) => body.pods,
+  return html`${panel({ id: "node", title: `Node ${name}`, answer: found, rows: (body) => body.pods,
     extra: html`<button type="button" aria-label="close the node" @click=${closeNode}>close</button>` },
   (body) => html`
     ${facts([
@@ -127,8 +148,9 @@ function drawer(name) {
     ${more(Math.max(0, body.pods.length - 20), "pods")}
     <h3>Labels</h3>
     ${facts(Object.entries(body.node.metadata.labels))}
-    <h3>History</h3>
-    ${past.body ? table([["offset", "n"], ["when"], ["event"]], past.body.items.map((one) => [number(one.offset), time(one.at), one.type])) : nothing}`);
+`)}
+  ${panel({ id: "node-history", title: `History of ${name}`, answer: past, rows: (body) => body.items }, (body) =>
+    table([["offset", "n"], ["when"], ["event"]], body.items.map((one) => [number(one.offset), time(one.at), one.type]), "no event is about it"))}`;
 }
 
 function condition(node) {
