@@ -1,18 +1,13 @@
 """Every view in a real browser: no violation, no error, no foreign request; hostile names and addresses."""
 
-import json
 import pathlib
-import re
-import shlex
-import urllib.request
 
 import msgspec
 import pytest
 
 from app.domain import events
 from app.store.server import embedded
-from tests.support import commands
-from tests.support.browser import browsers, scripts, shown, viewers
+from tests.support.browser import browsers, panels, scripts, shown, viewers
 from tests.support.extender import api_worlds, bundled
 
 pytestmark = pytest.mark.browser
@@ -140,57 +135,12 @@ def test_a_waiting_time_ends_now_or_at_the_moment_that_is_shown(on_small: browse
 
 
 @pytest.mark.scenario("UI-10")
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", [*VIEWS, "?node=host-1"])
 def test_a_panel_shows_the_numbers_of_its_link_and_its_command(
     on_small: browsers.Browser, small: shown.Shown, view: str
 ) -> None:
-    on_small.open(f"/dashboard/{view}?at={small.head}")
-    panels = on_small.run(scripts.read("panels"))
-    assert panels
-    for panel in panels:
-        with urllib.request.urlopen(small.viewer.url + panel["link"], timeout=20) as reply:
-            linked = reply.read().decode()
-        counted = re.sub(r"(?<=\d),(?=\d{3})", "", " ".join(panel["cells"]))
-        numbers = {one for one in re.findall(r"(?<![\w.:/-])\d+(?![\w.:/-])", counted)}
-        assert numbers <= known(linked), (panel["link"], numbers - known(linked))
-        words = shlex.split(panel["command"])
-        done = commands.called(*words[1:], "--server", small.viewer.url, "-o", "json")
-        # Exit code 1 of topolog diff: something differs.
-        assert done.returncode == 0 or words[1] == "diff", (panel["command"], done.stderr)
-        assert numbers <= known(done.stdout), (panel["command"], numbers - known(done.stdout))
-        if "--raw" in words:
-            assert json.loads(done.stdout) == json.loads(linked)
-
-
-def known(text: str) -> set[str]:
-    """The numbers of a document, and those that a page derives from it."""
-    return set(re.findall(r"\d+", text)) | derived(json.loads(text))
-
-
-def derived(body: object) -> set[str]:
-    """Numbers that a page counts itself: items of lists, sums over rows of quotas, spans of time in units."""
-    found = {"0"}
-    if isinstance(body, dict):
-        for value in body.values():
-            found |= derived(value)
-        rows = body.get("quotas", [])
-        for of in {row["of"] for row in rows}:
-            mine = [row for row in rows if row["of"] == of]
-            sums = (len(mine), sum(row["placed"] for row in mine), sum(row["desired"] or 0 for row in mine))
-            found |= {str(each) for each in sums}
-    elif isinstance(body, list):
-        found.add(str(len(body)))
-        for value in body:
-            found |= derived(value)
-    elif isinstance(body, float):
-        found |= {str(int(body)), *_of_span(round(body))}
-    return found
-
-
-def _of_span(seconds: int) -> set[str]:
-    """The numbers of a span of time, as in "145 d 5 h"."""
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
-    return {str(each) for each in (seconds % 60, minutes % 60, hours % 24, days, hours, minutes, seconds)}
+    on_small.open(f"/dashboard/{view}{'&' if '?' in view else '?'}at={small.head}")
+    panels.same_numbers(on_small, small.viewer.url)
 
 
 @pytest.mark.scenario("UI-12")

@@ -7,16 +7,17 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from app.domain import events
+from app.domain import events, model
 from app.plugins.coscheduling import kinds as gangs
 from app.plugins.elastic_quota import kinds as quotas
 from app.store.server import embedded
-from tests.support.browser import axe, browsers, shown, viewers
+from tests.support.browser import axe, browsers, panels, shown, viewers
 from tests.support.decisions import small_gangs, small_quotas
 from tests.support.extender import api_worlds
 
 pytestmark = pytest.mark.browser
 ENABLED = '["*", "Coscheduling", "ElasticQuota"]'
+SHADOW = model.Shadow("strict")
 ADDRESSES = ("workloads", "workloads?of=gang:ml/train", "workloads?of=elasticquota:team", "pending")
 
 
@@ -45,6 +46,7 @@ def seen(
             ),
             quotas.QUOTAS.observed(small_quotas.quota("team", 1, 2)),
             *(events.PodSeen(pod=msgspec.structs.replace(one, labels=labels)) for one in pods),
+            events.ShadowSet(SHADOW),
         )
         yield shown.Shown(world, viewer)
 
@@ -53,6 +55,15 @@ def seen(
 def page(seen: shown.Shown, tmp_path: pathlib.Path) -> Iterator[browsers.Browser]:
     with browsers.browser(seen.viewer.url, tmp_path / "profile") as found:
         yield found
+
+
+@pytest.mark.scenario("UI-10")
+@pytest.mark.parametrize("address", [*ADDRESSES, "compare?shadow=strict"])
+def test_a_panel_of_a_plugin_or_a_shadow_shows_the_numbers_of_its_link_and_its_command(
+    page: browsers.Browser, seen: shown.Shown, address: str
+) -> None:
+    page.open(f"/dashboard/{address}{'&' if '?' in address else '?'}at={seen.head}")
+    panels.same_numbers(page, seen.viewer.url)
 
 
 def rows(page: browsers.Browser, panel: str) -> dict[str, list[str]]:
