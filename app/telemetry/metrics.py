@@ -197,7 +197,7 @@ FAULTS = _counter("topolog_faults_total", "Internal errors during calls.", EXTEN
 HTTP_ROUTES = (
     *("__services__", "bisect", "cluster", "consistency", "decisions", "diff", "events", "fit", "flags"),
     *("lag", "map", "nodes", "pending", "plugins", "pods", "replay", "settings", "shadows", "simulate"),
-    *("status", "topology", "transformers"),
+    *("status", "store", "topology", "transformers"),
 )
 """What follows ``/apis/v1/`` in a path of the REST API."""
 HTTP_REQUESTS = _counter(

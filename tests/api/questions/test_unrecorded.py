@@ -26,7 +26,7 @@ def offset(world: api_worlds.World, identity: str) -> int:
 
 def refused(world: api_worlds.World, words: tuple[str, ...], **asked: object) -> None:
     for mode in ("each", "chain"):
-        assert_problem(post(world, "replay", {"mode": mode, **asked}), 503, "NotRecorded", *words)
+        assert_problem(post(world, "replay", {"mode": mode, **asked}), 404, "NotRecorded", *words)
 
 
 def test_no_decision_was_made(six: api_worlds.World) -> None:

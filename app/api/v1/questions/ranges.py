@@ -55,7 +55,7 @@ class Range:
         oldest = decisions.get(decisions.oldest())
         removed = oldest is not None and decisions.has_removed()
         if not self._recorded:
-            raise errors.Problem(503, "NotRecorded", self._unrecorded(oldest if removed else None))
+            raise errors.Problem(404, "NotRecorded", self._unrecorded(oldest if removed else None))
         if oldest is None or not removed or not self._question.from_ or self._superseded(oldest):
             return []
         at = oldest.position.offset

@@ -32,7 +32,7 @@ def replay(_: pages.Query) -> pages.Body:
     """Which recorded decisions would have been others under other overrides or another configuration.
 
     Each decision has the gravest class that holds: refused (it fitted, and would not), admitted, node
-    (filter_onlyone would choose another), nodes (another set is kept), reason, scores, same. 503 NotRecorded
+    (filter_onlyone would choose another), nodes (another set is kept), reason, scores, same. 404 NotRecorded
     if no decision of the range is recorded.
     """
     question = bodies.read(question_schema.Replay)
