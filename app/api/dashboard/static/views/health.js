@@ -33,7 +33,7 @@ export function health() {
       ${panel({ id: "lag", title: "This process", answer: lag, command: command("get", "lag"), rows: (body) => [body] }, (body) => facts([
         ["position", body.position], ["behind the log", `${number(body.behind)} events, ${body.seconds} s`], ["error", body.error ?? "none"], ["decision records dropped", number(body.decisionsDropped)], ["you are", body.identity], ["version", body.version]]))}
       ${panel({ id: "store", title: "Store and its readers", answer: store, rows: (body) => body.readers }, (body) => html`
-        <p class=${body.problem ? "failed" : "why"}>${body.problem || "no finding: it keeps what it acknowledged"}</p>
+        <p class=${body.problem ? "finding" : "why"}>${body.problem || "no finding: it keeps what it acknowledged"}</p>
         ${facts([["recorder", body.recorder || "–"], ["last wrote", body.recorded ? time(body.recorded) : "never"]])}
         ${table([["reader", "p"], ["offset", "n"], ["behind", "n"], ["reported"]], body.readers.map((one) => [cut(one.reader, 80), number(one.offset), number(one.behind), time(one.at)]), "no process follows the log")}`)}
       ${panel({ id: "gaps", title: "Marks and gaps of the last 5,000 events", answer: axis, rows: (body) => [...body.marks, ...body.gaps] }, (body) => html`
