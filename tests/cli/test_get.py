@@ -252,7 +252,7 @@ def test_a_flag_is_set_by_its_name_and_returns_to_its_value_at_start(
     changed = flag(running, "f")
     assert (changed["value"], changed["pod"]) == ("true", "shop/web-0")
     assert changed["until"]
-    assert changed["by"].startswith("spiffe://topolog.io/role/operator (serial ")
+    assert str(changed["by"]).startswith("spiffe://topolog.io/role/operator (serial ")
     assert set_flags(running, "unset", "f").stdout == "successfully set debugFilterFailure to false\n"
     last = {"changed": 0, "by": "", "at": ""}
     assert {**flag(running, "f"), **last} == {**started, **last}

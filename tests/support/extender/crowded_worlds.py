@@ -22,7 +22,9 @@ from tests.support.decisions import small_gangs, small_quotas
 from tests.support.extender import api_worlds, questions
 
 SEVERAL = 7
-_ELSEWHERE = re.compile("/(watch|export|settings|lag|store|shadows/<name>|decisions/<identifier>)$|^/(?!apis)")
+_ELSEWHERE = re.compile(
+    "/(watch|export|settings|lag|store|shadows/<name>|decisions/<identifier>)$|^/(?!apis)"
+)
 """A stream, a file, what a process is, and what has to be created first."""
 _CLOCK = re.compile(rb'"(spentMs|age|asOf)": ?("[^"]*"|[0-9.]+)')
 """What depends on the moment of the question."""
