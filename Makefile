@@ -16,8 +16,10 @@ TARGET ?=
 # Versions for the end-to-end tests and for `make matrix`; tests/e2e/controlplane has the module files of each.
 KUBERNETES ?=
 # Number of test processes; tests mostly wait for servers. 0 runs the tests in pytest's own process, for debuggers.
+# Those with a browser or a control plane are fewer, as each test has a dozen processes of its own.
 # All tests of a file run in one process, because they may share expensive fixtures.
-WORKERS ?= 4
+WORKERS ?=
+SPREAD = --numprocesses $(or $(WORKERS),$(1)) --dist loadfile --no-loadscope-reorder
 # What a run of all tests leaves in build/, for `make record`.
 REPORT = $(if $(TARGET),,--junitxml=build/$@$(addprefix -,$(KUBERNETES)).xml)
 
@@ -40,12 +42,11 @@ demo: $(STAMP) ## Run all components: store, simulated cluster, scheduler, polic
 
 .PHONY: test
 test: $(STAMP) ## Run the tests that need no Kubernetes
-	$(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not e2e and not campaign and not browser" \
-	  $(REPORT) $(TARGET)
+	$(PYTEST) $(call SPREAD,4) -m "not e2e and not campaign and not browser" $(REPORT) $(TARGET)
 
 .PHONY: browser
 browser: $(STAMP) ## Run the tests of the dashboard in Chromium (needs chromium and chromium-driver)
-	$(PYTEST) -m browser --timeout 600 tests/browser $(TARGET)
+	$(PYTEST) $(call SPREAD,2) -m browser --timeout 600 tests/browser $(TARGET)
 
 .PHONY: screenshots
 screenshots: $(STAMP) ## Make the screenshots of the documentation from the demo (needs Chromium)
@@ -68,7 +69,7 @@ e2e: export E2E_KUBERNETES := $(KUBERNETES)
 e2e: go $(STAMP) ## Run the tests against the real Kubernetes control plane (needs Go); KUBERNETES=1.34.4 selects another
 	$(BIN)/python -m tests.e2e.control_plane_builds
 	$(BIN)/python -m tests.e2e.go_programs
-	$(PYTEST) -m e2e --timeout 1800 $(REPORT) tests/e2e $(TARGET)
+	$(PYTEST) $(call SPREAD,2) -m e2e --timeout 1800 $(REPORT) tests/e2e $(TARGET)
 
 # A cell of the page for each KUBERNETES, STORE and PYTHON that is given: all, or versions separated by commas.
 comma := ,
