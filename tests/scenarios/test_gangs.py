@@ -147,6 +147,25 @@ def test_gated_and_terminating_members_are_not_counted() -> None:
     assert small.why(four[0]) == "gang koordinator/x/train: 3 of 4 members exist"
 
 
+@pytest.mark.scenario("CS-15")
+@pytest.mark.parametrize("phase", ["Running", "Failed", "Succeeded"])
+def test_members_of_a_deleted_run_do_not_let_those_of_the_next_go_alone(phase: str) -> None:
+    """A kubelet reports the end of a pod before a deleted one is gone."""
+    last = gang("train", 4)
+    following = [msgspec.structs.replace(one, uid=f"{one.name}-2") for one in last]
+    small = Cluster(node("n1"), *last)
+    for one in last:
+        small.run(one, "n1")
+    small.see(*(msgspec.structs.replace(one, node="n1", phase=phase, terminating=True) for one in last))
+    small.see(following[0])
+    assert small.why(following[0]) == "gang koordinator/x/train: 1 of 4 members exist"
+    assert small.commit(following[0], "n1") == {}
+    for one in last:
+        small.gone(one)
+    small.see(*following[1:])
+    assert small.planned(following[0]) == "n1"
+
+
 @pytest.mark.scenario("CS-16")
 @pytest.mark.parametrize(
     ("policy", "alone"), [("once-satisfied", True), ("only-waiting", False), ("waiting-and-running", True)]

@@ -53,8 +53,17 @@ class Gang:
 
     @property
     def satisfied(self) -> bool:
-        """Whether the gang has been placed once: some member has a node, or has run."""
-        return bool(self.seats or self.finished)
+        """Whether the gang has been placed once: some member has a node, or has run.
+
+        A terminating member does not count, also once it has ended: when a job is restarted, all members of
+        its last run are deleted, and those of the next one are a gang that is placed whole.
+        """
+        return bool(self.seats or self.ran)
+
+    @property
+    def ran(self) -> tuple[model.Pod, ...]:
+        """Members that have run to their end without being deleted."""
+        return tuple(pod for pod in self.finished if not pod.terminating)
 
     @property
     def together(self) -> tuple[GangKey, ...]:
@@ -86,7 +95,7 @@ class Gang:
             case _:
                 # One is enough: that which is least likely to change, or honest plans would be made twice.
                 bound_first = sorted(self.seats, key=lambda seat: not seat.bound)
-                return (*self.finished, *(seat.pod for seat in bound_first))[:1]
+                return (*self.ran, *(seat.pod for seat in bound_first))[:1]
 
     @property
     def present(self) -> int:

@@ -238,7 +238,7 @@ def _incomplete(snapshot: snapshots.Snapshot) -> Iterator[effects.Effect]:
             continue
         together, _ = gangs.group(snapshot, gang)
         left = _given_up(gang, together)
-        if not left or any(one.finished for one in together):  # After a member has run, others go alone.
+        if not left or any(one.ran for one in together):  # After a member has run, others go alone.
             continue
         for one in together:
             about = _about(snapshot, one)

@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FunctionType
+from typing import Any
 from unittest import mock
 
 from app.store import schemas
@@ -367,6 +368,18 @@ BUGS = (
         "if age >= kept else None",
         "if False else None",
     ),
+    Bug(
+        "a terminating member lets others of its gang go alone",
+        "app.plugins.coscheduling.gangs:Gang.satisfied",
+        "return bool(self.seats or self.ran)",
+        "return bool(self.seats or self.ran or any(one.node for one in self.others))",
+    ),
+    Bug(
+        "a member that was deleted and has ended lets others go alone",
+        "app.plugins.coscheduling.gangs:Gang.ran",
+        "if not pod.terminating",
+        "if True",
+    ),
     # Preemption for gangs.
     Bug(
         "a group that preempts takes any nodes",
@@ -618,10 +631,11 @@ def planted(bug: Bug) -> Iterator[None]:
     owner: object = module
     for part in outer:
         owner = getattr(owner, part)
-    source = _changed(bug, textwrap.dedent(inspect.getsource(getattr(owner, last))))
+    function = _code(getattr(owner, last))
+    source = _changed(bug, textwrap.dedent(inspect.getsource(function)))
     made: dict[str, object] = {}
     exec(compile(source, f"<{bug.name}>", "exec"), vars(module), made)
-    function, changed = getattr(owner, last), made[last]
+    changed = _code(made[last])
     if isinstance(function, FunctionType) and isinstance(changed, FunctionType):
         # In place: declarations of plugins hold the function itself.
         former, function.__code__ = function.__code__, changed.__code__
@@ -637,6 +651,11 @@ def planted(bug: Bug) -> Iterator[None]:
 def named(name: str) -> Bug:
     """The bug whose name begins with this."""
     return next(bug for bug in BUGS if bug.name.startswith(name))
+
+
+def _code(found: Any) -> Any:
+    """The function of a property, or what it is itself."""
+    return found.fget if isinstance(found, property) else found
 
 
 def _changed(bug: Bug, text: str) -> str:

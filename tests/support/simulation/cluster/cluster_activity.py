@@ -161,11 +161,14 @@ class Activity:
         self._rng.choice(acts)()
 
     def kubelets(self) -> None:
-        """Terminating pods are deleted; others start to run, or finish."""
+        """Terminating pods are deleted, and may have ended before; others start to run, or finish."""
         for pod in self._cluster.all("pods"):
             key = _key(pod)
             if "deletionTimestamp" in pod["metadata"]:
-                self._cluster.objects.remove("pods", key)
+                if self._gathering and pod["status"]["phase"] == "Running" and self._rng.random() < 0.5:
+                    self._phase(key, "Failed")
+                else:
+                    self._cluster.objects.remove("pods", key)
             elif pod["spec"].get("nodeName") and pod["status"]["phase"] in ("Pending", "Running"):
                 self._phase(key, "Succeeded" if self._rng.random() < 0.1 else "Running")
                 if self._preempting and "startTime" not in pod["status"]:

@@ -109,11 +109,11 @@ class Group:
         self.waiting = sorted(pod.uid for pod, node in members if not node and _counted(pod))
         self.placed = {pod.uid: node for pod, node in members if node and not pod.node}
         """Those that are placed and not bound yet."""
-        started = any(node or pod.phase in ("Succeeded", "Failed") for pod, node in members)
+        started = gang_law.started(name, fold)
         least = fold.groups.get(name, 0)
         self.needed = 0 if started else least
         self.complete = least > 0 and (started or len(self.waiting) >= least)
-        """Whether kube-scheduler would try to place it."""
+        """Whether the group may be placed. kube-scheduler itself tries it as long as a member terminates."""
         self.torn = any(
             node not in fold.nodes and gang_law.gang(pod) in fold.wholes
             for pod, node in fold.pods_and_nodes().values()

@@ -19,7 +19,7 @@ def problem(event: events.AnyEvent, fold: plain_fold.Fold) -> str:
     fresh = [one for one in event.placements if one.pod.uid not in fold.placements]
     sizes = Counter(gang(one.pod) for one in fresh)
     for name, size in sizes.items():
-        if name and not _started(name, fold) and size < fold.groups.get(name, 0):
+        if name and not started(name, fold) and size < fold.groups.get(name, 0):
             return f"gang {name} is started with {size} of {fold.groups[name]} members"
     return _crowded(fresh, fold) if any(sizes) else ""
 
@@ -47,9 +47,16 @@ def gang(pod: model.Pod) -> str:
     return f"{pod.namespace}/{name}" if name else ""
 
 
-def _started(name: str, fold: plain_fold.Fold) -> bool:
-    """Whether a member has a node, or has run."""
-    return any(gang(pod) == name and (node or _finished(pod)) for pod, node in fold.pods_and_nodes().values())
+def started(name: str, fold: plain_fold.Fold) -> bool:
+    """Whether a member has a node, or has run; one that is being deleted does not count.
+
+    kube-scheduler 1.37 counts one until it is gone (podGroupState.ScheduledPodsCount), and would let a single
+    member of the next run of a job go before it.
+    """
+    return any(
+        gang(pod) == name and not pod.terminating and (node or _finished(pod))
+        for pod, node in fold.pods_and_nodes().values()
+    )
 
 
 def _finished(pod: model.Pod) -> bool:
