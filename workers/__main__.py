@@ -171,8 +171,18 @@ def compact_command(outer: str | None, config: str | None) -> None:
         _settings("compactor", path) as chosen,
         _healthy(chosen, "compactor") as health,
         _opened(chosen, frozenset(), health) as store,
+        contextlib.ExitStack() as stack,
     ):
-        _run(chosen, store, compactors.Compactor(store, chosen.compaction), health)
+        worker: Worker = compactors.Compactor(store, chosen.compaction)
+        try:
+            access = credentials.find(chosen.kube.kubeconfig or None, chosen.kube.context or None)
+        except kube_errors.Misconfigured as problem:
+            # It works without the API server, which it only asks whose log this is.
+            telemetry.log.warning("cannot compare the cluster with that of the log", error=str(problem))
+        else:
+            client = stack.enter_context(contextlib.closing(clients.Client(access)))
+            worker = stack.enter_context(_identified(worker, store, client))
+        _run(chosen, store, worker, health)
 
 
 @main.command("audit")
@@ -201,12 +211,19 @@ def _work(process: str, config: str | None, make: Factory, *, emptied: bool = Fa
         ):
             namespace = chosen.election.namespace or access.namespace
             worker = make(Resources(chosen, store, client, built, namespace, health.metrics))
-            check = identity.IdentityCheck(store.log, cluster_identity.Identity(client).uid_if_known)
-            check.start()
-            try:
-                _run(chosen, store, _Identified(worker, check), health, server=client.host)
-            finally:
-                check.stop()
+            with _identified(worker, store, client) as identified:
+                _run(chosen, store, identified, health, server=client.host)
+
+
+@contextlib.contextmanager
+def _identified(worker: Worker, store: stores.Store, client: clients.Client) -> Iterator[Worker]:
+    """The worker, while the cluster of the client is compared with that of the log."""
+    check = identity.IdentityCheck(store.log, cluster_identity.Identity(client).uid_if_known)
+    check.start()
+    try:
+        yield _Identified(worker, check)
+    finally:
+        check.stop()
 
 
 def _report_election(problem: str) -> None:

@@ -11,6 +11,6 @@ def compact_command(config: str | None) -> None:
     """Create checkpoints, archive the log and trim it.
 
     Run one per cluster. Requires store.url; compaction.* sets how much of the log is kept and where the
-    archive is.
+    archive is. With credentials of the API server (kube.*) it leaves the log of another cluster alone.
     """
     processes.exec_worker("compact", config)

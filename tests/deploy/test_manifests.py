@@ -83,6 +83,9 @@ ALLOWED = {
     ("ClusterRole", "topolog-evictions"): [
         ([""], ["pods/eviction"], ["create"]),
     ],
+    ("ClusterRole", "topolog-compactor"): [
+        ([""], ["namespaces"], ["get"], ["kube-system"]),
+    ],
     ("ClusterRole", "topolog-auditor"): [
         ([""], ["nodes", "pods"], ["get", "list"]),
         (["kosmos.io"], ["workloadpolicies"], ["get", "list"]),

@@ -271,9 +271,9 @@ def test_pods_that_escape_are_found(cluster: clusters.Cluster, topolog: installa
 def test_a_user_without_rights_is_unsure_of_everything(
     cluster: clusters.Cluster, topolog: installations.Installation
 ) -> None:
-    given = {
-        "TOPOLOG_KUBE_KUBECONFIG": str(cluster.kubeconfig(cluster.service_account(HOME, "topolog-compactor")))
-    }
+    cluster.kubectl("create", "serviceaccount", "without-rights", "-n", HOME)
+    user = cluster.service_account(HOME, "without-rights")
+    given = {"TOPOLOG_KUBE_KUBECONFIG": str(cluster.kubeconfig(user))}
     for area in ("cluster", "policies", "scheduler"):
         run = (
             runs.doctor(area, "--server", "https://127.0.0.1:9", environ=given)

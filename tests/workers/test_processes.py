@@ -199,7 +199,7 @@ def test_a_configuration_error_ends_a_worker_with_one_message(
     assert "Traceback" not in stderr
 
 
-@pytest.mark.parametrize("command", ["control", "audit"])
+@pytest.mark.parametrize("command", ["control", "audit", "compact"])
 def test_a_worker_is_not_ready_with_the_log_of_another_cluster(
     start: Start, store: stores.Store, cluster_side: clusters.Cluster, command: str
 ) -> None:
@@ -237,6 +237,7 @@ def with_work(store: stores.Store, uid: str) -> int:
     store.log.append(logs.Batch(events=seen, kubernetes=uid))
     writers.placement(store.log, store.follower.catch_up(), writers.pod("u"), "n")
     store.client.hset(store.keys.counts, "none", 1)
+    store.client.delete(store.keys.readers)  # Nothing is kept for this reader.
     return store.log.head().offset
 
 
@@ -274,6 +275,45 @@ def test_a_worker_leaves_the_log_of_another_cluster_as_it_is(
     assert audit_reports.Reports(store.client, store.keys).latest() is None
     assert ask(port, "/readyz")[0] == 503
     assert ask(port, "/livez")[0] == 200
+
+
+def test_a_compactor_leaves_the_log_of_another_cluster_as_it_is(
+    start: Start, store: stores.Store, beside: stores.Store, cluster_side: clusters.Cluster
+) -> None:
+    """Another one, which started later, takes a checkpoint and trims the log of its own cluster."""
+    cluster_side.server.objects.create("namespaces", {"metadata": {"name": "kube-system", "uid": "second"}})
+    with_work(store, "first"), with_work(beside, "second")
+    soon = {"TOPOLOG_COMPACTION_SECONDS": "1", "TOPOLOG_COMPACTION_KEEP": "0"}
+    port, other = child_processes.free_port(), child_processes.free_port()
+    start("compact", TOPOLOG_SERVER_HEALTH_PORT=str(port), **soon)
+    recordings.eventually(
+        lambda: "UID first, here it has second" in ask(port, "/readyz")[1], "readiness names both"
+    )
+    start("compact", TOPOLOG_SERVER_HEALTH_PORT=str(other), TOPOLOG_CLUSTER=beside.keys.cluster, **soon)
+    recordings.eventually(lambda: beside.log.oldest() > 1, "its own log is trimmed")
+    assert beside.checkpoints.headers() != []
+    assert store.log.oldest() == 1
+    assert store.checkpoints.headers() == []
+    assert ask(port, "/readyz")[0] == 503
+    assert ask(port, "/livez")[0] == 200
+
+
+def test_a_compactor_without_credentials_compacts_and_reports_it(start: Start, store: stores.Store) -> None:
+    with_work(store, "first")
+    port = child_processes.free_port()
+    process = start(
+        "compact",
+        TOPOLOG_SERVER_HEALTH_PORT=str(port),
+        TOPOLOG_KUBE_KUBECONFIG="/nowhere/config",
+        TOPOLOG_COMPACTION_SECONDS="1",
+        TOPOLOG_COMPACTION_KEEP="0",
+    )
+    recordings.eventually(lambda: store.log.oldest() > 1, "the log is trimmed")
+    assert ask(port, "/readyz")[0] == 200
+    process.send_signal(signal.SIGTERM)
+    code, stderr = ended(process)
+    assert code == 0
+    assert "cannot compare the cluster with that of the log" in stderr
 
 
 def test_a_store_of_another_schema_ends_a_worker(start: Start, store: stores.Store) -> None:

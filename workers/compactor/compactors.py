@@ -77,7 +77,7 @@ class Compactor:
             except (errors.ArchiveAway, errors.Damaged) as problem:
                 self._failed("archive", problem)
                 pause = min(2 * pause, _LONGEST_PAUSE)
-            except (errors.StoreAway, errors.Rewound) as away:
+            except (errors.StoreAway, errors.Rewound, errors.OtherCluster) as away:
                 # The recorder recovers from a loss; then compacting continues in a new incarnation.
                 self._failed("store", away)
                 pause = min(2 * pause, _LONGEST_PAUSE)
@@ -87,8 +87,13 @@ class Compactor:
         self._stopped.set()
 
     def run_once(self) -> None:
-        """Do what is due once; a step that failed the last time is due again."""
+        """Do what is due once; a step that failed the last time is due again.
+
+        Raises StoreAway, Rewound, OtherCluster, ArchiveAway or Damaged.
+        """
         store = self._store
+        # The log of another cluster is kept as long as that one's own compactor keeps it.
+        store.log.check_owner()
         store.follower.catch_up()
         self._reached = True
         self._measure()

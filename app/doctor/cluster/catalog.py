@@ -38,8 +38,8 @@ DEFINITIONS = doctor_checks.Check(
 IDENTITY = doctor_checks.Check(
     "C05",
     "The store holds the log of this cluster.",
-    "the facts of two clusters would mix, so nothing is recorded, decided, bound or repaired here, and no"
-    " process but the compactor is ready",
+    "the facts of two clusters would mix, so nothing is recorded, decided, bound, repaired or trimmed here,"
+    " and no process is ready",
     "give one of the two clusters another name (setting cluster), or a store of its own",
     "how-to/store.md#two-clusters-of-one-name",
 )

@@ -97,7 +97,7 @@ def needed(
             found[metrics.CONTROLLER].append(Right("get", kind.group, kind.resource))
             found[metrics.CONTROLLER].append(Right("patch", kind.group, f"{kind.resource}/status"))
     found[metrics.EXTENDER] += (Right("get", "", "pods"), Right("create", "", "pods/binding"))
-    for process in metrics.WRITERS:
+    for process in (*metrics.WRITERS, metrics.COMPACTOR):
         found[process].append(Right("get", "", "namespaces", "kube-system"))
     for process in metrics.ELECTED:
         found[process].append(Right("create", _LEASES, "leases", namespace=namespace))

@@ -103,6 +103,25 @@ def test_checkpoints_are_taken_and_the_entries_that_they_cover_trimmed(
         assert trimmed.value.oldest == 120
 
 
+def test_the_log_of_another_cluster_is_left_as_it_is(
+    store: stores.Store, store_server: embedded.Server, tmp_path: pathlib.Path
+) -> None:
+    past, options = History(store), settings.Compaction(events=20, keep=0, checkpoints=3)
+    past.go_on(50)
+    with reopened(store, store_server, str(tmp_path / "archive")) as other:
+        compactor = compactors.Compactor(other, options)
+        other.log.foreign = ("first", "second")
+        with pytest.raises(errors.OtherCluster):
+            compactor.run_once()
+        assert store.log.oldest() == 1
+        assert store.checkpoints.headers() == []
+        assert not (tmp_path / "archive").exists()
+        other.log.foreign = None
+        compactor.run_once()
+        assert store.log.oldest() == 50
+        assert [header.offset for header in store.checkpoints.headers()] == [50]
+
+
 def test_with_an_archive_every_offset_stays_readable(
     store: stores.Store, store_server: embedded.Server, archive: str
 ) -> None:
