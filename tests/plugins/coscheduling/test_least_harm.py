@@ -102,6 +102,20 @@ def test_a_pod_that_stays_uses_up_a_budget_before_less_important_ones() -> None:
     assert small.filter(asked, ["n0", "n1", "n2"], offered=True).kept == {"n1"}
 
 
+def test_a_group_that_goes_leaves_no_capacity_beside_a_less_important_pod_that_has_to_stay() -> None:
+    """kube-scheduler supposes both gone, puts the group back first, and evicts the other one."""
+    low = [
+        running("w0", "n0", 4, 5, group="w"),
+        running("stays", "n0", 4, 0, group="whole"),
+        running("w1", "n1", 4, 5, group="w"),
+        running("dear", "n1", 4, 9),
+    ]
+    case = Case({"n0": 8, "n1": 8}, low, members(1, 4), wholes=frozenset("w"))
+    small = case.cluster()
+    small.see(small_gangs.native("whole", 1))
+    assert [small.filter(one, ["n0", "n1"], offered=True).kept for one in case.members] == [{"n1"}]
+
+
 def test_a_member_is_answered_to_whom_only_nodes_are_offered_from_which_no_pod_may_go() -> None:
     """kube-scheduler does not offer what the members before it fill."""
     low = [

@@ -153,14 +153,20 @@ class Evictions:
         return found
 
     def without(self, gone: Iterable[model.Pod]) -> dict[model.NodeName, node_fit.Occupancy]:
-        """What the nodes of these pods hold once they are gone."""
+        """What the nodes of these pods hold once they are gone.
+
+        A pod that goes with its group from a node where another one has to stay leaves no capacity there:
+        kube-scheduler might put the group back, and evict what has to stay.
+        """
         each: dict[model.NodeName, list[model.Pod]] = {}
         for pod in gone:
             each.setdefault(self._snapshot.node_of(pod.uid), []).append(pod)
         found: dict[model.NodeName, node_fit.Occupancy] = {}
         for name, pods in each.items():
             emptied = self.occupancy(name)
-            if emptied is not None and len(pods) == len(self._going[name]):
+            if emptied is None:
+                continue
+            if len(pods) == len(self._going[name]):
                 found[name] = emptied
             else:
                 found[name] = functools.reduce(
