@@ -34,13 +34,18 @@ EASY = {
     "a fence counts as evidence": 12,
     "placements do not expect the version of the quotas": 150,
     "the quotas above that of a pod set no ceiling": 48,
-    "a group that preempts takes any nodes": 90,
-    "a gang takes the capacity of nominated pods": 474,
-    "a group that is disrupted as a whole is put back pod": 106,
-    "a pod that preempts breaks up a gang": 58,
+    "a group that preempts takes any nodes": 26,
+    "a gang takes the capacity of nominated pods": 842,
+    "a group that is disrupted as a whole is put back pod": 218,
+    "a pod that preempts breaks up a gang": 26,
     "another pod is evicted before": 38,
+    "a terminating member lets others": 25,
+    "a member that was deleted and has ended": 17,
+    "a gang that has lost members": 81,
+    "a division is kept although": 0,
+    "what a member does not need": 102,
     "a quota that uses its max": 70,
-    "non-preemptible pods may use": 110,
+    "non-preemptible pods may use": 14,
 }
 """Bugs that the default run plants -> a seed that finds each, which is tried first.
 

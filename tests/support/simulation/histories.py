@@ -26,6 +26,7 @@ from tests.support import declared
 from tests.support.decisions import pod_sets
 from tests.support.simulation import (
     change_text,
+    gang_runs,
     preemptions,
     processes,
     rare_interleavings,
@@ -117,6 +118,7 @@ class Simulation:
         self._store.appending = self._rare.appending
         self.preemptions = preemptions.Preemptions(self, self._rare.record_through)
         self.reclaims = reclaims.Reclaims(self, self._rare.record_through)
+        self._gang_runs = gang_runs.GangRuns(self, self._rare.record_through)
         self._stores: list[stores.Store] = []
         self.extenders: list[processes.Extender | None] = [None, None]
         self.recorders: list[processes.Recorder] = []
@@ -135,6 +137,7 @@ class Simulation:
                     self._step()
                     if number % COMPARED == 0:
                         self.watchdog.compare()
+                    self._divided_alike()
                 self._end()
             finally:
                 for store in self._stores:
@@ -195,6 +198,8 @@ class Simulation:
             self.start_extender(which)
         extender = self.extenders[0]
         assert extender is not None
+        if self._gathering and not self._preempting:
+            self._gang_runs.heal(self._drain)
         settler = processes.settler(extender, self.clock)
         settler.run_once()
         # A little longer than necessary: sums of floats may fall short of it.
@@ -220,6 +225,15 @@ class Simulation:
         alive = [recorder.store for recorder in self.recorders]
         alive += [extender.store for extender in self.extenders if extender is not None]
         self.watchdog.losses_are_known(store.log.seen for store in alive)
+
+    def _divided_alike(self) -> None:
+        """The extenders divide among quotas what the log has; they may lag behind it.
+
+        Where the store loses events, what one has read may be lost: then the end is compared.
+        """
+        for extender in () if self.fails_over else self.extenders:
+            if extender is not None:
+                self.watchdog.divided_alike(extender.store.follower.snapshot)
 
     def _healed(self, act: Callable[[], object]) -> None:
         """Act, if necessary again after recovery from a loss that only this process had detected."""
@@ -291,6 +305,7 @@ class Simulation:
             (self.preemptions.group, 3.0 if self._preempting and self._depth == 1 else 0.0),
             (self.preemptions.pod, 2.0 if self._preempting and self._depth == 1 else 0.0),
             (self.reclaims.run, 9.0 if self._evicting and self._depth == 1 else 0.0),
+            (self._gang_runs.restart, 0.5 if self._gathering and self._depth == 1 else 0.0),
         ]
 
     deep = DEPTH + 1

@@ -8,10 +8,9 @@ import contextlib
 import importlib
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any
 from unittest import mock
 
 from app.store import schemas
@@ -380,6 +379,37 @@ BUGS = (
         "if not pod.terminating",
         "if True",
     ),
+    Bug(
+        "a gang that has lost members needs its minimum again",
+        "app.plugins.coscheduling.gangs:Gang.needed",
+        "return 0 if self.satisfied else self.minimum",
+        "return self.minimum",
+    ),
+    # Quotas that are divided.
+    Bug(
+        "a division is kept although a member requests more",
+        "app.plugins.elastic_quota.trees.runtimes:TreeResource._requested",
+        "self._former.pop(at, None)",
+        "pass",
+    ),
+    Bug(
+        "what a member does not need is not divided again",
+        "app.plugins.elastic_quota.trees.weighted_shares:divide",
+        "left += reached - wanted",
+        "pass",
+    ),
+    Bug(
+        "pods without a quota do not reduce what is divided",
+        "app.plugins.elastic_quota.trees.usage:_total",
+        "(sum([counts.get(key, 0) for key in outside]) << bits)",
+        "0",
+    ),
+    Bug(
+        "what is used is not guaranteed",
+        "app.plugins.elastic_quota.trees.runtimes:TreeResource._used",
+        "self._guarantee(at)",
+        "pass",
+    ),
     # Preemption for gangs.
     Bug(
         "a group that preempts takes any nodes",
@@ -653,9 +683,11 @@ def named(name: str) -> Bug:
     return next(bug for bug in BUGS if bug.name.startswith(name))
 
 
-def _code(found: Any) -> Any:
-    """The function of a property, or what it is itself."""
-    return found.fget if isinstance(found, property) else found
+def _code(found: object) -> Callable[..., object]:
+    """The function of a property, or the function itself."""
+    function = found.fget if isinstance(found, property) else found
+    assert callable(function)
+    return function
 
 
 def _changed(bug: Bug, text: str) -> str:

@@ -349,6 +349,20 @@ class Activity:
             key = (cluster_objects.NAMESPACE, name)
             self._cluster.edit("sigspodgroups", key, lambda made: made.update(spec={"minMember": minimum}))
 
+    def restart(self, gang: str) -> None:
+        """A job is restarted: the members of its gang are deleted, and some are created again at once."""
+        there = self._cluster.all("pods")
+        members = [pod for pod in there if pod["metadata"]["labels"].get(gang_law.LABEL) == gang]
+        self._log_step(f"users restart {gang}")
+        for pod in members:
+            if pod["spec"].get("nodeName"):
+                self._cluster.edit("pods", _key(pod), terminate)
+            else:
+                self._cluster.objects.remove("pods", _key(pod))
+        free = [name for name in self._names if name not in {pod["metadata"]["name"] for pod in there}]
+        for name in free[: self._rng.randint(1, 3)]:
+            self._cluster.pod(name, {gang_law.LABEL: gang})
+
     def _edit_native_group(self) -> None:
         name, minimum = self._rng.choice(sorted(eviction_law.NATIVE)), self._rng.randint(1, 3)
         self._log_step(f"users set the minimum of {name} to {minimum}")

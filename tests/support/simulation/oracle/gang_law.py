@@ -1,6 +1,7 @@
 """The law of gangs, checked on a log: what starts a gang is one commitment of at least its minimum."""
 
 from collections import Counter
+from collections.abc import Callable
 
 from app.domain import events, model
 from tests.support.simulation.oracle import plain_fold
@@ -39,6 +40,25 @@ def _crowded(fresh: list[model.Placement], fold: plain_fold.Fold) -> str:
 def partly_placed(fold: plain_fold.Fold) -> list[str]:
     """The gangs with a placement but no Binding; at rest there are none."""
     return sorted({gang(pod) for pod, _ in fold.placements.values() if gang(pod)})
+
+
+def unhealed(fold: plain_fold.Fold, limited: Callable[[model.Pod], bool]) -> str:
+    """A gang whose waiting members kube-scheduler has tried in this state and could place, as text.
+
+    One that has started, and has lost members since, gets each of the others that there is capacity for; any
+    other is placed whole. ``limited``: whether something else may refuse the pod a node.
+    """
+    located = fold.pods_and_nodes().values()
+    held = Counter(node for pod, node in located if node and not _finished(pod))
+    free = sum(max(0, node.allocatable.get("pods", 0) - held[name]) for name, node in fold.nodes.items())
+    for name, minimum in sorted(fold.groups.items()):
+        members = [(pod, node) for pod, node in located if gang(pod) == name and not pod.terminating]
+        waiting = [pod for pod, node in members if not node and not _finished(pod) and not limited(pod)]
+        needed = 1 if started(name, fold) else minimum
+        if min(free, len(waiting)) >= needed:
+            placed = sum(bool(node) and not _finished(pod) for pod, node in members)
+            return f"gang {name}: {placed} of {minimum} are placed, {len(waiting)} wait beside {free} places"
+    return ""
 
 
 def gang(pod: model.Pod) -> str:

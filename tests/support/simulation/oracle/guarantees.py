@@ -3,6 +3,7 @@
 | | |
 |---|---|
 | P1 | the counts and versions in Redis are the fold of the log, and so is every reader's snapshot |
+|    | what a reader divides among quotas is what the log has to divide |
 | P2 | an entry of the log neither changes nor disappears, except by compaction or a failover |
 | P3 | the same observation twice is one event; a repeated append is carried out once |
 | P4 | after a failover nothing is decided before a recorder has recorded the loss, or the doubt |
@@ -33,7 +34,14 @@ from app.store import keys
 from app.store.log import codecs, incarnations
 from tests.support import declared
 from tests.support.simulation.cluster import cluster_objects
-from tests.support.simulation.oracle import gang_law, plain_fold, plain_quotas, pod_set_law, quota_law
+from tests.support.simulation.oracle import (
+    gang_law,
+    plain_fold,
+    plain_quotas,
+    pod_set_law,
+    quota_law,
+    runtime_law,
+)
 
 Raw = tuple[bytes, dict[bytes, bytes]]
 
@@ -125,6 +133,8 @@ class Watchdog:
         self._decided = pod_set_law.Decided()
         self._carried: dict[str, tuple[str, float]] = {}
         """uid -> the version that the Binding of its placement carries, and when the placement was read."""
+        self._shares: dict[int, runtime_law.Shares] = {}
+        """Offset -> what quotas may use there, since the latest failover."""
         self._leading: set[str] = set()
         """uids of those that were placed together with others, by their own bind."""
 
@@ -180,6 +190,7 @@ class Watchdog:
         entries notice it.
         """
         before = self.fold
+        self._shares.clear()
         found = [_entry(raw) for raw in self._raws(0)]
         kept = found[-1].offset if found else 0
         survivors, gone = self.entries[:kept], self.entries[kept:]
@@ -240,6 +251,11 @@ class Watchdog:
         self._trimmed = max(1, keep, self._trimmed)
         demand(not self.entries or 0 < oldest <= self._trimmed, "P15", f"{oldest}.. are left of {keep}..")
 
+    def divided_alike(self, snapshot: snapshots.Snapshot) -> None:
+        """A reader of this log divides among the quotas what the log has to divide at its offset."""
+        problem = runtime_law.problem(snapshot, self._shares.get(snapshot.offset, {}))
+        demand(not problem, "P1", f"runtimes of quotas at {snapshot.position}: {problem}")
+
     def losses_are_known(self, known: Iterable[incarnations.Watermark]) -> None:
         """No event that a live reader has read was lost without a new incarnation."""
         seen = list(known)
@@ -274,6 +290,8 @@ class Watchdog:
             self._decided.note(event)
             self.entries.append(entry)
             self.fold.apply(event)
+            if self.fold.quotas:
+                self._shares[self.fold.offset] = runtime_law.shares(self.fold)
             if not self._doubtful and not self._unseen and not self.fold.unlisted:
                 self._excused = False
 
@@ -499,6 +517,7 @@ class Watchdog:
         demand(not snapshot.placements, "P14", f"{at}: placements differ")
         demand(dict(snapshot.counts) == fold.counts(), "P14", f"{at}: counts differ")
         demand(dict(snapshot.versions) == fold.versions, "P14", f"{at}: versions differ")
+        self.divided_alike(snapshot)
 
 
 def _entry(raw: Raw) -> Entry:
