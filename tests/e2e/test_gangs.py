@@ -28,6 +28,8 @@ MANIFESTS = pathlib.Path(__file__).parent / "manifests"
 NAMESPACE, LABEL, RACK, GPU = "gangs", "scheduling.x-k8s.io/pod-group", "rack", "example.com/gpu"
 GANGS, SIZE, CAPACITY = 20, 8, 15
 RACKS, NODES, GPUS = 5, 8, 3
+WINDOW = 15.0
+"""Seconds for which calls are counted."""
 IN_PART = 10.0
 """Seconds within which a gang that is bound in part is bound whole."""
 BOTH = ("topolog-scheduler", "other-scheduler")
@@ -195,6 +197,20 @@ def test_what_waits_is_shown_with_numbers(
     polling.eventually(lambda: not unshown(), "each waiting gang is explained", within=180, seen=unshown)
     path = f"/apis/v1/plugins/Coscheduling/gangs/{NAMESPACE}/{min(runs)}"
     assert len(topolog.ask(path, extender=1)["seats"]) == SIZE
+
+
+def test_gangs_that_wait_cost_two_calls_a_second_each_at_most(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    """Without gangs of its own, kube-scheduler tries each member by itself, here for a node with 3 GPUs."""
+    runs = set(bound(cluster))
+    waiting = sorted({gang_of(pod) for pod in cluster.pods(NAMESPACE)} - runs)
+    capacity = {"cpu": "32", "memory": "64Gi", "pods": "110", GPU: str(GPUS)}
+    cluster.add_nodes("small", labels={RACK: "small"}, capacity=capacity)
+    calls, seconds = topolog.measure_calls(f"{NAMESPACE}/", WINDOW)
+    assert calls <= 2 * seconds * len(waiting)
+    assert set(bound(cluster)) == runs
+    cluster.kubectl("delete", "node", "small")
 
 
 def test_a_waiting_gang_starts_whole_when_another_ends(

@@ -11,7 +11,14 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support import polling
-from tests.support.e2e import clusters, installations, native_groups, native_worlds, workloads
+from tests.support.e2e import (
+    clusters,
+    gang_witness,
+    installations,
+    native_groups,
+    native_worlds,
+    workloads,
+)
 
 pytestmark = [
     pytest.mark.e2e,
@@ -21,6 +28,10 @@ pytestmark = [
 
 NAMESPACE = "native"
 SIZE = 6
+IN_PART = 10.0
+"""Seconds within which a gang that is bound in part is bound whole."""
+WINDOW = 15.0
+"""Seconds for which calls are counted."""
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +77,14 @@ def whole(cluster: clusters.Cluster, *names: str) -> bool:
 def test_two_gangs_take_a_zone_each_and_the_third_waits_whole(
     cluster: clusters.Cluster, topolog: installations.Installation, form: native_groups.Form
 ) -> None:
-    for name in ("one", "two"):
-        create(cluster, form, name)
-    polling.eventually(
-        lambda: whole(cluster, "one", "two"), "two gangs run", within=60, seen=lambda: zones(cluster)
-    )
+    with gang_witness.Overseer(cluster.api(), NAMESPACE, "gang", SIZE) as seen:
+        for name in ("one", "two"):
+            create(cluster, form, name)
+        polling.eventually(
+            lambda: whole(cluster, "one", "two"), "two gangs run", within=60, seen=lambda: zones(cluster)
+        )
+    assert set(seen.partial) == {"one", "two"}
+    assert seen.longest() < IN_PART * polling.PATIENCE, seen.partial
     create(cluster, form, "three")
     path = f"/apis/v1/plugins/Coscheduling/gangs/{NAMESPACE}/{form.shown('three')}"
     polling.eventually(
@@ -90,18 +104,32 @@ def test_two_gangs_take_a_zone_each_and_the_third_waits_whole(
     assert whole(cluster, "one", "two")
 
 
+def test_a_gang_that_waits_costs_two_calls_a_second_at_most(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    """kube-scheduler tries it by its own timer, here for a node with capacity for half of it."""
+    capacity = {"cpu": "32", "memory": "64Gi", "pods": "110", native_worlds.GPU: "3"}
+    cluster.add_nodes("c1", labels={native_worlds.ZONE: "c"}, capacity=capacity)
+    calls, seconds = topolog.measure_calls(f"{NAMESPACE}/three-", WINDOW)
+    assert calls <= 2 * seconds
+    assert whole(cluster, "one", "two")
+    cluster.kubectl("delete", "node", "c1")
+
+
 def test_the_third_starts_whole_when_another_ends(
     cluster: clusters.Cluster, topolog: installations.Installation, form: native_groups.Form
 ) -> None:
-    for number in range(SIZE):
-        cluster.api().delete(f"/api/v1/namespaces/{NAMESPACE}/pods/one-{number}")
-    # kube-scheduler tries a group again by its own timer only.
-    polling.eventually(
-        lambda: whole(cluster, "two", "three"),
-        "the third gang runs",
-        within=120,
-        seen=lambda: zones(cluster),
-    )
+    with gang_witness.Overseer(cluster.api(), NAMESPACE, "gang", SIZE) as seen:
+        for number in range(SIZE):
+            cluster.api().delete(f"/api/v1/namespaces/{NAMESPACE}/pods/one-{number}")
+        # kube-scheduler tries a group again by its own timer only.
+        polling.eventually(
+            lambda: whole(cluster, "two", "three"),
+            "the third gang runs",
+            within=120,
+            seen=lambda: zones(cluster),
+        )
+    assert seen.partial["three"] < IN_PART * polling.PATIENCE, seen.partial
 
 
 def test_a_member_that_is_made_again_goes_back_to_the_zone_of_its_gang(

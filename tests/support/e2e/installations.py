@@ -16,6 +16,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 import types
 from collections.abc import Iterable, Mapping
 
@@ -200,6 +201,28 @@ class Installation:
         assert reply.status == 200, f"GET {path}: {reply.status} {reply.data.decode()[:500]}"
         answer: api_client.Object = json.loads(reply.data)
         return answer
+
+    def measure_calls(self, pods: str, seconds: float) -> tuple[int, float]:
+        """Calls about pods whose ``namespace/name`` begins so, and the time in which they were answered.
+
+        The time is at least so many seconds, and at least one call is among them. A busy machine makes it
+        longer; then there are fewer calls a second, and never more.
+        """
+
+        def answered() -> int:
+            calls = (call for part in self.extenders for call in part.calls())
+            return sum(str(call.get("pod", "")).startswith(pods) for call in calls)
+
+        began = time.monotonic()
+        before = answered()
+        polling.eventually(
+            lambda: time.monotonic() - began >= seconds and answered() > before,
+            f"kube-scheduler tries {pods}",
+            within=seconds + 120,
+            every=1.0,
+        )
+        count = answered() - before
+        return count, time.monotonic() - began
 
     def question(self, name: str, asked: api_client.Object, *, extender: int = 0) -> api_client.Object:
         """The answer to a hypothetical question, asked as a viewer."""
