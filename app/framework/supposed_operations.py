@@ -4,10 +4,12 @@ The operations on nodes and pods are in app.verbs.questions.operations; a plugin
 objects (capabilities.Supposes).
 """
 
+import re
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import msgspec
+import msgspec.inspect
 
 from app.domain import events, model, snapshots
 
@@ -38,7 +40,15 @@ class Group(NamedTuple):
 class Operation(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel", tag_field="op"
 ):
-    """One override of a situation; the tag of a subclass is its name in JSON."""
+    """One override of a situation; the tag of a subclass is its name in JSON.
+
+    The first line of a subclass's docstring, and the descriptions and examples of its fields (msgspec.Meta),
+    are what the command line and the dashboard show.
+    """
+
+    usage: ClassVar[str] = ""
+    """The option and its values in the help of commands, such as ``--scale NS/POLICY DOMAIN=N``; by default
+    from the tag and the names of the fields."""
 
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
         """The events that the operation becomes in the snapshot; none if it changes nothing.
@@ -46,3 +56,81 @@ class Operation(
         Raises Impossible.
         """
         raise NotImplementedError
+
+
+Shape = Literal["value", "list", "map"]
+
+
+class Field(NamedTuple):
+    """A field of an operation, as a form or an option asks for it."""
+
+    name: str
+    about: str
+    example: str
+    required: bool
+    shape: Shape
+    text: bool
+    """Whether a value, or each part of a list or map, may be text; else it is JSON, such as a number."""
+
+
+class Described(NamedTuple):
+    """An operation, as far as those that ask for it have to know it."""
+
+    op: str
+    about: str
+    option: str
+    """Name of its option in commands, with its dashes."""
+    metavar: str
+    fields: tuple[Field, ...]
+
+
+def described(operation: type[Operation]) -> Described:
+    """What the class declares."""
+    info = msgspec.inspect.type_info(operation)
+    assert isinstance(info, msgspec.inspect.StructType)
+    fields = tuple([_field(one) for one in info.fields])
+    op = str(info.tag)
+    option, _, metavar = operation.usage.partition(" ")
+    return Described(
+        op=op,
+        about=(operation.__doc__ or "").partition("\n")[0],
+        option=option or f"--{re.sub('(?=[A-Z])', '-', op).lower()}",
+        metavar=metavar or _metavar(fields),
+        fields=fields,
+    )
+
+
+def _field(one: msgspec.inspect.Field) -> Field:
+    held: msgspec.inspect.Type = one.type
+    notes: dict[str, object] = {}
+    if isinstance(held, msgspec.inspect.Metadata):
+        notes = held.extra_json_schema or {}
+        held = held.type
+    shape: Shape = "value"
+    part = held
+    if isinstance(held, msgspec.inspect.DictType):
+        shape, part = "map", held.value_type
+    elif isinstance(held, msgspec.inspect.ListType):
+        shape, part = "list", held.item_type
+    if isinstance(part, msgspec.inspect.Metadata):
+        part = part.type
+    parts = part.types if isinstance(part, msgspec.inspect.UnionType) else (part,)
+    examples = notes.get("examples")
+    return Field(
+        name=one.encode_name,
+        about=str(notes.get("description", "")),
+        example=str(examples[0]) if isinstance(examples, list) and examples else "",
+        required=one.required,
+        shape=shape,
+        text=any(isinstance(each, msgspec.inspect.StrType) for each in parts),
+    )
+
+
+def _metavar(fields: tuple[Field, ...]) -> str:
+    """``LIMIT N`` of one more field, ``LIMIT KEY=N`` of one more map, ``QUOTA FIELD=N`` of several more."""
+    first, rest = [one.name.upper() for one in fields[:1]], fields[1:]
+    if not rest:
+        return " ".join(first)
+    if len(rest) > 1:
+        return " ".join([*first, "FIELD=VALUE,..."])
+    return " ".join([*first, "KEY=VALUE,..." if rest[0].shape == "map" else rest[0].name.upper()])

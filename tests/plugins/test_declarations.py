@@ -58,7 +58,9 @@ sharing: tuple[
     capabilities.Reserves,
     capabilities.Wakes,
     capabilities.Shows,
-] = (quota,) * 9
+    capabilities.Advises,
+    capabilities.Supposes,
+] = (quota,) * 11
 
 
 gang = Coscheduling()

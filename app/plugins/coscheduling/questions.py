@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -87,8 +87,9 @@ def _free_names(snapshot: snapshots.Snapshot, template: model.Pod, members: int)
 class ScaleGang(supposed_operations.Operation, frozen=True, tag="scaleGang"):
     """The minimum of a gang that an object defines is set (5) or changed (+2, -1)."""
 
-    gang: Annotated[supposed_operations.Name, Meta(description="NAMESPACE/NAME.")]
-    minimum: Annotated[int | str, Meta(description="5, or a change such as -2 in quotes.")]
+    usage: ClassVar[str] = "--scale-gang NS/GANG N"
+    gang: Annotated[supposed_operations.Name, Meta(description="NAMESPACE/NAME.", examples=["ml/train"])]
+    minimum: Annotated[int | str, Meta(description='5, or a change such as "-2".', examples=["-2"])]
 
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
         namespace, _, name = self.gang.partition("/")

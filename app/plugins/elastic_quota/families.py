@@ -6,7 +6,7 @@ Neither family reads the objects of the other, so each has the meaning that it h
 from collections.abc import Mapping, Sequence
 
 from app.domain import model, schema, snapshots, verdicts
-from app.framework import cycles, views
+from app.framework import capabilities, cycles, views
 from app.plugins.elastic_quota import admission, kinds, quota_counts, quota_model
 from app.plugins.elastic_quota.sigs import admission as of_namespaces
 from app.plugins.elastic_quota.sigs import namespace_counts, namespace_quota, reclaimable_pods
@@ -79,3 +79,8 @@ def ceilings(cycle: cycles.Cycle, rules: admission.QuotaRules) -> Mapping[schema
         for test in one.tests
         if test.request and test.limit < _EXACT
     }
+
+
+def plan(rules: admission.QuotaRules, cycle: cycles.Cycle, _: model.NodeName) -> capabilities.Plan:
+    """The pod on any node, as long as no count exceeds its ceiling."""
+    return capabilities.Plan(ceilings=ceilings(cycle, rules))

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from app.domain import events, model, snapshots, verdicts
-from app.framework import capabilities, cycles, effects, views
+from app.framework import cycles, effects, views
 from app.plugins.elastic_quota import admission, endpoints, evictions, families, kinds, status, wakeups
+from app.plugins.elastic_quota.questions import operations, raises
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,10 @@ class ElasticQuota:
     kinds = staticmethod(kinds.declared)
     counters = staticmethod(families.counters)
     pod_class = staticmethod(families.pod_class)
+    operations = staticmethod(operations.declared)
+    hypotheses = raises.hypotheses
+    reserve = families.plan
+    shown = endpoints.shown
 
     def interested(self, pod: model.Pod) -> bool:
         return True
@@ -57,9 +62,6 @@ class ElasticQuota:
 
     def soft(self, pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
         return families.soft(last_known, pod, self)
-
-    def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> capabilities.Plan:
-        return capabilities.Plan(ceilings=families.ceilings(cycle, self))
 
     def veto(self, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]) -> str | None:
         return families.veto(cycle, victims, self) if self.same_quota_only else None
@@ -75,6 +77,3 @@ class ElasticQuota:
     def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterable[effects.Effect]:
         yield from status.reconcile(snapshot, changes, self)
         yield from evictions.reconcile(snapshot, changes, self, self.name)
-
-    def shown(self) -> views.Shown:
-        return endpoints.shown(self)

@@ -6,7 +6,7 @@ Also the override ``scalePolicy``, by which a hypothetical question changes quot
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -140,10 +140,15 @@ def _many(number: int, noun: str) -> str:
 class ScalePolicy(supposed_operations.Operation, frozen=True, tag="scalePolicy"):
     """Quotas of a workload policy are set (5) or changed (+2, -1)."""
 
-    policy: Annotated[supposed_operations.Name, Meta(description="NAMESPACE/NAME.")]
+    usage: ClassVar[str] = "--scale NS/POLICY DOMAIN=N"
+    policy: Annotated[supposed_operations.Name, Meta(description="NAMESPACE/NAME.", examples=["shop/spread"])]
     allocations: Annotated[
         dict[str, int | str],
-        Meta(min_length=1, description="Domain -> replicas: 5, or a change such as +2 in quotes."),
+        Meta(
+            min_length=1,
+            description='Domain -> replicas: 5, or a change such as "+2".',
+            examples=["host=+2"],
+        ),
     ]
 
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
