@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from app.domain import model, schema
-from app.framework import capabilities, registry, views
+from app.framework import capabilities, registry, supposed_operations, views
 
 
 def build(
@@ -81,6 +81,12 @@ def tables_of(classes: Sequence[type[Any]]) -> tuple[tuple[str, views.Table], ..
     made = [_made(kind, {}) for kind in classes]
     shown = [one for one in made if isinstance(one, capabilities.Shows)]
     return tuple((one.name, table) for one in shown for table in one.tables)
+
+
+def operations_of(classes: Sequence[type[Any]]) -> tuple[type[supposed_operations.Operation], ...]:
+    """The operations that plugins declare. Raises ConfigurationRefused."""
+    made = [_made(kind, {}) for kind in classes]
+    return tuple(one for each in made if isinstance(each, capabilities.Supposes) for one in each.operations())
 
 
 def terms_of(classes: Sequence[type[Any]]) -> views.Terms:

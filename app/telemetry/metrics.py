@@ -196,8 +196,8 @@ REJECTED = _counter("topolog_rejected_requests_total", "Malformed requests.", EX
 FAULTS = _counter("topolog_faults_total", "Internal errors during calls.", EXTENDER, verb=tuple(OUTCOMES))
 HTTP_ROUTES = (
     *("__services__", "bisect", "cluster", "consistency", "decisions", "diff", "events", "fit", "flags"),
-    *("lag", "map", "nodes", "pending", "plugins", "pods", "replay", "settings", "shadows", "simulate"),
-    *("status", "store", "topology", "transformers"),
+    *("lag", "map", "nodes", "overrides", "pending", "plugins", "pods", "replay", "settings", "shadows"),
+    *("simulate", "status", "store", "topology", "transformers"),
 )
 """What follows ``/apis/v1/`` in a path of the REST API."""
 HTTP_REQUESTS = _counter(

@@ -38,6 +38,7 @@ OBJECTS = (
     "/apis/v1/status",
     "/apis/v1/lag",
     "/apis/v1/transformers",
+    "/apis/v1/overrides",
     "/apis/v1/diff",
     "/apis/v1/consistency",
     "/apis/v1/store",

@@ -237,3 +237,38 @@ def repeated(page: browsers.Browser, seen: shown.Shown) -> Json:
     done = commands.called(*words[1:], "--server", seen.viewer.url, "-o", "json")
     assert done.returncode in (0, 1), done.stderr
     return json.loads(done.stdout)
+
+
+def test_an_override_that_a_plugin_declares_has_a_form(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    on_small.open("/dashboard/compare?from=1")
+    at = on_small.settled(f"/{small.head}")
+    declared = [one for one in ask(small, "overrides")["items"] if one["plugin"]]
+    choices = "return [...document.querySelectorAll('#what-if .b optgroup option')].map((one) => one.value)"
+    assert on_small.run(choices) == [one["op"] for one in declared]
+    on_small.run(
+        "const select = document.querySelector('#what-if .b select');"
+        "select.value = arguments[0]; select.dispatchEvent(new Event('change'))",
+        "scalePolicy",
+    )
+    on_small.until(lambda: on_small.text("#what-if .b .declared"), "the form")
+    (scale,) = [one for one in declared if one["op"] == "scalePolicy"]
+    for part in (scale["about"], *(field["about"] for field in scale["fields"])):
+        assert part in on_small.text("#what-if .b .declared")
+    assert on_small.text("#what-if .a .declared") == ""
+    on_small.fill("#what-if .b .declared label:nth-of-type(1) input", "shop/spread")
+    on_small.fill("#what-if .b .declared label:nth-of-type(2) input", "host")
+    on_small.press("add the override", "#what-if .b")
+    on_small.until(lambda: "allocations: host is not KEY=VALUE" in on_small.text("#what-if"), "the mistake")
+    on_small.fill("#what-if .b .declared label:nth-of-type(2) input", "host=+2, member=4")
+    on_small.press("add the override", "#what-if .b")
+    on_small.until(lambda: not on_small.text("#what-if .b .declared"), "the form is done")
+    overrides = json.loads(on_small.run("return document.querySelector('#what-if .b textarea').value"))
+    assert overrides == [
+        {"op": "scalePolicy", "policy": "shop/spread", "allocations": {"host": "+2", "member": "4"}}
+    ]
+    on_small.press("simulate", "#what-if")
+    answer = ask(small, "simulate", {"pending": {}, "situation": {"at": at, "overrides": overrides}})
+    sentence = f"{answer['placedPods']} of {answer['pods']} waiting pods would be placed"
+    on_small.until(lambda: sentence in on_small.text("#what-if"), sentence)

@@ -5,8 +5,9 @@ from marshmallow import Schema, fields
 
 from app.api.introspection import blueprints, pages, queries, schemas, services, times
 from app.domain import events
-from app.framework import transformer_chain
+from app.framework import supposed_operations, transformer_chain
 from app.store.bundles import layout
+from app.verbs.questions import operations
 
 routes = blueprints.create("process", "/apis/v1", "The process that answers.")
 
@@ -137,6 +138,58 @@ def transformers(_: pages.Query) -> pages.Body:
     """Which plugins change a decision's input before the others are asked, by phase and in order."""
     phases = transformer_chain.order(services.current().registry)
     return {"items": [{"phase": phase, "plugins": list(names)} for phase, names in phases.items()]}
+
+
+class OverrideField(Schema):
+    """A field of an override."""
+
+    name = schemas.text("Its name.")
+    about = schemas.text("What it is.")
+    example = schemas.text("An example; empty if none is declared.")
+    required = schemas.truth("Whether it is required.")
+    shape = schemas.text("value, list or map.")
+    text = schemas.truth("Whether a value, or each part of a list or map, may be text; else it is JSON.")
+
+
+class DeclaredOverride(Schema):
+    """An override that a hypothetical question may name."""
+
+    op = schemas.text("Its name.")
+    plugin = schemas.text("The plugin that declares it; empty for those on nodes, pods and declared kinds.")
+    about = schemas.text("What it does.")
+    fields_ = fields.List(
+        fields.Nested(OverrideField),
+        required=True,
+        attribute="fields",
+        data_key="fields",
+        metadata={"description": "Its fields, in order."},
+    )
+
+
+class DeclaredOverrides(Schema):
+    """The overrides."""
+
+    items = fields.List(
+        fields.Nested(DeclaredOverride), required=True, metadata={"description": "The overrides, in order."}
+    )
+
+
+@blueprints.get(routes, "/overrides", DeclaredOverrides, query=queries.Empty)
+def overrides(_: pages.Query) -> pages.Body:
+    """The overrides of hypothetical questions: those of every cluster, and those of the enabled plugins."""
+    declared = [(plugin.name, plugin.operations()) for plugin in services.current().registry.supposes]
+    return {
+        "items": [
+            {
+                "op": one.op,
+                "plugin": plugin,
+                "about": one.about,
+                "fields": [field._asdict() for field in one.fields],
+            }
+            for plugin, found in (("", operations.CORE), *declared)
+            for one in map(supposed_operations.described, found)
+        ]
+    }
 
 
 class Listing(Schema):

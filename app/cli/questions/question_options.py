@@ -13,6 +13,7 @@ from app import exit_codes
 from app.cli import exits
 from app.cli.client import api_client, moment_option
 from app.cli.output import formats, progress
+from app.cli.questions import declared_overrides
 from app.settings import yaml_documents
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -57,13 +58,7 @@ def _override_options(*file: str) -> Iterator[Callable[[F], F]]:
     yield click.option("--add-nodes", type=click.IntRange(1), metavar="N", help="Add N nodes ...")
     yield click.option("--like", metavar="NODE", help="... that are like this one.")
     yield click.option("--delete-pod", multiple=True, metavar="NS/POD", help="Delete a pod.")
-    yield click.option(
-        "--scale",
-        multiple=True,
-        nargs=2,
-        metavar="NS/POLICY DOMAIN=N",
-        help="Set a quota of a workload policy, or change it: host=5, host=+2.",
-    )
+    yield from declared_overrides.options()
     yield click.option(
         *file,
         "--set-policy",
@@ -136,9 +131,7 @@ def overrides(options: dict[str, Value]) -> list[Document]:
     deleted = options.pop("delete_pod")
     if deleted:
         found.append({"op": "deletePods", "pods": list(deleted)})
-    for policy, quota in options.pop("scale"):
-        domain, replicas = _pair(quota, "--scale")
-        found.append({"op": "scalePolicy", "policy": policy, "allocations": {domain: replicas}})
+    found += declared_overrides.taken(options)
     for file in options.pop("set_objects"):
         found += [{"op": "setObject", "manifest": one} for one in read(file)]
     found += [_json(text) for text in options.pop("override")]

@@ -15,11 +15,11 @@ const TEMPLATES = {
   "cordon a node": ({ node }) => [{ op: "cordon", nodes: [node] }],
   "add nodes": ({ node }) => [{ op: "addNodes", count: 10, like: node }],
   "remove a node": ({ node }) => [{ op: "removeNodes", nodes: [node] }],
-  "change a quota": ({ policy, domain }) => [{ op: "scalePolicy", policy, allocations: { [domain]: "+1" } }],
   "delete pods": () => [{ op: "deletePods", pods: ["NAMESPACE/NAME"] }],
 };
-/** The two situations, each a moment (empty: the one shown) and overrides as JSON. */
-const sides = { a: { at: "", overrides: "[]" }, b: { at: "", overrides: "[]" } };
+/** The two situations: each a moment (empty: the one shown), overrides as JSON, and the override with an open form. */
+const blank = () => ({ at: "", overrides: "[]", form: null, values: {} });
+const sides = { a: blank(), b: blank() };
 const asked = { pod: "", busy: "", error: "", kind: "", body: null, first: null, lines: [] };
 onForget(() => Object.assign(asked, { error: "", body: null }));
 let again = 0;
@@ -124,9 +124,7 @@ function fieldsOf(section, row) {
 
 function whatIf(range) {
   const nodes = answer("a-node", moment("/apis/v1/nodes?limit=1"));
-  const cluster = answer("a-quota", moment("/apis/v1/cluster?limit=1"));
-  const quota = cluster.body?.quotas[0];
-  const names = { node: nodes.body?.items[0]?.name ?? "NODE", policy: quota?.of ?? "NAMESPACE/NAME", domain: quota?.value ?? "DOMAIN" };
+  const names = { node: nodes.body?.items[0]?.name ?? "NODE" };
   return html`<section class="panel wide" id="what-if" aria-labelledby="what-if-title"><header><h2 id="what-if-title">What if</h2></header><div class="content">
       <form class="what-if" @submit=${(event) => { event.preventDefault(); pose("simulate", range); }}>
         <div class="sides">${side("a", "A: as it is, or changed", names)} ${side("b", "B: changed", names)}</div>
@@ -143,17 +141,61 @@ function whatIf(range) {
 /** The form of one situation. */
 function side(name, title, names) {
   const one = sides[name];
-  const begin = (event) => {
-    const template = TEMPLATES[event.target.value];
+  const declared = Map.groupBy((answer("overrides", "/apis/v1/overrides").body?.items ?? []).filter((each) => each.plugin), (each) => each.plugin);
+  const begin = ({ target }) => {
+    const template = TEMPLATES[target.value];
     if (template) one.overrides = JSON.stringify(template(names), null, 1);
-    event.target.value = "";
+    Object.assign(one, { form: [...declared.values()].flat().find((each) => each.op === target.value) ?? null, values: {} });
+    target.value = "";
     changed();
   };
   return html`<fieldset class=${name}><legend>${title}</legend>
     <label>Moment <input class="at" .value=${one.at} placeholder=${state.position} @input=${(event) => (one.at = event.target.value.trim())}></label>
-    <label>Fill in an override <select @change=${begin}><option value="">choose one …</option>${Object.keys(TEMPLATES).map((text) => html`<option value=${text}>${text}</option>`)}</select></label>
+    <label>Fill in an override <select @change=${begin}><option value="">choose one …</option>${Object.keys(TEMPLATES).map((text) => html`<option value=${text}>${text}</option>`)}
+      ${[...declared].map(([plugin, each]) => html`<optgroup label=${plugin}>${each.map(({ op }) => html`<option value=${op}>${op}</option>`)}</optgroup>`)}</select></label>
+    ${one.form ? declaredForm(one) : nothing}
     <label>Overrides, as JSON
       <textarea rows="6" spellcheck="false" .value=${one.overrides} @input=${(event) => (one.overrides = event.target.value)}></textarea></label></fieldset>`;
+}
+
+/** The fields of an override that a plugin declares; what is filled in becomes one more override. */
+function declaredForm(one) {
+  const { op, about, fields } = one.form;
+  const add = (event) => {
+    event.preventDefault();
+    asked.error = "";
+    try {
+      const filled = fields.filter(({ name }) => one.values[name]?.trim()).map((field) => [field.name, filledIn(field, one.values[field.name].trim())]);
+      one.overrides = JSON.stringify([...JSON.parse(one.overrides || "[]"), { op, ...Object.fromEntries(filled) }], null, 1);
+      one.form = null;
+    } catch (error) {
+      asked.error = error.message;
+    }
+    changed();
+  };
+  return html`<div class="declared" role="group" aria-label=${op}><p>${about}</p>${fields.map(({ name, about: what, example, required }) => html`
+    <label><span>${name}${required ? "" : ", optional"}: ${what}</span><input .value=${one.values[name] ?? ""} placeholder=${example}
+      @input=${(event) => (one.values[name] = event.target.value)} @keydown=${(event) => event.key === "Enter" && add(event)}></label>`)}
+    <button type="button" @click=${add}>add the override</button></div>`;
+}
+
+/** The value of a field as it was typed: KEY=VALUE,… of a map, parts between commas of a list. */
+function filledIn(field, text) {
+  const json = (found) => {
+    try {
+      return field.text ? found : JSON.parse(found);
+    } catch {
+      return found; // The server names the type that it has to be.
+    }
+  };
+  if (field.shape === "value") return json(text);
+  const parts = text.split(",").map((part) => part.trim());
+  if (field.shape === "list") return parts.map(json);
+  return Object.fromEntries(parts.map((part) => {
+    const at = part.lastIndexOf("=");
+    if (at < 1) throw new Error(`${field.name}: ${part} is not KEY=VALUE`);
+    return [part.slice(0, at), json(part.slice(at + 1))];
+  }));
 }
 
 function value(found) {

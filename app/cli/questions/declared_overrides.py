@@ -1,0 +1,95 @@
+"""Options for the overrides that installed plugins declare (supposed_operations): one for each.
+
+The first value of an option is the first field of the operation, the second one has the others.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
+
+import click
+
+from app import plugins
+from app.framework import registry_builder, supposed_operations
+
+F = TypeVar("F", bound=Callable[..., None])
+Value: TypeAlias = Any
+"""The value of an option, as click converts it; or one of JSON."""
+
+DECLARED: Final = tuple(
+    supposed_operations.described(one) for one in registry_builder.operations_of(plugins.catalog().classes)
+)
+"""The operations of all plugins, whether or not they are enabled where the question is asked."""
+
+
+def options() -> Iterator[Callable[[F], F]]:
+    """The options, in plugin order."""
+    for one in DECLARED:
+        yield click.option(
+            one.option,
+            _parameter(one),
+            multiple=True,
+            nargs=min(2, len(one.fields)),
+            metavar=one.metavar,
+            help=one.about,
+        )
+
+
+def taken(given: dict[str, Value]) -> list[dict[str, Any]]:
+    """The overrides of the options, which are taken out of ``given``."""
+    found = []
+    for one in DECLARED:
+        for values in given.pop(_parameter(one)):
+            found.append(_override(one, values if isinstance(values, tuple) else (values,)))
+    return found
+
+
+def _parameter(one: supposed_operations.Described) -> str:
+    return f"override_{one.op.lower()}"
+
+
+def _override(one: supposed_operations.Described, values: Sequence[str]) -> dict[str, Any]:
+    first, *rest = one.fields
+    found: dict[str, Any] = {"op": one.op, first.name: _value(first, values[0], one.option)}
+    if len(rest) == 1:
+        found[rest[0].name] = _value(rest[0], values[1], one.option)
+    elif rest:
+        for path, text in _pairs(values[1], one.option):
+            name, _, key = path.partition(".")
+            field = next((each for each in rest if each.name == name), None)
+            if field is None:
+                known = ", ".join(each.name for each in rest)
+                raise click.BadParameter(f"there is no field {name}; known: {known}", param_hint=one.option)
+            if field.shape != "map":
+                found[name] = _value(field, text, one.option)
+            elif not key:
+                raise click.BadParameter(f"{name} needs a key: {name}.KEY={text}", param_hint=one.option)
+            else:
+                found.setdefault(name, {})[key] = _part(field, text)
+    return found
+
+
+def _value(field: supposed_operations.Field, text: str, option: str) -> Value:
+    if field.shape == "map":
+        return {key: _part(field, part) for key, part in _pairs(text, option)}
+    if field.shape == "list":
+        return [_part(field, part) for part in text.split(",")]
+    return _part(field, text)
+
+
+def _part(field: supposed_operations.Field, text: str) -> Value:
+    """Text where it is allowed; else JSON, or text that the server refuses with the type that it requires."""
+    if field.text:
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _pairs(text: str, option: str) -> Iterator[tuple[str, str]]:
+    for part in text.split(","):
+        name, equals, value = part.rpartition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"{part} is not NAME=VALUE", param_hint=option)
+        yield name, value
