@@ -11,6 +11,9 @@ from werkzeug import exceptions
 
 from app.store import errors as store_errors
 
+HUNG_UP = 499
+"""The status of a request whose client has closed the connection, as in nginx; nobody receives it."""
+
 
 class Problem(Exception):
     """An error answer; ``message``: what is wrong, where, and what to do."""

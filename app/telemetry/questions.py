@@ -5,13 +5,13 @@ from prometheus_client import metrics as kinds
 from app.telemetry import metrics
 
 KINDS = ("simulate", "fit", "replay", "diff", "bisect")
-OUTCOMES = ("answered", "refused", "busy", "failed")
+OUTCOMES = ("answered", "refused", "busy", "abandoned", "failed")
 
 ASKED = metrics.declared(
     kinds.Counter(
         "topolog_questions_total",
         "Hypothetical questions to this process, by kind and outcome: `answered`, `refused` because of a"
-        " mistake, `busy` while others are answered, or `failed`.",
+        " mistake, `busy` while others are answered, `abandoned` by a client that hung up, or `failed`.",
         ("kind", "outcome"),
         registry=None,
     ),

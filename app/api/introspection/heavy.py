@@ -2,7 +2,9 @@
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+
+import flask
 
 from app.api import errors
 
@@ -10,10 +12,15 @@ WAITING = 4
 """Requests that may wait for the one at work."""
 PATIENCE = 2.0
 """Seconds that they wait."""
+_HUNG_UP = "topolog.hung_up"
+"""Key of the environment, as the server sets it: whether the client no longer waits for the response."""
 
 
 class OneAtATime:
-    """Admits one request at a time; the others wait for a short time, or are refused with 429."""
+    """Admits one request at a time; the others wait for a short time, or are refused with 429.
+
+    The work of a client that hangs up ends where it calls ``attended``, so that others do not wait for it.
+    """
 
     def __init__(self, *, waiting: int = WAITING, patience: float = PATIENCE) -> None:
         self._places = threading.BoundedSemaphore(waiting + 1)
@@ -22,18 +29,34 @@ class OneAtATime:
 
     @contextlib.contextmanager
     def admitted(self) -> Iterator[None]:
-        """Hold the place of the one at work. Raises Problem 429."""
+        """Hold the place of the one at work. Raises Problem 429, or 499 if the client has left meanwhile."""
         if not self._places.acquire(blocking=False):
             raise _busy()
         try:
             if not self._working.acquire(timeout=self._patience):
                 raise _busy()
             try:
+                attended()()
                 yield
             finally:
                 self._working.release()
         finally:
             self._places.release()
+
+
+def attended() -> Callable[[], None]:
+    """A function that raises Problem 499 once the client of the present request has hung up.
+
+    Outside of a request, and with a server that does not see it, it does nothing.
+    """
+    environ = flask.request.environ if flask.has_request_context() else {}
+    hung_up = environ.get(_HUNG_UP, bool)
+
+    def check() -> None:
+        if hung_up():
+            raise errors.Problem(errors.HUNG_UP, "ClientGone", "the client has closed the connection")
+
+    return check
 
 
 def _busy() -> errors.Problem:

@@ -4,6 +4,7 @@ from time import perf_counter
 
 import flask
 
+from app.api import errors
 from app.telemetry import questions
 
 _PREFIX = "/apis/v1/"
@@ -36,4 +37,6 @@ def outcome(status: int) -> str:
         return "answered"
     if status == 429:
         return "busy"
+    if status == errors.HUNG_UP:
+        return "abandoned"
     return "refused" if status < 500 else "failed"

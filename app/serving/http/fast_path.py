@@ -9,6 +9,8 @@ import functools
 import io
 import json
 import re
+import select
+import socket
 import time
 import wsgiref.types
 from collections.abc import Callable, Iterable
@@ -59,6 +61,10 @@ class RequestRefused(Exception):
         self.refusal = refusal
 
 
+HUNG_UP = "topolog.hung_up"
+"""Key of the environment: a function that returns whether the client no longer waits for the response."""
+_ENDED = getattr(select, "POLLRDHUP", 0)
+"""Only Linux has it. Elsewhere the end is seen once the connection is reset."""
 STREAMS = ("text/event-stream", "application/x-tar")
 """The content types of responses that are sent as they are produced."""
 
@@ -188,7 +194,7 @@ class RequestReader:
     def __init__(
         self,
         cfg: config.Config,
-        sock: object,
+        sock: socket.socket,
         client: tuple[str, int],
         server: tuple[str, int],
     ) -> None:
@@ -221,6 +227,7 @@ class RequestReader:
         _, made = wsgi.create(request, _UNSENT, self._client, self._server, self._cfg)
         environ = dict(made)
         environ["gunicorn.socket"] = self._sock
+        environ[HUNG_UP] = self._hung_up
         environ["wsgi.multithread"] = True
         current = (request.version or (0, 9)) >= (1, 1)
         if current and "HTTP_HOST" not in environ:
@@ -230,6 +237,18 @@ class RequestReader:
         expects_continue = current and environ.get("HTTP_EXPECT", "").lower() == "100-continue"
         return Exchange(environ, keep_alive=not request.should_close(), expects_continue=expects_continue)
 
+    def _hung_up(self) -> bool:
+        """Whether the client has closed the connection, or its half of it, as Go's HTTP server sees it.
+
+        Nothing is read: what a client sends behind its request stays for the next one.
+        """
+        poller = select.poll()
+        try:
+            poller.register(self._sock, _ENDED)
+            return bool(poller.poll(0))
+        except (OSError, ValueError):
+            return True
+
     def _common_environ(self) -> wsgiref.types.WSGIEnvironment:
         """The common part of the environments on the fast path, built once."""
         if not self._common:
@@ -238,6 +257,7 @@ class RequestReader:
                 "wsgi.multithread": True,
                 "wsgi.url_scheme": "https" if isinstance(self._sock, sockets.TlsSocket) else "http",
                 "gunicorn.socket": self._sock,
+                HUNG_UP: self._hung_up,
                 "REQUEST_METHOD": "POST",
                 "QUERY_STRING": "",
                 "SCRIPT_NAME": "",

@@ -54,3 +54,12 @@ def test_a_question_that_finds_others_at_work_is_busy(six: api_worlds.World) -> 
     with turns.admitted():
         assert post(six, "replay", {}).status_code == 429
     assert counted("replay", "busy") == before + 1
+
+
+def test_a_question_whose_client_has_hung_up_is_abandoned(six: api_worlds.World) -> None:
+    before = counted("fit", "abandoned")
+    asked = six.client.post(
+        "/apis/v1/fit", json={"pod": "shop/a-5"}, environ_overrides={"topolog.hung_up": lambda: True}
+    )
+    assert asked.status_code == 499
+    assert counted("fit", "abandoned") == before + 1

@@ -83,6 +83,21 @@ READ = (
 
 
 @pytest.mark.scenario("WI-12")
+@pytest.mark.parametrize(
+    ("path", "steps"), [*((READ[2], at) for at in range(3)), *((READ[3], at) for at in range(2))]
+)
+def test_a_picture_is_drawn_no_further_once_its_client_has_hung_up(
+    six: api_worlds.World, path: str, steps: int
+) -> None:
+    """It is noticed when the turn comes, and at a later step."""
+    asked = iter([False] * steps + [True])
+    gone = {"topolog.hung_up": lambda: next(asked)}
+    assert_problem(six.client.get(f"/apis/v1/{path}", environ_overrides=gone), 499, "ClientGone", "closed")
+    assert list(asked) == []
+    assert six.client.get(f"/apis/v1/{path}").status_code == 200
+
+
+@pytest.mark.scenario("WI-12")
 def test_no_question_writes(six: api_worlds.World) -> None:
     api_worlds.decide(six, api_worlds.pod("a-5"))
     client = six.store.client

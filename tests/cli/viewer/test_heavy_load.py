@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import socket
 import threading
 import urllib.error
@@ -59,16 +60,22 @@ def status_of(seen: Seen, question: str, asked: object) -> int:
         return error.code
 
 
-def hang_up(seen: Seen, question: str, asked: object) -> None:
-    """Ask, and leave before the answer."""
+def begun(seen: Seen, question: str, asked: object) -> socket.socket:
+    """The connection of a question that is asked, and not answered yet."""
     address = urllib.parse.urlsplit(seen.viewer.url)
     content = json.dumps(asked).encode()
     head = (
         f"POST /apis/v1/{question} HTTP/1.1\r\nHost: {address.netloc}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
     )
-    with socket.create_connection((address.hostname, address.port), timeout=20) as connection:
-        connection.sendall(head.encode() + content)
+    connection = socket.create_connection((address.hostname, address.port), timeout=20)
+    connection.sendall(head.encode() + content)
+    return connection
+
+
+def hang_up(seen: Seen, question: str, asked: object) -> None:
+    """Ask, and leave before the answer."""
+    begun(seen, question, asked).close()
 
 
 def asked_by_all(seen: Seen) -> list[int]:
@@ -112,3 +119,26 @@ def test_clients_that_ask_and_hang_up_leave_nothing_behind(seen: Seen) -> None:
     polling.eventually(settled, "threads and connections have ended", within=60)
     assert memory(process) <= 1.05 * used
     assert {key: client.dump(key) for key in client.keys("*") if b"reader" not in key} == kept
+
+
+def abandoned(seen: Seen) -> float:
+    """How many simulations were given up because their clients had left."""
+    (line,) = re.findall(
+        r'topolog_questions_total\{kind="simulate",outcome="abandoned"\} ([0-9.]+)', seen.viewer.metrics()
+    )
+    return float(line)
+
+
+@pytest.mark.scenario("WI-12")
+def test_the_work_for_a_client_that_hangs_up_ends_and_gives_the_place_back(seen: Seen) -> None:
+    """While it is connected, others are refused: nobody's work ends because time passes."""
+    many = [{"op": "addPods", "like": "shop/web-3", "count": 20_000}]
+    long = {"pending": {}, "situation": {"overrides": many}, "budget": 20}
+    short: dict[str, object] = {"pending": {}}
+    before = abandoned(seen)
+    connection = begun(seen, "simulate", long)
+    polling.eventually(lambda: status_of(seen, "simulate", short) == 429, "the place is taken", within=20)
+    assert abandoned(seen) == before
+    connection.close()
+    polling.eventually(lambda: abandoned(seen) == before + 1, "the work has ended", within=60)
+    assert status_of(seen, "simulate", short) == 200

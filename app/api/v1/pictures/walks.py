@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from app.api.introspection import services
+from app.api.introspection import heavy, services
 from app.domain import model, projections, snapshots
 from app.store.log import readers
 
@@ -39,12 +39,14 @@ class Stop(NamedTuple):
 
 
 def along(offsets: Sequence[int]) -> Iterator[Stop]:
-    """The snapshots at ascending offsets, for the price of one fold. Raises StoreError."""
+    """The snapshots at ascending offsets, for the price of one fold. Raises StoreError and Problem 499."""
     snapshot = services.current().histories.at(offsets[0])
     yield Stop(snapshot, 0, frozenset())
     run: list[readers.Entry] = []
     runs = entries(offsets[0] + 1, offsets[-1])
+    attended = heavy.attended()
     for offset in offsets[1:]:
+        attended()
         while not run or run[-1].offset < offset:
             more = next(runs, None)
             if more is None:
@@ -62,7 +64,9 @@ def steps(first: int, last: int) -> Iterator[tuple[snapshots.Snapshot, int]]:
     """The snapshot at ``first``, and after each event until ``last``, each with the time of its event."""
     snapshot = services.current().histories.at(first)
     yield snapshot, 0
+    attended = heavy.attended()
     for run in entries(first + 1, last):
+        attended()
         for entry in run:
             snapshot = projections.project(snapshot, entry.event)
             yield snapshot, entry.at_ms

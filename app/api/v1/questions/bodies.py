@@ -10,6 +10,7 @@ from marshmallow import Schema
 
 from app.api import errors
 from app.api.extender import strict_json
+from app.api.introspection import heavy as turns
 from app.api.introspection import moments, pages, schemas, services
 from app.framework import registry, supposed_operations
 from app.verbs.questions import errors as question_errors
@@ -103,14 +104,16 @@ def shown(resolved: situations.Resolved) -> pages.Body:
 
 
 class Budget:
-    """The time that an answer may take."""
+    """The time that an answer to the present request may take."""
 
     def __init__(self, seconds: float) -> None:
         self._start = monotonic()
         self._seconds = seconds
+        self._attended = turns.attended()
 
     def running(self) -> bool:
-        """Whether there is time left."""
+        """Whether there is time left. Raises Problem 499 if nobody waits for the answer."""
+        self._attended()
         return monotonic() - self._start < self._seconds
 
     @property
