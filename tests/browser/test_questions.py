@@ -272,3 +272,34 @@ def test_an_override_that_a_plugin_declares_has_a_form(
     answer = ask(small, "simulate", {"pending": {}, "situation": {"at": at, "overrides": overrides}})
     sentence = f"{answer['placedPods']} of {answer['pods']} waiting pods would be placed"
     on_small.until(lambda: sentence in on_small.text("#what-if"), sentence)
+
+
+@pytest.mark.parametrize("question", ["simulate", "replay the decisions from A to B"])
+def test_other_plugin_settings_are_a_part_of_a_situation(
+    on_small: browsers.Browser, small: shown.Shown, question: str
+) -> None:
+    on_small.open("/dashboard/compare?from=1")
+    at = on_small.settled(f"/{small.head}")
+    configuration = {"enabled": ["JobAffinity"]}
+    on_small.fill("#what-if .b .configuration", "{")
+    on_small.press(question, "#what-if")
+    on_small.until(lambda: "plugin settings are not JSON" in on_small.text("#what-if"), "the mistake")
+    on_small.fill("#what-if .b .configuration", json.dumps(configuration))
+    on_small.press(question, "#what-if")
+    if question == "simulate":
+        answer = ask(
+            small, "simulate", {"pending": {}, "situation": {"at": at, "configuration": configuration}}
+        )
+        without = ask(small, "simulate", {"pending": {}, "situation": {"at": at}})
+        assert answer["placedPods"] > without["placedPods"]
+        sentence = f"{answer['placedPods']} of {answer['pods']} waiting pods would be placed"
+    else:
+        answer = ask(small, "replay", {"from": "1", "to": str(small.head), "configuration": configuration})
+        assert answer["same"] < answer["looked"]
+        sentence = f"{answer['same']} of {answer['looked']} decisions would have been the same"
+    on_small.until(lambda: sentence in on_small.text("#what-if"), sentence)
+    line = shlex.split(on_small.run("return document.querySelector('#outcome .forms code').textContent"))
+    done = commands.called(*line[1:], "--server", small.viewer.url, "-o", "json")
+    printed = json.loads(done.stdout)
+    shown_numbers = ("placedPods", "pods") if question == "simulate" else ("same", "looked")
+    assert [printed[one] for one in shown_numbers] == [answer[one] for one in shown_numbers], done.stderr

@@ -73,6 +73,11 @@ def _override_options(*file: str) -> Iterator[Callable[[F], F]]:
     )
     yield click.option("--weights", multiple=True, metavar="PLUGIN=N", help="Another weight of a plugin.")
     yield click.option("--enable", metavar="PLUGIN,...", help="The plugins, instead of those in force.")
+    yield click.option(
+        "--configuration",
+        metavar="JSON",
+        help='Any plugin settings: {"args": {PLUGIN: {...}}, "scoreMax": 10}.',
+    )
 
 
 def situation(options: dict[str, Value], first: Sequence[Document] = ()) -> Document:
@@ -134,18 +139,19 @@ def overrides(options: dict[str, Value]) -> list[Document]:
     found += declared_overrides.taken(options)
     for file in options.pop("set_objects"):
         found += [{"op": "setObject", "manifest": one} for one in read(file)]
-    found += [_json(text) for text in options.pop("override")]
+    found += [_json(text, "--override") for text in options.pop("override")]
     return found
 
 
 def _configuration(options: dict[str, Value]) -> Document:
-    configuration: Document = {}
+    given = options.pop("configuration")
+    configuration = {} if given is None else _json(given, "--configuration")
     weights = options.pop("weights")
     if weights:
-        configuration["weights"] = {
-            plugin: number(weight, "--weights")
-            for plugin, weight in (_pair(text, "--weights") for text in weights)
-        }
+        pairs = (_pair(text, "--weights") for text in weights)
+        others = {plugin: number(weight, "--weights") for plugin, weight in pairs}
+        held = configuration.get("weights")
+        configuration["weights"] = held | others if isinstance(held, dict) else others
     enabled = options.pop("enable")
     if enabled is not None:
         configuration["enabled"] = [name for name in enabled.split(",") if name]
@@ -267,11 +273,11 @@ def number(text: str, option: str) -> int:
         raise click.BadParameter(f"{text} is not a number", param_hint=option) from None
 
 
-def _json(text: str) -> Document:
+def _json(text: str, option: str) -> Document:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise click.BadParameter(f"not JSON: {error}", param_hint="--override") from error
+        raise click.BadParameter(f"not JSON: {error}", param_hint=option) from error
     if not isinstance(found, dict):
-        raise click.BadParameter("must be an object", param_hint="--override")
+        raise click.BadParameter("must be an object", param_hint=option)
     return found

@@ -83,3 +83,17 @@ def test_the_amounts_of_a_quota_are_changed() -> None:
     assert json.loads(done.output)["overrides"] == [
         {"op": "scaleQuota", "quota": "quotas/team-a", "max": {"nvidia.com/gpu": "+2"}, "min": {"cpu": "4"}}
     ]
+
+
+def test_the_configuration_as_json_is_completed_by_the_other_options() -> None:
+    given = {"args": {"WorkloadPolicy": {"max_woken": 5}}, "weights": {"JobAffinity": 1, "WorkloadPolicy": 1}}
+    done = called("--configuration", json.dumps(given), "--weights", "WorkloadPolicy=3", "--enable", "A,B")
+    assert json.loads(done.output) == {
+        "configuration": {
+            "args": given["args"],
+            "weights": {"JobAffinity": 1, "WorkloadPolicy": 3},
+            "enabled": ["A", "B"],
+        }
+    }
+    wrong = called("--configuration", "[]")
+    assert (wrong.exit_code, "--configuration: must be an object" in wrong.output) == (2, True)

@@ -10,21 +10,21 @@ export const ROWS = {
   bisect: ({ now, since }) => [{ now, after: since?.after ?? "", ...since?.event }],
 };
 
-function spelled(overrides) {
-  return overrides.flatMap((one) => ["--override", JSON.stringify(one)]);
+function spelled({ overrides = [], configuration = undefined }) {
+  return [...overrides.flatMap((one) => ["--override", JSON.stringify(one)]), ...(configuration ? ["--configuration", JSON.stringify(configuration)] : [])];
 }
 
-/** @param {{at: string, overrides: object[]}} situation @param {string} pod empty for all that wait */
-export function simulating({ at, overrides }, pod, top) {
-  return command("simulate", pod || "--pending", "--at", at, "--top", String(top), ...spelled(overrides));
+/** @param {{at: string, overrides: object[], configuration?: object}} situation @param {string} pod empty for all that wait */
+export function simulating(situation, pod, top) {
+  return command("simulate", pod || "--pending", "--at", situation.at, "--top", String(top), ...spelled(situation));
 }
 
-export function replaying({ overrides }, { from, to }) {
-  return command("replay", "--from", from, "--to", to, "--limit", "50", "--budget", "20", ...spelled(overrides));
+export function replaying(situation, { from, to }) {
+  return command("replay", "--from", from, "--to", to, "--limit", "50", "--budget", "20", ...spelled(situation));
 }
 
-export function differing(from, to, overrides = []) {
-  return command("diff", from, to, "--limit", "50", "--measure", "pods", ...spelled(overrides));
+export function differing(from, to, situation = {}) {
+  return command("diff", from, to, "--limit", "50", "--measure", "pods", ...spelled(situation));
 }
 
 export function fitting(pod, at) {

@@ -17,8 +17,11 @@ const TEMPLATES = {
   "remove a node": ({ node }) => [{ op: "removeNodes", nodes: [node] }],
   "delete pods": () => [{ op: "deletePods", pods: ["NAMESPACE/NAME"] }],
 };
-/** The two situations: each a moment (empty: the one shown), overrides as JSON, and the override with an open form. */
-const blank = () => ({ at: "", overrides: "[]", form: null, values: {} });
+/**
+ * The two situations: each a moment (empty: the one shown), overrides and other plugin settings as JSON, and the
+ * override with an open form.
+ */
+const blank = () => ({ at: "", overrides: "[]", configuration: "", form: null, values: {} });
 const sides = { a: blank(), b: blank() };
 const asked = { pod: "", busy: "", error: "", kind: "", body: null, first: null, lines: [] };
 onForget(() => Object.assign(asked, { error: "", body: null }));
@@ -42,31 +45,32 @@ const QUESTIONS = {
   async simulate(first, second) {
     const pods = asked.pod ? { pod: asked.pod } : { pending: {} };
     // B alone is compared with the same moment without overrides, which is what A is then.
-    const alone = !first.overrides.length && first.at === second.at;
+    const alone = !first.overrides.length && !first.configuration && first.at === second.at;
     const top = alone ? 20 : 1000;
     const one = (situation) => ask("/apis/v1/simulate", { ...pods, situation, top });
     const line = (situation) => answers.simulating(situation, asked.pod, top);
     return { body: await one(second), first: alone ? null : await one(first), lines: alone ? [line(second)] : [line(first), line(second)] };
   },
   async replay(_, second, { from, to }) {
-    const body = await ask("/apis/v1/replay", { from, to, overrides: second.overrides, limit: 50, budget: 20 });
+    const body = await ask("/apis/v1/replay", { from, to, overrides: second.overrides, configuration: second.configuration, limit: 50, budget: 20 });
     return { body, first: null, lines: [answers.replaying(second, { from, to })] };
   },
   async diff(first, second) {
     const body = await ask("/apis/v1/diff", { from: first, to: second, limit: 50, measure: "pods" });
     const file = (situation) => `<(echo ${quoted(JSON.stringify(situation))})`;
-    const line = first.overrides.length
+    const line = first.overrides.length || first.configuration
       ? `topolog diff --from-situation ${file(first)} --situation ${file(second)} --limit 50 --measure pods`
-      : answers.differing(first.at, second.at, second.overrides);
+      : answers.differing(first.at, second.at, second);
     return { body, first: null, lines: [line] };
   },
 };
 
-/** The situation of one side. Throws if its overrides are not a list. */
+/** The situation of one side. Throws if it is not JSON, or its overrides are not a list. */
 function situation(side) {
   const overrides = JSON.parse(side.overrides || "[]");
   if (!Array.isArray(overrides)) throw new Error("the overrides are not a list: [{\"op\": …}]");
-  return { at: side.at || state.position, overrides };
+  const configuration = JSON.parse(side.configuration || "{}");
+  return { at: side.at || state.position, overrides, ...(Object.keys(configuration ?? {}).length ? { configuration } : {}) };
 }
 
 async function pose(kind, range) {
@@ -77,7 +81,7 @@ async function pose(kind, range) {
     const found = await QUESTIONS[kind](situation(sides.a), situation(sides.b), range);
     Object.assign(asked, { kind, ...found });
   } catch (error) {
-    asked.error = error instanceof SyntaxError ? `the overrides are not JSON: ${error.message}` : error.message;
+    asked.error = error instanceof SyntaxError ? `the overrides or the plugin settings are not JSON: ${error.message}` : error.message;
   }
   asked.busy = "";
   changed();
@@ -142,6 +146,7 @@ function whatIf(range) {
 function side(name, title, names) {
   const one = sides[name];
   const declared = Map.groupBy((answer("overrides", "/apis/v1/overrides").body?.items ?? []).filter((each) => each.plugin), (each) => each.plugin);
+  const plugins = answer("a-configuration", "/apis/v1/settings").body?.plugins ?? [];
   const begin = ({ target }) => {
     const template = TEMPLATES[target.value];
     if (template) one.overrides = JSON.stringify(template(names), null, 1);
@@ -155,7 +160,9 @@ function side(name, title, names) {
       ${[...declared].map(([plugin, each]) => html`<optgroup label=${plugin}>${each.map(({ op }) => html`<option value=${op}>${op}</option>`)}</optgroup>`)}</select></label>
     ${one.form ? declaredForm(one) : nothing}
     <label>Overrides, as JSON
-      <textarea rows="6" spellcheck="false" .value=${one.overrides} @input=${(event) => (one.overrides = event.target.value)}></textarea></label></fieldset>`;
+      <textarea rows="6" spellcheck="false" .value=${one.overrides} @input=${(event) => (one.overrides = event.target.value)}></textarea></label>
+    <label>Other plugin settings, as JSON: enabled, weights, scoreMax, args
+      <input class="configuration" spellcheck="false" .value=${one.configuration} placeholder=${`{"weights": {"${plugins[0] ?? "PLUGIN"}": 3}}`} @input=${(event) => (one.configuration = event.target.value)}></label></fieldset>`;
 }
 
 /** The fields of an override that a plugin declares; what is filled in becomes one more override. */
