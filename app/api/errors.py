@@ -12,7 +12,7 @@ from werkzeug import exceptions
 from app.store import errors as store_errors
 
 HUNG_UP = 499
-"""The status of a request whose client has closed the connection, as in nginx; nobody receives it."""
+"""The status of a request whose client has closed the connection, as in nginx; it is sent to no one."""
 
 
 class Problem(Exception):

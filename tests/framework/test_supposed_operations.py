@@ -1,51 +1,15 @@
 """What a declared override shows of itself to those that ask for it."""
 
-from typing import Annotated, ClassVar
-
-import msgspec
 import pytest
-from msgspec import Meta
 
 from app.framework import registry_builder, supposed_operations
 from app.plugins import IN_TREE
 from app.verbs.questions import operations
+from tests.support.decisions import rack_operations
 
 
-class DrainRack(supposed_operations.Operation, frozen=True, tag="drainRack"):
-    """Pods leave a rack.
-
-    What is not in the first line is not shown.
-    """
-
-    rack: Annotated[str, Meta(min_length=1, description="Its name.", examples=["r1"])]
-    but: list[supposed_operations.NodeName] = msgspec.field(default_factory=list)
-    limits: dict[str, Annotated[int, Meta(ge=0)]] = msgspec.field(default_factory=dict)
-    share: float | str = 1.0
-
-
-class RenameRack(supposed_operations.Operation, frozen=True, tag="renameRack"):
-    """A rack has another name."""
-
-    usage: ClassVar[str] = "--rename OLD NEW"
-    rack: str
-    name: str
-
-
-class CloseRack(supposed_operations.Operation, frozen=True, tag="closeRack"):
-    """A rack is closed."""
-
-    rack: str
-
-
-class WeighRacks(supposed_operations.Operation, frozen=True, tag="weighRacks"):
-    """Racks have other weights."""
-
-    row: str
-    weights: dict[str, int]
-
-
-def test_fields_have_a_shape_and_say_whether_text_is_allowed() -> None:
-    found = supposed_operations.described(DrainRack)
+def test_fields_have_a_shape_and_may_allow_text() -> None:
+    found = supposed_operations.described(rack_operations.DrainRack)
     assert (found.op, found.about) == ("drainRack", "Pods leave a rack.")
     assert found.fields == (
         supposed_operations.Field("rack", "Its name.", "r1", True, "value", True),
@@ -58,10 +22,10 @@ def test_fields_have_a_shape_and_say_whether_text_is_allowed() -> None:
 @pytest.mark.parametrize(
     ("operation", "option", "metavar"),
     [
-        (DrainRack, "--drain-rack", "RACK FIELD=VALUE,..."),
-        (RenameRack, "--rename", "OLD NEW"),
-        (CloseRack, "--close-rack", "RACK"),
-        (WeighRacks, "--weigh-racks", "ROW KEY=VALUE,..."),
+        (rack_operations.DrainRack, "--drain-rack", "RACK FIELD=VALUE,..."),
+        (rack_operations.RenameRack, "--rename", "OLD NEW"),
+        (rack_operations.CloseRack, "--close-rack", "RACK"),
+        (rack_operations.WeighRacks, "--weigh-racks", "ROW KEY=VALUE,..."),
     ],
 )
 def test_the_option_follows_from_the_tag_and_the_fields_or_is_declared(

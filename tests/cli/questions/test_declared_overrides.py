@@ -11,7 +11,7 @@ from click import testing
 
 from app.cli.questions import declared_overrides, question_options
 from app.framework import supposed_operations
-from tests.framework import test_supposed_operations as racks
+from tests.support.decisions import rack_operations as racks
 
 
 @pytest.fixture

@@ -131,7 +131,7 @@ def abandoned(seen: Seen) -> float:
 
 @pytest.mark.scenario("WI-12")
 def test_the_work_for_a_client_that_hangs_up_ends_and_gives_the_place_back(seen: Seen) -> None:
-    """While it is connected, others are refused: nobody's work ends because time passes."""
+    """The budget would be spent later: what ends the work is the end of the connection."""
     many = [{"op": "addPods", "like": "shop/web-3", "count": 20_000}]
     long = {"pending": {}, "situation": {"overrides": many}, "budget": 20}
     short: dict[str, object] = {"pending": {}}

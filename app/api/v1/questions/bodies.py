@@ -112,7 +112,7 @@ class Budget:
         self._attended = turns.attended()
 
     def running(self) -> bool:
-        """Whether there is time left. Raises Problem 499 if nobody waits for the answer."""
+        """Whether there is time left. Raises Problem 499 if the client has hung up."""
         self._attended()
         return monotonic() - self._start < self._seconds
 

@@ -233,7 +233,7 @@ function both(first, second) {
 function simulated(body) {
   const changes = Object.entries(body.situation.events).map(([type, count]) => `${count} ${type}`).join(", ");
   return html`<p><b>${body.explanation ? (body.fits ? "It fits." : "It does not fit.") : `${number(body.placedPods)} of ${plural(body.pods, "waiting pod")} would be placed.`}</b>
-      ${body.baseline ? html`Without the overrides: ${body.baseline.summary}.` : nothing} ${changes ? `The overrides became ${changes}.` : ""}
+      ${body.baseline ? html`Without the changes: ${body.baseline.summary}.` : nothing} ${changes ? `The overrides became ${changes}.` : ""}
       ${idle(body.situation.idle)}</p>
     ${body.explanation ? html`<p class="why">${cut(body.explanation.summary, 600)}</p>` : nothing}
     ${body.placed.length ? table([["placed"], ["node"]], body.placed.slice(0, ROWS).map((one) => [podLink(one.pod), one.node])) : nothing}
