@@ -60,6 +60,7 @@ class Registry:
         self.shown = {p.name: p.shown() for p in self.shows}
         """Plugin -> its views, in order."""
         self.followed = tuple(one for shown in self.shown.values() for one in shown.followed)
+        self.painted = {one.kind: one for shown in self.shown.values() for one in shown.painted}
         self.measures = tuple(p for p in self.plugins if isinstance(p, capabilities.Measures))
         self.wakes = tuple(p for p in self.plugins if isinstance(p, capabilities.Wakes))
         self.diagnoses = tuple(p for p in self.plugins if isinstance(p, capabilities.Diagnoses))

@@ -76,6 +76,24 @@ class Followed:
     """(snapshot, name) -> line -> value; empty if the object does not exist."""
 
 
+Look = Literal["none", "empty", "low", "mid", "high", "higher", "full", "over", "bad", "chosen", "kept"]
+"""How a class of nodes is drawn: ``empty`` to ``over`` are a scale."""
+
+
+@dataclass(frozen=True, slots=True)
+class Painted:
+    """A colour of the map of the cluster: how the nodes are related to one object of the plugin."""
+
+    kind: str
+    """``color=KIND:NAMESPACE/NAME`` chooses it; differs from the kinds of other plugins."""
+    classes: tuple[tuple[str, Look], ...]
+    """At most 16, each with its text; the first one is that of all nodes that are in no other."""
+    names: Callable[[snapshots.Snapshot], Iterable[str]]
+    """The objects that have a node in another class, as NAMESPACE/NAME, those to be offered first first."""
+    nodes: Callable[[snapshots.Snapshot, str], Mapping[model.NodeName, int]]
+    """(snapshot, name) -> node -> the index of its class; nodes of the first class may be left out."""
+
+
 @dataclass(frozen=True, slots=True)
 class PodField:
     """A list in the view of a pod, ``/apis/v1/pods/NAMESPACE/NAME``."""
@@ -166,3 +184,4 @@ class Shown:
     summary: Callable[[snapshots.Snapshot], Iterable[StatusLine]] = field(default=_no_lines)
     """The plugin's state in few lines, for ``topolog status``; none if there is nothing to report."""
     followed: tuple[Followed, ...] = ()
+    painted: tuple[Painted, ...] = ()

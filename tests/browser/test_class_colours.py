@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from app import plugins
 from app.api import dashboard
 from app.verbs.pictures import colours, contrasts
 
@@ -53,10 +54,14 @@ def test_neighbouring_classes_differ_by_colour_or_by_a_mark_that_is_seen(scheme:
         seen = contrast(colour[f"class-{token}"], colour["mark"]) >= LEAST
         return marks.get(token, "") if seen or marks.get(token) == "hollow" else ""
 
+    known = [tuple(classes[label] for label in scale) for scale in SCALES]
+    shown = (kind().shown() for kind in plugins.IN_TREE)
+    declared = [tuple(look for _, look in one.classes) for each in shown for one in each.painted]
+    assert declared
     poor = [
         (one, other)
-        for scale in SCALES
-        for one, other in itertools.pairwise(classes[label] for label in scale)
+        for scale in (*known, *declared)
+        for one, other in itertools.pairwise(scale)
         if contrast(colour[f"class-{one}"], colour[f"class-{other}"]) < LEAST and marked(one) == marked(other)
     ]
     assert poor == []

@@ -1,6 +1,7 @@
 """The workloads of plugins: a gang that waits, and an elastic quota that is full."""
 
 import pathlib
+import re
 import secrets
 from collections.abc import Iterator
 
@@ -17,6 +18,8 @@ from tests.support.extender import api_worlds
 
 pytestmark = pytest.mark.browser
 ENABLED = '["*", "Coscheduling", "ElasticQuota"]'
+RUN = ("host-2", "member-1")
+"""The nodes of another gang's members."""
 SHADOW = model.Shadow("strict")
 ADDRESSES = ("workloads", "workloads?of=gang:ml/train", "workloads?of=elasticquota:team", "pending")
 
@@ -43,6 +46,18 @@ def seen(
                     )
                 )
                 for at in range(3)
+            ),
+            gangs.SIGS.observed(small_gangs.sigs("run", 2, namespace="ml")),
+            *(
+                events.PodSeen(
+                    pod=small_gangs.pod(
+                        f"run-{node}",
+                        namespace="ml",
+                        node=node,
+                        labels={"scheduling.x-k8s.io/pod-group": "run"},
+                    )
+                )
+                for node in RUN
             ),
             quotas.QUOTAS.observed(small_quotas.quota("team", 1, 2)),
             *(events.PodSeen(pod=msgspec.structs.replace(one, labels=labels)) for one in pods),
@@ -97,6 +112,23 @@ def test_an_elastic_quota_that_is_full_is_shown_with_what_waits_for_it(page: bro
     assert page.text("#object h2") == "elasticquota team"
     page.open("/dashboard/pending")
     assert "elastic quota" in page.text("#groups")
+
+
+def test_the_nodes_of_a_gang_are_a_colour_of_the_map(page: browsers.Browser) -> None:
+    page.open("/dashboard/workloads?of=gang:ml/run")
+    page.until(lambda: page.text("#object a[href*='color=gang']"), "the link")
+    page.click("#object a[href*='color=gang']")
+    page.until(lambda: "elsewhere" in page.text(".legend"), "the legend")
+    page.settled()
+    options = "return [...document.querySelector('.choose select').options].map((one) => one.text.trim())"
+    assert "gang ml/run" in page.run(options)
+    assert "gang ml/train" not in page.run(options)
+    assert page.run("return document.querySelector('.choose select').value") == "gang:ml/run"
+    legend = page.text(".legend")
+    assert re.search(r"a member\s+2\b", legend), legend
+    page.open("/dashboard/workloads?of=gang:ml/train")
+    page.settled()
+    assert page.text("#object a[href*='color=gang']") == ""
 
 
 @pytest.mark.scenario("UI-6")

@@ -1,12 +1,22 @@
 """Views of gangs, in Koordinator's fields, and with their plan, seats, and what they lack."""
 
+import itertools
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from app.domain import model, snapshots
 from app.framework import cycles, views
-from app.plugins.coscheduling import admission, gang_model, gangs, kinds, membership, questions, samples
+from app.plugins.coscheduling import (
+    admission,
+    gang_model,
+    gangs,
+    kinds,
+    membership,
+    painting,
+    questions,
+    samples,
+)
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.membership import GangKey
 from app.plugins.coscheduling.planner import nominations, plans, shortages
@@ -52,6 +62,7 @@ def shown(rules: admission.GangRules) -> views.Shown:
         ),
         remarks=partial(_remarks, rules),
         followed=(views.Followed("gang", "gangs", TABLES[0], numbers),),
+        painted=(views.Painted("gang", painting.CLASSES, names, partial(painting.nodes, rules.layers)),),
     )
 
 
@@ -61,6 +72,16 @@ def keys(snapshot: snapshots.Snapshot) -> set[GangKey]:
     for family, kind in kinds.OF_FAMILY.items():
         found.update(GangKey(family, one.namespace, one.name) for one in snapshot.all(kind).values())
     return found
+
+
+def names(snapshot: snapshots.Snapshot) -> Iterator[model.NamespacedName]:
+    """The gangs that have a member on a node, by name."""
+    for name, found in itertools.groupby(
+        sorted(keys(snapshot), key=lambda one: one.short), lambda one: one.short
+    ):
+        members = (pod for key in found for pod in membership.members(snapshot, key))
+        if any(not pod.finished and snapshot.node_of(pod.uid) for pod in members):
+            yield name
 
 
 def _listed(rules: admission.GangRules, snapshot: snapshots.Snapshot, _: Mapping[str, str]) -> views.Listed:

@@ -28,6 +28,8 @@ class Painter:
     """snapshot -> (name of a node in it -> index of its class)."""
     by_node: bool
     """The class depends only on the node and its pods, so it stays if neither has changed."""
+    looks: Sequence[views.Look] = ()
+    """How the classes are drawn; empty if their labels are known to the dashboard."""
 
 
 def by_state() -> Painter:
@@ -74,6 +76,17 @@ def by_quota(of: str, counts: Callable[[snapshots.Snapshot], Iterable[Mapping[st
         return quota
 
     return Painter(_QUOTAS, paint, by_node=False)
+
+
+def by_object(declared: views.Painted, name: str) -> Painter:
+    """How the nodes are related to an object of a plugin."""
+
+    def paint(snapshot: snapshots.Snapshot) -> Callable[[model.NodeName], int]:
+        classes = declared.nodes(snapshot, name)
+        return lambda node: classes.get(node, 0)
+
+    labels, looks = zip(*declared.classes, strict=True)
+    return Painter(labels, paint, by_node=False, looks=looks)
 
 
 def by_group(groups: Sequence[tuple[str, frozenset[model.NodeName]]], others: str) -> Painter:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.domain import model
-from app.domain.events import NodeSeen, PodSeen
+from app.domain.events import NodeSeen, PodSeen, placed
 from app.framework import registry
 from app.plugins.coscheduling import kinds
 from app.plugins.coscheduling.membership import SIGS_LABEL
@@ -17,6 +17,7 @@ from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import Json, assert_problem, body
 from tests.support.extender.questions import ask, post
 
+ZONE = "topology.kubernetes.io/zone"
 TEMPLATE: Json = {
     "metadata": {"name": "worker", "namespace": "ml"},
     "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]},
@@ -145,6 +146,39 @@ def test_a_gang_is_followed_over_time(ml: api_worlds.World) -> None:
     assert lines["waiting"][-4:] == [(seen - 3, 4), (seen - 2, 3), (seen - 1, 2), (seen, 1)]
     wrong = ml.client.get("/apis/v1/series?of=crew:ml/train")
     assert_problem(wrong, 400, "BadRequest", "there is no kind crew; known: quota, gang")
+
+
+def test_the_nodes_of_a_gang_are_a_colour_of_the_map(ml: api_worlds.World) -> None:
+    def drawn(color: str) -> dict[str, str]:
+        """Node -> its class."""
+        found = body(ml.client.get(f"/apis/v1/map?color={color}"))
+        labels = {one["letter"]: one["label"] for one in found["classes"]}
+        return {name: labels[letter] for name, letter in zip(found["nodes"], found["values"], strict=True)}
+
+    def offered() -> list[str]:
+        found: list[str] = body(ml.client.get("/apis/v1/cluster"))["colours"]
+        return found
+
+    assert offered() == []
+    assert set(drawn("gang:ml/train").values()) == {"elsewhere"}
+    ml.append(
+        NodeSeen(node=small_gangs.node("y-0", 4, {ZONE: "y"})),
+        *(NodeSeen(node=small_gangs.node(f"z-{at}", 4, {ZONE: "z"})) for at in range(4)),
+        *(PodSeen(pod=member(f"train-{at}", f"z-{at // 2}")) for at in range(3)),
+    )
+    assert offered() == ["gang:ml/train"]
+    found = drawn("gang:ml/train")
+    assert found.pop("z-0") == "several members"
+    assert found.pop("z-1") == "a member"
+    assert (found.pop("z-2"), found.pop("z-3")) == ("in the domain of its members",) * 2
+    assert set(found.values()) == {"elsewhere"}
+    ml.append(placed(member("train-3"), "z-2"))
+    assert drawn("gang:ml/train")["z-2"] == "a member that is placed and not bound"
+    looks = [one["look"] for one in body(ml.client.get("/apis/v1/map?color=gang:ml/train"))["classes"]]
+    assert looks == ["none", "low", "high", "full", "over"]
+    assert set(drawn("gang:ml/none").values()) == {"elsewhere"}
+    wrong = ml.client.get("/apis/v1/map?color=crew:ml/train")
+    assert_problem(wrong, 400, "BadRequest", "color: no enabled plugin declares crew")
 
 
 def test_the_minimum_of_a_gang_is_scaled_by_an_override_of_its_plugin(ml: api_worlds.World) -> None:

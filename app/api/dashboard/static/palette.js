@@ -32,12 +32,12 @@ const REFUSED = ["refused1", "refused2", "refused3", "refused4"];
 /** Marks by class; those of the scale from low to full fill the cell from the bottom, by so many parts of five. The pale class has an edge, so that it is seen on its background. */
 const MARKS = { empty: "edge", low: "level1", mid: "level2", high: "level3", higher: "level4", full: "stripe", cordoned: "hollow", bad: "cross", over: "dot", chosen: "ring", refused1: "stripe", refused2: "cross", refused3: "dot", refused4: "hollow" };
 
-/** @param {{letter: string, label: string}[]} classes @returns {Map<string, {token: string, mark: string}>} */
+/** @param {{letter: string, label: string, look?: string}[]} classes @returns {Map<string, {token: string, mark: string}>} */
 export function tokens(classes) {
   let refused = 0;
   return new Map(
-    classes.map(({ letter, label }) => {
-      const token = TOKENS[label] ?? REFUSED[refused++ % REFUSED.length];
+    classes.map(({ letter, label, look }) => {
+      const token = (look || TOKENS[label]) ?? REFUSED[refused++ % REFUSED.length];
       return [letter, { token, mark: MARKS[token] ?? "" }];
     }),
   );

@@ -1,5 +1,6 @@
 """The figures of the whole cluster at one moment."""
 
+import itertools
 from collections.abc import Iterator
 
 import flask
@@ -7,9 +8,13 @@ from marshmallow import Schema, fields, validate
 
 from app.api.introspection import blueprints, moments, pages, queries, schemas, services
 from app.api.v1.pictures import answers
+from app.domain import snapshots
 from app.domain.fit import quantities
 from app.framework import registry
 from app.verbs.pictures import figures
+
+_COLOURS = 50
+"""Of one plugin, those that are offered."""
 
 routes = blueprints.create("cluster", "/apis/v1", "The cluster as a whole.")
 
@@ -90,6 +95,7 @@ class Cluster(Schema):
     )
     moreQuotas = schemas.number("Those that are not in quotas.")
     workloads = schemas.nested(FollowedKind, "Kinds of objects that can be followed.", many=True)
+    colours = schemas.texts("Colours of the map that plugins declare, as GET /apis/v1/map?color= takes them.")
     unlisted = schemas.texts("Kinds that must be listed before anything is decided.")
     flags = schemas.texts("The debug flags that were set.")
     configurations = schemas.texts("Digests of the recorded configurations, oldest first.")
@@ -137,11 +143,18 @@ def _body(shown: moments.Moment, limit: int) -> pages.Body:
         ],
         "moreQuotas": max(0, len(quotas) - limit),
         "workloads": list(_workloads(services.current().registry)),
+        "colours": list(_colours(services.current().registry, snapshot)),
         "unlisted": sorted(snapshot.unlisted),
         "flags": sorted(snapshot.flags),
         "configurations": [one.digest for one in snapshot.configurations],
         "metadata": answers.shown(shown),
     }
+
+
+def _colours(plugins: registry.Registry, snapshot: snapshots.Snapshot) -> Iterator[str]:
+    for kind, one in plugins.painted.items():
+        for name in itertools.islice(one.names(snapshot), _COLOURS):
+            yield f"{kind}:{name}"
 
 
 def _workloads(plugins: registry.Registry) -> Iterator[pages.Body]:

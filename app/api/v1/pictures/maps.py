@@ -1,5 +1,6 @@
 """The map of the cluster at one moment: a class for each node, in the boxes of its domains."""
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -19,8 +20,8 @@ routes = blueprints.create("map", "/apis/v1", "The cluster as a picture.")
 MOST_NODES = 20_000
 _MOST_GROUPS = len(colours.LETTERS) - 3
 _COLOUR = re.compile(
-    r"^(state|pods|resource:[A-Za-z0-9./_-]{1,317}|quota:[^\s]{1,507}|decision:[0-9]{1,20}-[0-9]{1,20})"
-    + queries.END
+    r"^(state|pods|resource:[A-Za-z0-9./_-]{1,317}|quota:[^\s]{1,507}|decision:[0-9]{1,20}-[0-9]{1,20}"
+    r"|[a-z][A-Za-z]{0,62}:[^\s]{1,507})" + queries.END
 )
 
 
@@ -29,11 +30,14 @@ def colour() -> fields.String:
     return fields.String(
         load_default="state",
         validate=validate.Regexp(
-            _COLOUR, error="must be state, pods, resource:NAME, quota:NAMESPACE/NAME or decision:ID"
+            _COLOUR,
+            error="must be state, pods, resource:NAME, quota:NAMESPACE/NAME, decision:ID or a colour of"
+            " GET /apis/v1/cluster",
         ),
         metadata={
             "description": "What the classes show: state, pods, resource:NAME, quota:NAMESPACE/NAME (how full"
-            " the domain of the node is), or decision:ID (which nodes it kept and refused)."
+            " the domain of the node is), decision:ID (which nodes it kept and refused), or a colour of a"
+            " plugin, KIND:NAMESPACE/NAME (GET /apis/v1/cluster lists them)."
         },
     )
 
@@ -51,6 +55,7 @@ class MapClass(Schema):
 
     letter = schemas.text("Its letter in values.")
     label = schemas.text("What the nodes have in common.")
+    look = schemas.text("How it is drawn, of a colour that a plugin declares; else empty.")
     count = schemas.number("How many nodes.")
 
 
@@ -130,13 +135,15 @@ def classes(painter: colours.Painter, values: str) -> list[pages.Body]:
     """The classes with their numbers of nodes."""
     number = Counter(values)
     return [
-        {"letter": letter, "label": label, "count": number[letter]}
-        for letter, label in zip(colours.LETTERS, painter.labels, strict=False)
+        {"letter": letter, "label": label, "look": look, "count": number[letter]}
+        for letter, label, look in zip(
+            colours.LETTERS, painter.labels, painter.looks or itertools.repeat(""), strict=False
+        )
     ]
 
 
 def painter_of(text: str) -> colours.Painter:
-    """The painter of a value of ``color``. Raises Problem 404, or a StoreError."""
+    """The painter of a value of ``color``. Raises Problem 400 or 404, or a StoreError."""
     kind, _, name = text.partition(":")
     match kind:
         case "pods":
@@ -147,8 +154,12 @@ def painter_of(text: str) -> colours.Painter:
             return colours.by_quota(name, answers.counts_of)
         case "decision":
             return _of_decision(name)
-        case _:
+        case "state":
             return colours.by_state()
+    declared = services.current().registry.painted.get(kind)
+    if declared is None:
+        raise errors.bad(f"color: no enabled plugin declares {kind}")
+    return colours.by_object(declared, name)
 
 
 def _of_decision(identifier: str) -> colours.Painter:

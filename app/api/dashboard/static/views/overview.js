@@ -35,11 +35,11 @@ function picture(found) {
 function chooser(cluster) {
   const quotas = [...new Set((cluster.body?.quotas ?? []).map((one) => one.of))].slice(0, 50);
   const resources = (cluster.body?.resources ?? []).filter((one) => one.share !== null).map((one) => one.name);
-  const options = ["state", ...resources.map((name) => `resource:${name}`), ...quotas.map((of) => `quota:${of}`)];
+  const options = ["state", ...resources.map((name) => `resource:${name}`), ...quotas.map((of) => `quota:${of}`), ...(cluster.body?.colours ?? [])];
   if (!options.includes(color())) options.push(color());
   return html`<label class="choose">colour by
     <select @change=${(event) => { bar.frames = null; set({ color: event.target.value === "state" ? null : event.target.value }); }}>
-      ${options.map((value) => html`<option value=${value} ?selected=${value === color()}>${value.replace(/^(resource|quota):/, "$1 ")}</option>`)}
+      ${options.map((value) => html`<option value=${value} ?selected=${value === color()}>${value.replace(":", " ")}</option>`)}
     </select></label>
     <button type="button" aria-pressed=${state.query.get("as") === "table"} @click=${() => set({ as: state.query.get("as") === "table" ? null : "table" })}>as a table</button>`;
 }

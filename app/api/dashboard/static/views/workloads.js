@@ -18,7 +18,7 @@ export function workloads() {
   const [chosen, of] = choice(cluster.body, kinds);
   return html`<div class="columns even">
     <div class="side">${quotas(cluster, chosen ? null : of)} ${kinds.map((kind) => objects(kind, kind === chosen ? of : null))}</div>
-    ${of === null ? nothing : chosen ? followed(chosen, of) : quota(of, cluster)}</div>`;
+    ${of === null ? nothing : chosen ? followed(chosen, of, cluster) : quota(of, cluster)}</div>`;
 }
 
 /** The kind and the object of the address; the first that there is without one. A quota has no kind. */
@@ -68,11 +68,12 @@ function quota(of, cluster) {
     ${overTime(`quota:${of}`)}</div>`;
 }
 
-function followed({ kind, path }, of) {
+function followed({ kind, path }, of, cluster) {
   const one = answer(`one-${kind}`, moment(`${path}/${of.split("/").map(encodeURIComponent).join("/")}`));
   return html`<div class="side">
     ${overTime(`${kind}:${of}`)}
-    ${panel({ id: "object", title: `${kind} ${of}`, answer: one, rows: (body) => body.seats ?? [body] }, whole)}</div>`;
+    ${panel({ id: "object", title: `${kind} ${of}`, answer: one, rows: (body) => body.seats ?? [body] }, (body) => html`${whole(body)}
+      ${cluster.body?.colours.includes(`${kind}:${of}`) ? html`<p><a href=${address("overview", [], { color: `${kind}:${of}` })}>on the map</a></p>` : nothing}`)}</div>`;
 }
 
 function overTime(of) {
