@@ -90,11 +90,17 @@ def rows(page: browsers.Browser, panel: str) -> dict[str, list[str]]:
     return {first: others for first, *others in page.run(script, panel)}
 
 
+def lines(page: browsers.Browser) -> dict[str, str]:
+    """Line of the chart -> its value at the moment."""
+    changes = rows(page, "#changes")
+    return {name: held[1] for name, held in rows(page, "#over-time").items() if name not in changes}
+
+
 def test_a_gang_that_waits_is_shown_with_what_it_needs(page: browsers.Browser) -> None:
     page.open("/dashboard/workloads?of=gang:ml/train")
     page.until(lambda: rows(page, "#over-time"), "the lines")
     assert rows(page, "#all-gang")["sigs/ml/train"][:3] == ["4", "3", "0"]
-    values = {name: moment for name, (_, moment) in rows(page, "#over-time").items()}
+    values = lines(page)
     assert values == {"minimum": "4", "members": "3", "with a seat": "0", "waiting": "3"}
     assert "3 of 4 members exist" in page.text("#object")
 
@@ -107,9 +113,13 @@ def test_an_elastic_quota_that_is_full_is_shown_with_what_waits_for_it(page: bro
     page.click("#all-elasticquota a[href*='team']")
     page.until(lambda: rows(page, "#over-time"), "the lines")
     page.settled()
-    values = {name: moment for name, (_, moment) in rows(page, "#over-time").items()}
+    values = lines(page)
     assert values == {"cpu used, % of max": "100", "cpu waiting, % of max": "50", "cpu min, % of max": "50"}
     assert page.text("#object h2") == "elasticquota team"
+    script = "return [...document.querySelectorAll('#chart .change-line')].map((one) => one.title)"
+    (mark,) = page.until(lambda: page.run(script), "the mark of the change")
+    assert re.fullmatch(r"ElasticQuota created, offset \d+", mark)
+    assert "ElasticQuota created" in page.text("#over-time")
     page.open("/dashboard/pending")
     assert "elastic quota" in page.text("#groups")
 

@@ -13,7 +13,7 @@ from app.plugins.coscheduling import (
     gangs,
     kinds,
     membership,
-    painting,
+    node_classes,
     questions,
     samples,
 )
@@ -62,7 +62,9 @@ def shown(rules: admission.GangRules) -> views.Shown:
         ),
         remarks=partial(_remarks, rules),
         followed=(views.Followed("gang", "gangs", TABLES[0], numbers),),
-        painted=(views.Painted("gang", painting.CLASSES, names, partial(painting.nodes, rules.layers)),),
+        painted=(
+            views.Painted("gang", node_classes.CLASSES, names, partial(node_classes.nodes, rules.layers)),
+        ),
     )
 
 

@@ -1,14 +1,23 @@
 """Step charts: the values of numbers after each event, thinned so that no extreme disappears."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from app.domain import snapshots
+from app.domain import model, snapshots
 from app.framework import views
 from app.verbs.pictures import figures
 
 Numbers = Callable[[snapshots.Snapshot], Mapping[str, int]]
 """snapshot -> line -> value; a line that is absent has no value at that moment."""
+
+
+class Mark(NamedTuple):
+    """A change of the object that a chart is about."""
+
+    offset: int
+    at_ms: int
+    change: str
+    """``PodGroup changed``."""
 
 
 class Point(NamedTuple):
@@ -68,6 +77,37 @@ class Lines:
             line, value = self.points.setdefault(name, []), found.get(name)
             if not line or line[-1].value != value:
                 line.append(Point(snapshot.offset, at_ms, value))
+
+
+class Changes:
+    """Collects when the declared objects of one name came, changed and went, one event after the other."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._last: snapshots.Snapshot | None = None
+        self._held: Mapping[str, model.DeclaredObject] = {}
+        self.marks: list[Mark] = []
+
+    def add(self, snapshot: snapshots.Snapshot, at_ms: int) -> None:
+        """The state after the next event."""
+        last, self._last = self._last, snapshot
+        if last is not None and last.objects is snapshot.objects:
+            return
+        before, self._held = self._held, dict(self._named(snapshot))
+        for kind in sorted({*before, *self._held}) if last is not None else ():
+            if before.get(kind) != self._held.get(kind):
+                change = "created" if kind not in before else "changed" if kind in self._held else "deleted"
+                self.marks.append(Mark(snapshot.offset, at_ms, f"{kind} {change}"))
+
+    def _named(self, snapshot: snapshots.Snapshot) -> Iterator[tuple[str, model.DeclaredObject]]:
+        for kind in snapshot.schema.kinds:
+            held = snapshot.all(kind)
+            if "/" not in self._name:
+                found = next((one for one in held.values() if one.name == self._name), None)
+            else:
+                found = held.get(self._name)
+            if found is not None:
+                yield kind.manifest, found
 
 
 def _same(one: snapshots.Snapshot, other: snapshots.Snapshot) -> bool:

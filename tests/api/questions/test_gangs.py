@@ -144,6 +144,17 @@ def test_a_gang_is_followed_over_time(ml: api_worlds.World) -> None:
     assert lines["minimum"][-1][1] == lines["members"][-1][1] == 4
     assert lines["with a seat"][-3:] == [(seen - 2, 1), (seen - 1, 2), (seen, 3)]
     assert lines["waiting"][-4:] == [(seen - 3, 4), (seen - 2, 3), (seen - 1, 2), (seen, 1)]
+    ml.append(kinds.SIGS.observed(small_gangs.sigs("train", 3, namespace="ml")))
+    ml.append(kinds.SIGS.observed(small_gangs.sigs("other", 3, namespace="ml")))
+    gone = ml.append(kinds.SIGS.gone("ml", "train", small_gangs.sigs("train", 3, namespace="ml").uid))
+    marks = body(ml.client.get(f"/apis/v1/series?of=gang:{item[kind['name']]}&from=0"))["marks"]
+    assert [(offset, text) for offset, _, text in marks[1:]] == [
+        (gone - 2, "PodGroup changed"),
+        (gone, "PodGroup deleted"),
+    ]
+    assert marks[0][2] == "PodGroup created"
+    later = body(ml.client.get(f"/apis/v1/series?of=gang:{item[kind['name']]}&from={gone - 1}"))["marks"]
+    assert [offset for offset, _, _ in later] == [gone]
     wrong = ml.client.get("/apis/v1/series?of=crew:ml/train")
     assert_problem(wrong, 400, "BadRequest", "there is no kind crew; known: quota, gang")
 

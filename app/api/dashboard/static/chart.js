@@ -3,10 +3,10 @@
 import { onScheme } from "./palette.js";
 
 class StepChart extends HTMLElement {
-  /** @param {{name: string, points: [number, number, number|null][]}[]} lines @param {number|null} shown the moment to mark */
-  show(lines, last, shown) {
+  /** @param {{lines: {name: string, points: [number, number, number|null][]}[], marks: [number, number, string][], metadata: {last: number}}} body @param {number|null} shown the moment to mark */
+  show({ lines, marks, metadata: { last } }, shown) {
     const same = lines === this.lines && last === this.last;
-    Object.assign(this, { lines, last, shown });
+    Object.assign(this, { lines, last, marks, shown });
     if (!this.observed) {
       this.observed = new ResizeObserver(() => this.draw());
       this.observed.observe(this);
@@ -24,6 +24,17 @@ class StepChart extends HTMLElement {
     const { min, max } = this.chart.scales.x;
     this.line.hidden = this.shown === null || this.shown < min || this.shown > max;
     if (!this.line.hidden) this.line.style.left = `${this.chart.valToPos(this.shown, "x")}px`;
+  }
+
+  /** A line for each change of the object, which the table below names. */
+  changes() {
+    const [over, { min, max }] = [this.chart.over, this.chart.scales.x];
+    over.querySelectorAll(".change-line").forEach((one) => one.remove());
+    for (const [offset, , change] of this.marks.filter(([offset]) => offset >= min && offset <= max)) {
+      const line = Object.assign(document.createElement("div"), { className: "change-line", title: `${change}, offset ${offset}` });
+      line.style.left = `${this.chart.valToPos(offset, "x")}px`;
+      over.append(line);
+    }
   }
 
   draw() {
@@ -51,7 +62,7 @@ class StepChart extends HTMLElement {
       scales: { x: { time: false } },
       legend: { show: false },
       // The first drawing comes later than the chart.
-      hooks: { draw: [() => this.mark()] },
+      hooks: { draw: [() => this.mark(), () => this.chart && this.changes()] },
       axes: [
         { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") }, values: (_, splits) => splits.map((value) => value.toLocaleString("en")) },
         { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") }, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 100000] },
@@ -81,9 +92,9 @@ export function inks(lines) {
 }
 
 /** Give the chart with the id its lines, after the page was drawn. */
-export function draw(id, lines, last, shown) {
+export function draw(id, body, shown) {
   queueMicrotask(() => {
     const found = document.getElementById(id);
-    if (found instanceof StepChart) found.show(lines, last, shown);
+    if (found instanceof StepChart) found.show(body, shown);
   });
 }

@@ -11,6 +11,7 @@ from app.api.v1.pictures import answers, walks
 from app.verbs.pictures import steps
 
 routes = blueprints.create("series", "/apis/v1", "Numbers over time.")
+MOST_MARKS = 100
 MOST_EVENTS = 50_000
 """Every event of the window is folded by itself, so that no value between two points is missed."""
 _USUAL_WINDOW = 5000
@@ -52,6 +53,10 @@ class Series(Schema):
 
     of = schemas.text("What was asked for.")
     lines = schemas.nested(Line, "The lines.", many=True)
+    marks = schemas.anything(
+        "[offset, milliseconds since 1970, text]: the latest changes of the object, such as of its quotas, at"
+        f" most {MOST_MARKS}, oldest first."
+    )
     metadata = schemas.nested(answers.WindowShown, "The window.")
 
 
@@ -80,13 +85,16 @@ def _numbers(of: str) -> steps.Numbers:
 
 def _body(found: answers.Window, of: str, numbers: steps.Numbers, points: int) -> pages.Body:
     lines = steps.Lines(numbers)
+    changes = steps.Changes(of.partition(":")[2])
     for snapshot, at_ms in walks.steps(found.first, found.last):
         lines.add(snapshot, at_ms)
+        changes.add(snapshot, at_ms)
     return {
         "of": of,
         "lines": [
             {"name": line, "points": steps.thinned(held, found.first, found.last, points)}
             for line, held in lines.points.items()
         ],
+        "marks": changes.marks[-MOST_MARKS:],
         "metadata": answers.ranged(found),
     }

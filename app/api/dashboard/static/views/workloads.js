@@ -4,13 +4,15 @@ import { html, nothing, svg } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { dashed, draw, inks } from "../chart.js";
 import { bar as share, command, panel } from "../panel.js";
 import { answer, incarnationOf, moment, state } from "../store.js";
-import { cut, number, plural } from "../format.js";
+import { cut, number, plural, time } from "../format.js";
 import { address } from "../router.js";
-import { shownOffset, stretch } from "../timebar.js";
+import { shownOffset, stretch, to as show } from "../timebar.js";
 import { more, table, whole, word } from "./parts.js";
 
 /** Events of which a chart shows the steps at most. */
 const EVENTS = 20000;
+/** Changes of an object that are listed. */
+const ROWS = 10;
 
 export function workloads() {
   const cluster = answer("workloads", moment("/apis/v1/cluster?limit=1000"));
@@ -84,10 +86,13 @@ function overTime(of) {
   const series = answer("series", path);
   return panel({ id: "over-time", title: "Over time", answer: series, command: path ? command("get", "--raw", path) : "",
     rows: (body) => body.lines.flatMap((line) => line.points.map(([offset, at, value]) => ({ line: line.name, offset, at: new Date(at).toISOString(), value }))) }, (body) => {
-    draw("chart", body.lines, body.metadata.last, state.at === null ? null : shown);
+    draw("chart", body, state.at === null ? null : shown);
     const colours = inks(body.lines);
     const key = (line, index) => html`<svg class="ink ink-${colours[index]}" viewBox="0 0 20 6" aria-hidden="true">${svg`<line x1="0" x2="20" y1="3" y2="3" class=${dashed(line) ? "dashed" : ""}></line>`}</svg> ${line.name}`;
     return html`<step-chart id="chart" role="img" aria-label="Steps of ${plural(body.lines.length, "line")}; the table has the values at the moment shown"></step-chart>
-      ${table([["line"], ["steps", "n"], ["at the moment", "n"]], body.lines.map((line, index) => [key(line, index), number(line.points.length), number(line.points.findLast(([offset]) => offset <= shown)?.[2])]), "nothing was counted in this window")}`;
+      ${table([["line"], ["steps", "n"], ["at the moment", "n"]], body.lines.map((line, index) => [key(line, index), number(line.points.length), number(line.points.findLast(([offset]) => offset <= shown)?.[2])]), "nothing was counted in this window")}
+      ${body.marks.length ? html`<div id="changes"><h3>Changes of the object</h3>${table([["offset", "n"], ["when", "t"], ["change", "w"]], body.marks.slice(-ROWS).reverse().map(([offset, at, change]) => [
+        html`<button type="button" class="at" title="show the cluster at this moment" @click=${() => show(offset)}>${number(offset)}</button>`, time(new Date(at).toISOString()), change]))}
+        ${more(Math.max(0, body.marks.length - ROWS), "changes")}</div>` : nothing}`;
   });
 }
