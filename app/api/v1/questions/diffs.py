@@ -184,7 +184,7 @@ def _map(one: snapshots.Snapshot, other: snapshots.Snapshot, measure: str) -> pa
         **maps.described(arranged, None),
         "color": measure,
         "classes": [
-            {"letter": letter, "label": label, "count": values.count(letter)}
+            {"letter": letter, "label": label, "look": "", "count": values.count(letter)}
             for letter, label in zip(contrasts.LETTERS, contrasts.CLASSES, strict=True)
         ],
         "values": values,
