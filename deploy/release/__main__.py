@@ -74,7 +74,7 @@ def build(version: str, url: str, output: pathlib.Path) -> list[pathlib.Path]:
         artifacts.zipapp(packages, "topolog", output / f"topolog-{version}-{artifacts.system()}.pyz"),
         archive,
         artifacts.chart(ROOT, version, output),
-        artifacts.bill_of_materials(folder, version, output),
+        artifacts.bill_of_materials(folder, ROOT / "deploy" / "requirements.lock", version, output),
     ]
     if url:
         made.append(artifacts.manifest(archive, version, url, output))

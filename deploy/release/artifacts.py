@@ -6,18 +6,23 @@ claim. An image, and a zipapp for the command alone, contain the same environmen
 
 import gzip
 import hashlib
+import json
 import os
 import pathlib
 import platform
+import re
 import subprocess
 import sys
 import tarfile
 from collections.abc import Mapping
+from typing import Any
 
 import yaml
 
 PLUGIN = "kubectl-topolog"
 _EPOCH = 0
+
+Document = dict[str, Any]
 
 
 def environment(
@@ -113,23 +118,39 @@ def manifest(archive: pathlib.Path, version: str, url: str, output: pathlib.Path
     return made
 
 
-def bill_of_materials(folder: pathlib.Path, version: str, output: pathlib.Path) -> pathlib.Path:
-    """Write the components of the environment in the folder, with their licences (CycloneDX 1.6, JSON)."""
+def bill_of_materials(
+    folder: pathlib.Path, lock: pathlib.Path, version: str, output: pathlib.Path
+) -> pathlib.Path:
+    """Write the components of the environment in the folder (CycloneDX 1.6, JSON).
+
+    Each has its licence, and the digests of the distributions that the lock allows it to be installed from.
+    """
     made = output / f"topolog-{version}.cdx.json"
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "cyclonedx_py",
-            "environment",
-            "--output-reproducible",
-            "--output-file",
-            made,
-            folder,
-        ],
-        check=True,
-    )
+    document = with_digests(_components("environment", folder), _components("requirements", lock))
+    made.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return made
+
+
+def with_digests(document: Document, lock: Document) -> Document:
+    """Return a bill of materials whose components refer to the distributions that a lock's names."""
+    allowed = {_package(one): one["externalReferences"] for one in lock["components"]}
+    components = [
+        {**one, "externalReferences": [*one.get("externalReferences", []), *allowed.get(_package(one), [])]}
+        for one in document["components"]
+    ]
+    return {**document, "components": components}
+
+
+def _package(component: Document) -> tuple[str, str]:
+    """The name of a package in the spelling that its index uses, and the version."""
+    return re.sub(r"[-_.]+", "-", component["name"]).lower(), component["version"]
+
+
+def _components(kind: str, source: pathlib.Path) -> Document:
+    """Return the bill of materials of an environment, or of a lock ("requirements")."""
+    program = [sys.executable, "-m", "cyclonedx_py", kind, "--output-reproducible", str(source)]
+    found: Document = json.loads(subprocess.run(program, check=True, capture_output=True).stdout)
+    return found
 
 
 def sums(output: pathlib.Path) -> pathlib.Path:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 from importlib import metadata
+from typing import Any
 
 import pytest
 import yaml
@@ -186,6 +187,20 @@ def test_every_file_of_the_environment_belongs_to_a_component(clone: pathlib.Pat
     assert sorted(present - owned) == []
 
 
+def locked_digests() -> dict[str, set[str]]:
+    """Package -> digests of the image's lock."""
+    text = (ROOT / "deploy" / "requirements.lock").read_text()
+    entries = re.split(r"^(?=[\w.-]+==)", text, flags=re.MULTILINE)[1:]
+    return {one.partition("==")[0].lower(): set(re.findall(r"sha256:(\w+)", one)) for one in entries}
+
+
+def digests(component: dict[str, Any]) -> set[str]:
+    """Those of the distributions that a component may have been installed from."""
+    references = component.get("externalReferences", [])
+    found = [one for one in references if one["type"] == "distribution"]
+    return {each["content"] for one in found for each in one.get("hashes", [])}
+
+
 def test_the_bill_of_materials_names_every_package_and_its_licence(clone: pathlib.Path) -> None:
     text = (clone / "dist" / "topolog-99.0.0.cdx.json").read_text()
     components = {one["name"].lower().replace("_", "-"): one for one in json.loads(text)["components"]}
@@ -193,6 +208,8 @@ def test_the_bill_of_materials_names_every_package_and_its_licence(clone: pathli
         r"^([\w.-]+)==(\S+)", (ROOT / "deploy" / "requirements.lock").read_text(), re.MULTILINE
     )
     expected = {name.lower(): version for name, version in locked if name not in ("pip", "setuptools")}
+    hashes = locked_digests()
+    assert hashes.keys() >= expected.keys()
     assert {name: one["version"] for name, one in components.items()} == {**expected, "topolog": "99.0.0"}
     for name, component in components.items():
         licences = [
@@ -201,4 +218,5 @@ def test_the_bill_of_materials_names_every_package_and_its_licence(clone: pathli
         ]
         assert licences, name
         assert all(ALLOWED.search(licence) for licence in licences), (name, licences)
+        assert digests(component) == hashes.get(name, set()), name
     assert str(clone) not in text
