@@ -57,6 +57,8 @@ class MigrationContext:
     incarnation: str
     begin: Callable[[folds.Holds], folds.Fold]
     patience: float = 60.0
+    progress: Callable[[str], None] = lambda _: None
+    """Called with the name of each stage before it is taken."""
 
 
 def latest() -> int:
@@ -81,7 +83,8 @@ def status(client: redis.Redis, prefix: str, library_text: str) -> Status:
 
 def up(client: redis.Redis, prefix: str, context: MigrationContext) -> None:
     """Take the pending steps; nothing happens if there are none. Raises Refused."""
-    for _, take in stages(client, prefix, context):
+    for name, take in stages(client, prefix, context):
+        context.progress(name)
         take()
 
 

@@ -10,7 +10,7 @@ import click
 
 from app import exit_codes, settings
 from app.cli import exits
-from app.cli.output import formats, tables
+from app.cli.output import formats, progress, tables
 
 if TYPE_CHECKING:
     from app.store.checkpoints import archives
@@ -83,22 +83,26 @@ def verify_command(config: str | None, directory: str | None, output: str) -> No
     archive = _archive(config, directory)
     problems: list[str] = []
     reached: dict[str, int] = {}
-    for file in archive.files():
-        try:
-            archive.prove(file)
-        except errors.Damaged as error:
-            problems.append(str(error))
-        if file.kind == "segment":
-            before = reached.get(file.incarnation)
-            if before is not None and file.first > before + 1:
-                problems.append(f"offsets {before + 1} to {file.first - 1} of {file.incarnation} are missing")
-            reached[file.incarnation] = max(file.last, before or 0)
-    files = len(archive.files())
+    files = archive.files()
+    with progress.shown(f"verifying {archive.storage}") as line:
+        for number, file in enumerate(files, 1):
+            line.text = f"verifying {archive.storage}: {number} of {len(files)} files"
+            try:
+                archive.prove(file)
+            except errors.Damaged as error:
+                problems.append(str(error))
+            if file.kind == "segment":
+                before = reached.get(file.incarnation)
+                if before is not None and file.first > before + 1:
+                    problems.append(
+                        f"offsets {before + 1} to {file.first - 1} of {file.incarnation} are missing"
+                    )
+                reached[file.incarnation] = max(file.last, before or 0)
     if formats.is_document(output):
-        report = {"folder": str(archive.storage), "files": files, "problems": problems}
+        report = {"folder": str(archive.storage), "files": len(files), "problems": problems}
         formats.show_document(report, output)
     else:
-        click.echo(f"{archive.storage}: {files} files, {len(problems)} problems")
+        click.echo(f"{archive.storage}: {len(files)} files, {len(problems)} problems")
         for problem in problems:
             click.echo(f"  {problem}")
     if problems:

@@ -6,7 +6,7 @@ import click
 
 from app import exit_codes, plugins, settings
 from app.cli import exits
-from app.cli.output import formats, tables
+from app.cli.output import formats, progress, tables
 
 
 @click.group("migrate")
@@ -42,7 +42,15 @@ def _report(config: str | None, output: str, *, upgrade: bool) -> None:
     names = keys.Keys(loaded.cluster, schema.forms)
     try:
         client = schemas.connect(loaded.store, names)
-        found = schemas.migrate(client, names, schema) if upgrade else schemas.status(client, names)
+        if upgrade:
+            with progress.shown("upgrading the store") as line:
+
+                def report(stage: str) -> None:
+                    line.text = f"upgrading the store: {stage}"
+
+                found = schemas.migrate(client, names, schema, progress=report)
+        else:
+            found = schemas.status(client, names)
     except errors.StoreError as error:
         raise exits.Failed(exit_codes.STORE, str(error)) from error
     if formats.is_document(output):

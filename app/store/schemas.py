@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from importlib import resources
 
 import redis
@@ -22,15 +23,21 @@ def library() -> str:
 
 
 def migrate(
-    client: redis.Redis, names: keys.Keys, schema: kinds.Schema, *, incarnation: str = ""
+    client: redis.Redis,
+    names: keys.Keys,
+    schema: kinds.Schema,
+    *,
+    incarnation: str = "",
+    progress: Callable[[str], None] = lambda _: None,
 ) -> runner.Status:
     """Bring the store to this version's schema, and its counts to their present form.
 
-    Raises SchemaMismatch if that is refused.
+    ``progress`` is called with each stage before it is taken. Raises SchemaMismatch if that is refused.
     """
     context = runner.MigrationContext(
         incarnation=incarnation or incarnations.new(),
         begin=functools.partial(migration_fold.begin, client, names, schema),
+        progress=progress,
     )
     with connections.translated():
         try:
@@ -39,6 +46,7 @@ def migrate(
             for node in connections.primaries(client):
                 runner.load(node, library())
             runner.up(client, names.prefix, context)
+            progress("counts")
             count_rebuild.rebuild(client, names, schema, patience=context.patience)
         except runner.MigrationRefused as refused:
             raise errors.SchemaMismatch(str(refused)) from refused
