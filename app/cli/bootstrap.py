@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import os
+import pathlib
 import re
 import select
 import signal
@@ -67,6 +68,20 @@ _ROLE = "the Role topolog-bootstrap (deploy/components/bootstrap) has every righ
     help="Take a step of the CA's replacement now: make a following CA that every Secret trusts, let it sign,"
     " or trust the former one no longer.",
 )
+@click.option(
+    "--passwords",
+    "password_step",
+    type=click.Choice(["announce", "take-over", "drop"]),
+    help="Take a step of the replacement of the bundled store's passwords, and nothing else: make following"
+    " ones, let them take over, or refuse the former ones.",
+)
+@click.option(
+    "--from",
+    "folder",
+    metavar="DIRECTORY",
+    type=click.Path(exists=True, file_okay=False, path_type=pathlib.Path),
+    help="Create the certificates' Secrets from the files of `topolog certs` in this directory.",
+)
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option(
     "--every",
@@ -93,6 +108,8 @@ def bootstrap_command(
     store_tls: bool,
     certificates: bool,
     step: str | None,
+    password_step: str | None,
+    folder: pathlib.Path | None,
     dry_run: bool,
     seconds: int | None,
     output: str,
@@ -102,7 +119,8 @@ def bootstrap_command(
     What is complete is kept, so the command may be repeated, be killed at any moment, and run twice at
     once. A certificate is renewed after two thirds of its life, and the CA gets a successor that every
     Secret trusts long before it signs. A Secret that this command did not create
-    is used as it is, and never changed. Exit code 1 if a Secret is unusable and the command may not replace
+    is used as it is, and never changed. --from creates Secrets from files, which a later --from replaces and
+    nothing here renews. Exit code 1 if a Secret is unusable and the command may not replace
     it; the other Secrets are complete then.
 
     In a cluster, the Deployment topolog-bootstrap runs this once an hour. By hand:
@@ -112,11 +130,15 @@ def bootstrap_command(
     """
     from app.kube import errors
     from app.kube.client import clients
-    from app.provisioning import authorities, provisioners
+    from app.provisioning import authorities, password_steps, provisioners
     from app.provisioning import certificates as issued
 
     if step and (seconds or not certificates):
         raise click.UsageError("--ca takes one step: leave out --every and --no-certificates")
+    if password_step and (seconds or step or folder):
+        raise click.UsageError("--passwords takes one step: leave out --every, --ca and --from")
+    if folder and (seconds or step or not certificates):
+        raise click.UsageError("--from reads certificates: leave out --every, --ca and --no-certificates")
     if output == _YAML and not dry_run:
         raise click.UsageError("-o yaml prints what --dry-run would write: add --dry-run")
     if store_url and not _SERVER.fullmatch(store_url):
@@ -133,7 +155,14 @@ def bootstrap_command(
             now = datetime.datetime.now(datetime.UTC)
             replaced = authorities.AuthorityStep(step) if step else None
             terms = issued.Terms(names, days, now, authority_step=replaced, store_hosts=of_store)
-            plan = provisioners.Plan(loaded.cluster, terms, store_url, certificates)
+            plan = provisioners.Plan(
+                loaded.cluster,
+                terms,
+                store_url,
+                certificates,
+                folder,
+                password_steps.PasswordStep(password_step) if password_step else None,
+            )
             _run(client, space, plan, dry_run=dry_run, output=output)
             if done():
                 return
@@ -170,7 +199,7 @@ def _run(
     access = secrets.Secrets(client, namespace)
     dry = provisioners.DryRun(access)
     results = provisioners.provision(dry if dry_run else access, plan)
-    if plan.terms.store_hosts and not dry_run:
+    if plan.terms.store_hosts and not dry_run and not plan.password_step:
         results = store_certificates.taken_up(access, results)
     if output == _YAML:
         manifests = [each.as_object(namespace) for each in dry.written.values()]

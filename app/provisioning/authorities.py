@@ -67,11 +67,11 @@ class Authority:
     def signed(self, held: x509.Certificate) -> bool:
         """Whether a certificate is of the CA that signs; of the following one after another run."""
         following = (self.following.certificate,) if self.following else ()
-        return any(_signed(held, each) for each in (self.signer.certificate, *following))
+        return any(is_signed_by(held, each) for each in (self.signer.certificate, *following))
 
     def knows(self, held: x509.Certificate) -> bool:
         """Whether a certificate is of one of the CAs."""
-        return any(_signed(held, each) for each in self.trusted)
+        return any(is_signed_by(held, each) for each in self.trusted)
 
 
 def decide(
@@ -200,7 +200,8 @@ def _pem(certificates: tuple[x509.Certificate, ...]) -> bytes:
     return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in certificates)
 
 
-def _signed(held: x509.Certificate, by: x509.Certificate) -> bool:
+def is_signed_by(held: x509.Certificate, by: x509.Certificate) -> bool:
+    """Whether a certificate is directly signed by another one, which is its issuer by name."""
     try:
         held.verify_directly_issued_by(by)
     except (ValueError, TypeError, InvalidSignature):

@@ -10,11 +10,12 @@ from typing import Final
 
 from app.kube.writes import secrets
 
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 LABELS: Final[Mapping[str, str]] = {
     "app.kubernetes.io/part-of": "topolog",
-    "app.kubernetes.io/managed-by": "topolog-bootstrap",
+    MANAGED_BY: "topolog-bootstrap",
 }
-"""The labels of every Secret that is made here; the second one marks it."""
+"""The labels of every Secret whose content is made here; the second one marks it."""
 
 
 class Outcome(enum.StrEnum):
@@ -41,6 +42,8 @@ class SecretDecision:
     data: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     """The new data, if something is to be written."""
     type: str = secrets.OPAQUE
+    labels: Mapping[str, str] = field(default_factory=lambda: LABELS)
+    """The labels of a Secret that is created."""
 
     @property
     def writes(self) -> bool:
@@ -55,8 +58,7 @@ def refused(detail: str) -> SecretDecision:
 
 def made_here(secret: secrets.Secret) -> bool:
     """Whether the Secret was made by this command, in any version."""
-    mark = "app.kubernetes.io/managed-by"
-    return secret.labels.get(mark) == LABELS[mark]
+    return secret.labels.get(MANAGED_BY) == LABELS[MANAGED_BY]
 
 
 def lacking(secret: secrets.Secret, keys: tuple[str, ...]) -> str:

@@ -6,12 +6,20 @@ first write to a Secret; the other run reads it and continues with what it holds
 """
 
 import functools
+import pathlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from app.kube.writes import secrets
-from app.provisioning import authorities, certificates, decisions, store_access
+from app.provisioning import (
+    authorities,
+    certificate_files,
+    certificates,
+    decisions,
+    password_steps,
+    store_access,
+)
 from app.provisioning.decisions import Outcome, SecretDecision
 
 ATTEMPTS = 10
@@ -66,6 +74,10 @@ class Plan:
     """URL of the bundled server without a user; empty: the store is not made here."""
     certificates: bool = True
     """False: another program makes the certificates, and those that are missing are not made here."""
+    files: pathlib.Path | None = None
+    """A directory of ``topolog certs`` that has the certificates; None: they are issued here."""
+    password_step: password_steps.PasswordStep | None = None
+    """What is done with the passwords of the store; then nothing else is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +92,22 @@ class Result:
 def provision(access: Access, plan: Plan) -> Sequence[Result]:
     """Make what is missing and renew what is due. Raises Contended and what ``access`` raises."""
     run = _Run(access)
+    if step := plan.password_step:
+        run.settle(store_access.URLS, lambda current: password_steps.decide(current, step, access))
+        if run.results[-1].outcome is not Outcome.REFUSED:
+            run.hashes()
+        return run.results
     # First: pods that mount a new certificate of the store then find the URLs that need it.
     if plan.store:
         tls = bool(plan.terms.store_hosts)
         decide = functools.partial(store_access.urls, server=plan.store, cluster=plan.cluster, tls=tls)
         run.settle(store_access.URLS, decide)
-        given = access.read(store_access.URLS)
-        run.settle(store_access.HASHES, lambda current: store_access.hashes(current, given))
-    if plan.certificates:
+        run.hashes()
+    if plan.files:
+        for name in certificate_files.FILES:
+            of_files = functools.partial(certificate_files.decide, folder=plan.files, now=plan.terms.now)
+            run.settle(name, functools.partial(of_files, name))
+    elif plan.certificates:
         run.certificates(plan.terms)
     return run.results
 
@@ -96,6 +116,10 @@ class _Run:
     def __init__(self, access: Access) -> None:
         self._access = access
         self.results: list[Result] = []
+
+    def hashes(self) -> None:
+        given = self._access.read(store_access.URLS)
+        self.settle(store_access.HASHES, lambda current: store_access.hashes(current, given))
 
     def certificates(self, terms: certificates.Terms) -> None:
         # Before the CA is read: a certificate that exists here was signed by a CA that exists then.
@@ -147,4 +171,4 @@ def _secret(name: str, current: secrets.Secret | None, decision: SecretDecision)
     """The Secret as it is to be written; a Secret that was read keeps its type, which cannot be changed."""
     if current is not None:
         return replace(current, data=decision.data)
-    return secrets.Secret(name, decision.data, decision.type, decisions.LABELS)
+    return secrets.Secret(name, decision.data, decision.type, decision.labels)

@@ -19,6 +19,10 @@ HASHES: Final = "topolog-valkey-acl"
 KEYS: Final = {role.name: f"{role.name}-url" for role in (*acl.ROLES, acl.CERTIFICATES)}
 """Role -> key of its URL in the Secret."""
 CERTIFICATES_URL: Final = KEYS[acl.CERTIFICATES.name]
+NEXT: Final = {role: f"{role}-next" for role in KEYS}
+"""Role -> key of the password that follows, while passwords are replaced (password_steps)."""
+FORMER: Final = {role: f"{role}-former" for role in KEYS}
+"""Role -> key of the SHA-256 of the password before."""
 AUTHORITIES: Final = "/etc/topolog/store/ca.crt"
 """Where every process has the CAs of the bundled store, if it is reached by TLS."""
 
@@ -29,7 +33,7 @@ def urls(current: secrets.Secret | None, server: str, cluster: str, *, tls: bool
         server = f"rediss://{server.partition('://')[2]}?ssl_ca_certs={AUTHORITIES}"
     users = _users(tls=tls)
     if current is None:
-        data = {KEYS[role.name]: _url(server, role.user(cluster), _password()) for role in users}
+        data = {KEYS[role.name]: _url(server, role.user(cluster), new_password()) for role in users}
         return SecretDecision(Outcome.CREATED, f"users of cluster {cluster} at {server}", data)
     if not decisions.made_here(current):
         if lacking := decisions.lacking(current, tuple(KEYS[role.name] for role in acl.ROLES)):
@@ -39,7 +43,7 @@ def urls(current: secrets.Secret | None, server: str, cluster: str, *, tls: bool
             )
         return SecretDecision(Outcome.KEPT, "not made by topolog bootstrap; used as it is")
     wanted = {
-        KEYS[role.name]: _url(server, role.user(cluster), password(current, role.name) or _password())
+        KEYS[role.name]: _url(server, role.user(cluster), password(current, role.name) or new_password())
         for role in users
     }
     detail = f"users of cluster {cluster} at {server}"
@@ -55,8 +59,7 @@ def hashes(current: secrets.Secret | None, given: secrets.Secret | None) -> Secr
     """What is done with the hashes of the passwords. ``given``: the URLs, None if they could not be made."""
     if given is None or not decisions.made_here(given):
         return SecretDecision(Outcome.SKIPPED, f"the users of {URLS} were not made by topolog bootstrap")
-    known = {name: password(given, name) for name in KEYS}
-    wanted = {role: hashlib.sha256(each).hexdigest().encode() for role, each in known.items() if each}
+    wanted = {role: _accepted(given, role) for role in KEYS if password(given, role)}
     detail = "SHA-256 of the passwords, for the access list of the server"
     if current is None:
         return SecretDecision(Outcome.CREATED, detail, wanted)
@@ -82,8 +85,25 @@ def _users(*, tls: bool) -> tuple[acl.Role, ...]:
     return (*acl.ROLES, acl.CERTIFICATES) if tls else acl.ROLES
 
 
-def _password() -> bytes:
+def new_password() -> bytes:
+    """A random password of 256 bits."""
     return random.token_urlsafe(32).encode()
+
+
+def digest(password: bytes) -> bytes:
+    """What the server is given of a password."""
+    return hashlib.sha256(password).hexdigest().encode()
+
+
+def _accepted(given: secrets.Secret, role: str) -> bytes:
+    """The digests of all passwords that a role may have now, a line each."""
+    following = given.data.get(NEXT[role])
+    known = (
+        digest(password(given, role)),
+        digest(following) if following else b"",
+        given.data.get(FORMER[role]),
+    )
+    return b"\n".join(each for each in known if each)
 
 
 def _url(server: str, user: str, password: bytes) -> bytes:

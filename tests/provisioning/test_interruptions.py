@@ -1,11 +1,9 @@
 """A run may end anywhere, and several may run at once: the installation is the same in the end."""
 
 import datetime
-import itertools
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 
 import pytest
 
@@ -14,7 +12,7 @@ from app.kube.writes import secrets
 from app.provisioning import certificates, provisioners
 from app.simulation.apiserver import faults, requests
 from tests.support import commands, polling
-from tests.support.provisioning import namespaces, secrets_of
+from tests.support.provisioning import namespaces, request_counts, secrets_of
 
 REQUESTS = 25
 """More requests than a first run sends."""
@@ -22,14 +20,6 @@ REQUESTS = 25
 
 def writes(request: requests.Request) -> bool:
     return request.method in ("POST", "PUT")
-
-
-def after(
-    number: int, counted: Callable[[requests.Request], bool] = lambda _: True
-) -> Callable[[requests.Request], bool]:
-    """Match the request after so many of those that are counted."""
-    seen = itertools.count()
-    return lambda request: counted(request) and next(seen) == number
 
 
 def test_a_second_run_writes_nothing(namespace: namespaces.Namespace) -> None:
@@ -49,7 +39,7 @@ def test_a_run_that_ends_at_any_request_is_completed_by_the_next(
     ended = 0
     for at in range(REQUESTS):
         namespace.delete(*namespace.secrets())
-        fault = namespace.server.faults.add(kind, after(at))
+        fault = namespace.server.faults.add(kind, request_counts.after(at))
         try:
             namespace.provision()
         except errors.Unreachable:
@@ -83,7 +73,9 @@ def _kill_once(namespace: namespaces.Namespace, stalled: faults.Fault) -> None:
 def test_a_run_that_is_killed_at_any_write_is_completed_by_the_next(namespace: namespaces.Namespace) -> None:
     """Each process makes one Secret and is killed while it waits for the answer about the next one."""
     for made in range(len(secrets_of.ALL)):
-        stalled = namespace.server.faults.add(faults.FaultKind.STALL, after(min(made, 1), writes))
+        stalled = namespace.server.faults.add(
+            faults.FaultKind.STALL, request_counts.after(min(made, 1), writes)
+        )
         _kill_once(namespace, stalled)
         stalled.released.set()
         assert len(namespace.secrets()) == made

@@ -1,6 +1,7 @@
 """The bundled store over TLS: the manifests' arguments, bootstrap's certificate and users, a real server."""
 
 import base64
+import contextlib
 import pathlib
 import ssl
 from collections.abc import Iterator
@@ -77,19 +78,31 @@ class Bundled(NamedTuple):
 
 
 @pytest.fixture
-def bundled(
-    namespace: namespaces.Namespace, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Bundled]:
+def unstarted(namespace: namespaces.Namespace, tmp_path: pathlib.Path) -> Bundled:
+    """A store whose Secrets are made, and whose server does not run yet."""
     made = Bundled(namespace, child_processes.free_port(), tmp_path)
     assert set(made.provision().values()) == {"created"}
-    made.mount()
-    command = ["doctor", "users", "--hashes", str(tmp_path / "hashes"), "--to", str(tmp_path / "users.acl")]
+    return made
+
+
+@contextlib.contextmanager
+def started(store: Bundled, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Run the server with the access list of the present hashes."""
+    store.mount()
+    folder = store.folder
+    command = ["doctor", "users", "--hashes", str(folder / "hashes"), "--to", str(folder / "users.acl")]
     done = testing.CliRunner().invoke(cli.topolog, command, env={"TOPOLOG_CLUSTER": "default"})
     assert done.exit_code == 0, done.output
-    mounted = {store_certificates.FOLDER: str(tmp_path / "tls")}
-    monkeypatch.setattr(store_certificates, "FOLDER", str(tmp_path / "tls"))
-    with tls_servers.running(tmp_path, BINARY, made.port, mounted):
-        yield made
+    mounted = {store_certificates.FOLDER: str(folder / "tls")}
+    monkeypatch.setattr(store_certificates, "FOLDER", str(folder / "tls"))
+    with tls_servers.running(folder, BINARY, store.port, mounted):
+        yield
+
+
+@pytest.fixture
+def bundled(unstarted: Bundled, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bundled]:
+    with started(unstarted, monkeypatch):
+        yield unstarted
 
 
 def test_each_role_works_over_tls_and_nothing_works_without(bundled: Bundled) -> None:
@@ -158,6 +171,30 @@ def test_the_user_of_certificates_may_do_nothing_else(bundled: Bundled) -> None:
         for command in ("PING", "CONFIG GET tls-cert-file", "ACL WHOAMI", "GET key", "SHUTDOWN"):
             with pytest.raises(redis.exceptions.NoPermissionError):
                 client.execute_command(*command.split())
+
+
+def test_following_passwords_that_the_server_refuses_do_not_take_over(bundled: Bundled) -> None:
+    former = bundled.url("recorder")
+    assert bundled.namespace.bootstrap("--passwords", "announce").stderr == ""
+    assert "the store refuses: restart it" in bundled.namespace.bootstrap("--passwords", "take-over").stderr
+    assert bundled.url("recorder") == former
+
+
+def test_following_passwords_take_over_once_the_server_accepts_them(
+    unstarted: Bundled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is verified by the CA of the Secret, because this process has no file of it."""
+    former = unstarted.url("recorder")
+    assert unstarted.namespace.bootstrap("--passwords", "announce").stderr == ""
+    with started(unstarted, monkeypatch):
+        done = unstarted.namespace.bootstrap("--passwords", "take-over")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "not tried" not in done.stdout
+        for url in (former, *map(unstarted.url, secrets_of.USERS)):
+            with connections.connect(url) as client:
+                assert client.ping()
+        assert unstarted.url("recorder") != former
+        assert unstarted.bootstrap() == "the server shows it", "with the following password, too"
 
 
 def test_a_server_that_cannot_be_asked_is_named_and_no_failure(namespace: namespaces.Namespace) -> None:

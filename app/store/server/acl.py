@@ -213,19 +213,22 @@ def access_list(cluster: str, placements: str = "acknowledged") -> str:
 
 
 def filled(cluster: str, hashes: Mapping[str, str], placements: str = "acknowledged") -> str:
-    """The access list of a server without replicas and sentinels. ``hashes``: role -> SHA-256 in hex.
+    """The access list of a server without replicas and sentinels.
 
-    Raises BadHashes if a role has none; only a server with TLS has a user for its certificates.
+    ``hashes``: role -> SHA-256 in hex; several, in words, while passwords are replaced. Raises BadHashes if a
+    role has none; only a server with TLS has a user for its certificates.
     """
     needed = roles(placements)
     given = [role.name for role in needed] + [CERTIFICATES.name] * bool(hashes.get(CERTIFICATES.name))
-    wrong = [name for name in given if not _SHA256.fullmatch(hashes.get(name, ""))]
+    accepted = {name: hashes.get(name, "").split() for name in given}
+    wrong = [name for name, each in accepted.items() if not each or not all(map(_SHA256.fullmatch, each))]
     if wrong:
         raise errors.BadHashes(f"no SHA-256 of 64 hexadecimal digits for: {', '.join(wrong)}")
-    users = [f"{role.user(cluster)} on #{hashes[role.name]} {role.rules(cluster)}" for role in needed]
-    if digest := hashes.get(CERTIFICATES.name):
+    passwords = {name: " ".join(f"#{digest}" for digest in each) for name, each in accepted.items()}
+    users = [f"{role.user(cluster)} on {passwords[role.name]} {role.rules(cluster)}" for role in needed]
+    if own := passwords.get(CERTIFICATES.name):
         # Without the keys and the commands that all roles share.
-        users.append(f"{CERTIFICATES.user(cluster)} on #{digest} resetchannels -@all +config|set")
+        users.append(f"{CERTIFICATES.user(cluster)} on {own} resetchannels -@all +config|set")
     return "".join(f"user {line}\n" for line in ("default off -@all", *users))
 
 
