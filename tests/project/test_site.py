@@ -125,6 +125,19 @@ def test_every_page_is_one_click_away_and_what_is_looked_up_two(site: pathlib.Pa
     assert [name for name in looked_up() if not re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", text)] == []
 
 
+def test_the_list_for_language_models_names_every_page_of_the_sidebar(site: pathlib.Path) -> None:
+    text = (site / "llms.txt").read_text()
+    assert re.match(r"# Topolog\n\n> Topolog is .+\n\n## Learn\n", text)
+    found = re.findall(r"^- \[(.+)\]\((\S+)\): (\S.*)$", text, re.MULTILINE)
+    assert len(found) + text.count("\n## ") == len([line for line in text.splitlines()[3:] if line])
+    listed = [site / address for _, address, _ in found]
+    assert len(set(listed)) == len(listed)
+    first = {target(site / FIRST, link)[0] for link in local(page(site / FIRST).links)}
+    kept = {site / name for name in ("index.html", "genindex.html", "search.html", FIRST)}
+    assert {path.resolve() for path in listed} == {path for path in first if path.suffix == ".html"} - kept
+    assert [path for path in listed if not path.is_file()] == []
+
+
 def looked_up() -> set[str]:
     """Settings, metrics, commands: headings and first cells of the reference; checks, alerts, codes."""
     found: set[str] = set()
