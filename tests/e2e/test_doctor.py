@@ -6,13 +6,15 @@ import re
 from collections.abc import Iterator
 
 import pytest
+import yaml
 
 from app.serving.tls import certificate_issuer
-from app.store.server import acl, connections
+from app.store import keys
+from app.store.server import connections
 from tests.e2e import control_plane_builds
 from tests.support import polling
 from tests.support.doctor import runs
-from tests.support.e2e import api_client, clusters, installations, kube_schedulers
+from tests.support.e2e import api_client, clusters, doctor_objects, installations, kube_schedulers
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
@@ -105,33 +107,6 @@ def test_a_kube_scheduler_that_refuses_the_caller_is_unsure(plane: clusters.Clus
 # -- a whole installation -----------------------------------------------------------------------
 
 HOME = installations.HOME
-POLICY = {
-    "apiVersion": "kosmos.io/v1alpha1",
-    "kind": "WorkloadPolicy",
-    "metadata": {"name": "spread", "namespace": "default"},
-    "spec": {
-        "topologyKey": "zone",
-        "labelSelector": {"matchLabels": {"app": "web"}},
-        "allocationPolicy": [{"name": "a", "replicas": 2}, {"name": "b", "replicas": 1}],
-        "allocationType": "Required",
-    },
-}
-
-
-def deployment(
-    name: str, *, scheduler: str = "topolog-scheduler", labelled: bool = True
-) -> api_client.Object:
-    labels = {"app": "web", **({"workload-policy/kosmos.io": "spread"} if labelled else {})}
-    pod = {
-        "metadata": {"labels": labels},
-        "spec": {"schedulerName": scheduler, "containers": [{"name": "c", "image": "example/app:1"}]},
-    }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": "default", "labels": {"workload-policy/kosmos.io": "spread"}},
-        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": pod},
-    }
 
 
 @pytest.fixture(scope="module")
@@ -155,27 +130,19 @@ def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
         cluster.kubectl("apply", "-f", "-", stdin=re.sub(r"kube-scheduler:v[\d.]+", image, rendered))
         for name in ("recorder", "controller", "auditor", "compactor", "extender"):
             cluster.kubectl("-n", HOME, "rollout", "status", f"deployment/topolog-{name}", "--timeout=60s")
-        permit(made)
+        doctor_objects.permit(made)
         made.start_scheduler()
-        cluster.apply(POLICY, deployment("web"))
+        cluster.apply(doctor_objects.POLICY, doctor_objects.deployment("web"))
         cluster.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
         yield made
 
 
-def permit(made: installations.Installation) -> None:
-    """Give the server of the store a memory limit and the users of deploy/store/users.acl."""
-    with connections.connect(made.store.url) as client:
-        client.config_set("maxmemory", "1gb")
-        for line in acl.access_list("default").splitlines():
-            _, name, *rules = line.split()
-            if name != "default":
-                client.execute_command(
-                    "ACL", "SETUSER", name, *("nopass" if one == "#PASSWORD" else one for one in rules)
-                )
-
-
 def everything(
-    cluster: clusters.Cluster, topolog: installations.Installation, area: str = "all", *more: str
+    cluster: clusters.Cluster,
+    topolog: installations.Installation,
+    area: str = "all",
+    *more: str,
+    **environ: str,
 ) -> runs.Run:
     named = [part for one in topolog.parts for part in ("--process", f"http://127.0.0.1:{one.health}")]
     given = {
@@ -186,7 +153,7 @@ def everything(
         "TOPOLOG_CLIENT_KEY": str(topolog.tls / "viewer.key"),
         "TOPOLOG_CLIENT_CA": str(topolog.tls / "ca.crt"),
     }
-    return runs.doctor(area, *(named if area in ("all", "run") else ()), *more, environ=given)
+    return runs.doctor(area, *(named if area in ("all", "run") else ()), *more, environ=given | environ)
 
 
 def test_a_healthy_installation_has_nothing_wrong(
@@ -256,8 +223,8 @@ SECRETS = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
 
 
 def test_pods_that_escape_are_found(cluster: clusters.Cluster, topolog: installations.Installation) -> None:
-    cluster.apply(deployment("escaping", scheduler="default-scheduler"))
-    cluster.apply(deployment("bare", labelled=False))
+    cluster.apply(doctor_objects.deployment("escaping", scheduler="default-scheduler"))
+    cluster.apply(doctor_objects.deployment("bare", labelled=False))
     cluster.kubectl("rollout", "status", "deployment/escaping", "--timeout=60s")
     wrong = everything(cluster, topolog, "policies").wrong()
     # They count, so that more pods than desired are in the domains.
@@ -266,6 +233,102 @@ def test_pods_that_escape_are_found(cluster: clusters.Cluster, topolog: installa
     polling.eventually(
         lambda: everything(cluster, topolog, "policies").wrong() == {}, "they are gone", within=30
     )
+
+
+# What is created here, and what is then wrong. Each is found by requests to the real API server.
+
+
+@pytest.mark.parametrize("name", doctor_objects.CREATED)
+def test_what_is_created_in_the_cluster_is_found(
+    cluster: clusters.Cluster, topolog: installations.Installation, name: str
+) -> None:
+    area, objects, expected = doctor_objects.CREATED[name]
+    assert everything(cluster, topolog, area).wrong() == {}
+    cluster.apply(*objects)
+    try:
+        found(cluster, topolog, area, expected)
+    finally:
+        deleted(cluster, objects)
+
+
+def found(
+    cluster: clusters.Cluster, topolog: installations.Installation, area: str, expected: dict[str, str]
+) -> None:
+    def wrong() -> dict[str, str]:
+        return everything(cluster, topolog, area).wrong()
+
+    polling.eventually(lambda: wrong() == expected, f"{expected} is found", within=60, seen=wrong)
+
+
+def deleted(cluster: clusters.Cluster, objects: list[api_client.Object]) -> None:
+    text = yaml.safe_dump_all(objects)
+    cluster.kubectl("delete", "--wait", "--grace-period=1", "-f", "-", stdin=text)
+
+
+def test_a_budget_that_is_missing_is_found(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    path = f"/apis/policy/v1/namespaces/{HOME}/poddisruptionbudgets/topolog-extender"
+    budget = cluster.api().get(path)
+    cluster.api().delete(path)
+    try:
+        found(cluster, topolog, "cluster", {"C07": "warning"})
+    finally:
+        budget["metadata"] = {"name": "topolog-extender", "namespace": HOME}
+        cluster.apply(budget)
+
+
+def test_certificates_that_do_not_fit_are_found(
+    cluster: clusters.Cluster, topolog: installations.Installation, tmp_path: pathlib.Path
+) -> None:
+    other = certificate_issuer.issue(tmp_path / "other", [SERVICE]).directory
+
+    def replaced(secret: str, key: str, file: str) -> dict[str, str]:
+        path = f"/api/v1/namespaces/{HOME}/secrets/{secret}"
+        former = cluster.api().get(path)["data"][key]
+        encoded = base64.b64encode((other / file).read_bytes()).decode()
+        cluster.api().patch(path, {"data": {key: encoded}})
+        try:
+            return everything(cluster, topolog, "tls", "--skip", "T06").wrong()
+        finally:
+            cluster.api().patch(path, {"data": {key: former}})
+
+    assert replaced("topolog-tls", "tls.key", "server.key") == {"T02": "problem"}
+    assert replaced("topolog-scheduler-tls", "ca.crt", "ca.crt") == {"T03": "problem"}
+
+
+def test_a_log_of_another_cluster_is_found(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    with connections.connect(topolog.store.url) as client:
+        client.hset(keys.Keys("other").meta, mapping={"kubernetes": "12345678-1234-1234-1234-123456789012"})
+    run = everything(cluster, topolog, "cluster", TOPOLOG_CLUSTER="other")
+    assert run.wrong()["C05"] == "problem"
+    own = cluster.api().get("/api/v1/namespaces/kube-system")["metadata"]["uid"]
+    assert own in run.of("C05")[0]["seen"]
+
+
+def test_a_cluster_that_is_not_ready_for_an_installation_is_found(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    given = {"TOPOLOG_KUBE_KUBECONFIG": str(cluster.kubeconfig("admin"))}
+    run = runs.doctor("cluster", "--pre", environ=given)
+    assert run.wrong() == {"C13": "warning", "C14": "problem"}
+    account = cluster.service_account(HOME, "topolog-compactor")
+    given = {"TOPOLOG_KUBE_KUBECONFIG": str(cluster.kubeconfig(account))}
+    assert runs.doctor("cluster", "--pre", environ=given).wrong()["C12"] == "problem"
+
+
+def test_a_process_that_is_missing_is_found(
+    cluster: clusters.Cluster, topolog: installations.Installation
+) -> None:
+    ports = [one.health for one in topolog.parts]
+    named = [part for port in ports[1:] for part in ("--process", f"http://127.0.0.1:{port}")]
+    environ = {"TOPOLOG_STORE_URL": topolog.store.url, "TOPOLOG_CLIENT_URL": "https://127.0.0.1:9"}
+    run = runs.doctor("run", *named, environ=environ)
+    missing = [one["subject"] for one in run.of("R02") if one["verdict"] == "problem"]
+    assert len(missing) == 1
+    assert len([one for one in run.of("R01") if one["verdict"] == "ok"]) == len(ports) - 1
 
 
 def test_a_user_without_rights_is_unsure_of_everything(
