@@ -254,7 +254,7 @@ class Projection:
             self._residents.renew(to)
         if before is None or after is None or before.key != after.key:
             self._renamed(uid, before, after)
-        if self._start.indexed:
+        if self._start.indexed and before is not after:
             self._relabelled(uid, before, after)
         if after is not None and not to and after.pending:
             self._waiting[uid] = None

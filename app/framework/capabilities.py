@@ -86,6 +86,18 @@ class Classifies(Plugin, Protocol):
 
 
 @runtime_checkable
+class Sums(Plugin, Protocol):
+    """Refuses pods by sums of the cluster: a pod on all nodes or on none, wherever the others are.
+
+    It also classifies: pods of a namespace that are equal in ``pod_class`` add the same to its sums.
+    """
+
+    def stays_refused(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
+        """Whether a pod of the class of this one, once refused, is refused also beside more of them."""
+        ...
+
+
+@runtime_checkable
 class Advises(Plugin, Protocol):
     """Proposes changes that may let a pod fit that its filter refuses."""
 
@@ -317,6 +329,15 @@ class Wakes(Plugin, Protocol):
 
 
 @runtime_checkable
+class Supposes(Plugin, Protocol):
+    """Declares operations on its own objects that a hypothetical question may name as overrides."""
+
+    def operations(self) -> tuple[type[supposed_operations.Operation], ...]:
+        """The operations; their names must differ from those of other plugins."""
+        ...
+
+
+@runtime_checkable
 class Reconciles(Plugin, Protocol):
     """Brings the cluster in line with the state: writes the status of objects, posts Events, wakes pods."""
 
@@ -356,43 +377,7 @@ class Discloses(Plugin, Protocol):
     """A bundle is made without the plugin's arguments, so they belong to the class."""
 
 
-@runtime_checkable
-class Supposes(Plugin, Protocol):
-    """Declares operations on its own objects that a hypothetical question may name as overrides."""
-
-    def operations(self) -> tuple[type[supposed_operations.Operation], ...]:
-        """The operations, independent of the plugin's arguments; names must differ from those of others."""
-        ...
-
-
-KNOWN: tuple[type, ...] = (
-    Owns,
-    Counts,
-    Indexes,
-    Keeps,
-    Filters,
-    Classifies,
-    Advises,
-    Degrades,
-    Narrows,
-    Scores,
-    BreaksTies,
-    Reserves,
-    Preempts,
-    Adjusts,
-    Budgets,
-    Consults,
-    Groups,
-    Transforms,
-    TransformsNodes,
-    TransformsScores,
-    Shows,
-    Measures,
-    Wakes,
-    Supposes,
-    Reconciles,
-    Evicts,
-    Diagnoses,
-    Discloses,
+KNOWN: tuple[type, ...] = tuple(
+    kind for kind in [*globals().values()] if isinstance(kind, type) and Plugin in kind.__mro__[1:]
 )
-"""Every capability beyond Plugin."""
+"""Every capability beyond Plugin, in the order above."""

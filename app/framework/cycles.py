@@ -1,6 +1,6 @@
 """The input of a decision; equal cycles give equal traces."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -22,6 +22,17 @@ class Peers(Protocol):
         """The candidates that each of them refuses to the pod, which must not be on a node."""
         ...
 
+    def summed(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> Hashable | None:
+        """A key, equal for pods of which each may stand for another, wherever both are.
+
+        All that may refuse the pod do so by sums of the cluster (capabilities.Sums); None if some do not.
+        """
+        ...
+
+    def stays_refused(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
+        """Whether a pod with the same key, once refused, is refused also beside more of them."""
+        ...
+
 
 class _NoPeers:
     """A plugin alone."""
@@ -33,6 +44,12 @@ class _NoPeers:
         self, pod: model.Pod, candidates: node_sets.Names, snapshot: snapshots.Snapshot
     ) -> tuple[verdicts.Refusal, ...]:
         return ()
+
+    def summed(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> Hashable | None:
+        return ()
+
+    def stays_refused(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
+        return True
 
 
 ALONE: Peers = _NoPeers()

@@ -7,7 +7,7 @@ The nominations of these pods do not count for one another, because its plan has
 """
 
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final
@@ -258,17 +258,37 @@ class _Others:
     def concerned(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
         narrows = self.plugins.narrows
         return any(
-            plugin.interested(pod)
-            and (plugin.name not in narrows or narrows[plugin.name].concerned(pod, snapshot))
-            for plugin in self.plugins.filters
-            if plugin.name != self.asking
+            name not in narrows or narrows[name].concerned(pod, snapshot) for name in self._interested(pod)
         )
+
+    def _interested(self, pod: model.Pod) -> list[str]:
+        """Those that may refuse the pod in some state."""
+        return [
+            plugin.name
+            for plugin in self.plugins.filters
+            if plugin.name != self.asking and plugin.interested(pod)
+        ]
 
     def refusals(
         self, pod: model.Pod, candidates: node_sets.Names, snapshot: snapshots.Snapshot
     ) -> tuple[verdicts.Refusal, ...]:
         asked = cycles.cycle(pod, candidates, snapshot, score_max=self.score_max)
         return run_filter(self.plugins, asked, without=(self.asking,)).refusals
+
+    def summed(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> Hashable | None:
+        plugins = self.plugins
+        if plugins.transforms or plugins.transforms_nodes or pod.uid in snapshot.nominated:
+            return None  # Judged as another pod, or in a state of its own.
+        found: list[Hashable] = [pod.namespace, pod.priority]
+        for name in self._interested(pod):
+            if name not in plugins.sums or name not in plugins.classifies:
+                return None
+            found.append(plugins.classifies[name].pod_class(pod, snapshot))
+        return tuple(found)
+
+    def stays_refused(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
+        sums = self.plugins.sums
+        return all(name in sums and sums[name].stays_refused(pod, snapshot) for name in self._interested(pod))
 
 
 def with_peers(plugins: registry.Registry, cycle: cycles.Cycle, asking: str) -> cycles.Cycle:

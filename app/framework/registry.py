@@ -39,6 +39,7 @@ class Registry:
         self.keeps = tuple(p for p in self.plugins if isinstance(p, capabilities.Keeps))
         self.filters = tuple(p for p in self.plugins if isinstance(p, capabilities.Filters))
         self.classifies = {p.name: p for p in self.plugins if isinstance(p, capabilities.Classifies)}
+        self.sums = {p.name: p for p in self.plugins if isinstance(p, capabilities.Sums)}
         self.advises = {p.name: p for p in self.plugins if isinstance(p, capabilities.Advises)}
         self.degrades = {p.name: p for p in self.plugins if isinstance(p, capabilities.Degrades)}
         self.narrows = {p.name: p for p in self.plugins if isinstance(p, capabilities.Narrows)}

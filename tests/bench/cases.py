@@ -272,7 +272,7 @@ def pages(bench: runs.Bench) -> Iterator[rows.Row]:
 def gangs(_: runs.Bench) -> Iterator[rows.Row]:
     """The plan of a large gang, in every state in which a member is filtered; and an explanation."""
     module = importlib.import_module("tests.bench.extender.gang_plans")
-    bars = {"preempting": 200, module.KEPT: 20}
+    bars = {"preempting": 200, "in a quota, preempting": 300, module.KEPT: 20}
     for state, took in module.measure_plans().items():
         case = f"gang of 1,000 over 5,000 nodes, {state}"
         yield rows.at_most(case, "ms", ours=took, bar=bars.get(state, 100))

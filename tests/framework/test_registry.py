@@ -17,6 +17,7 @@ BY_CAPABILITY: dict[type, capabilities.Plugin] = {
     capabilities.Keeps: fake_plugins.Keeping(),
     capabilities.Filters: fake_plugins.Filtering(),
     capabilities.Classifies: fake_plugins.Classifying(),
+    capabilities.Sums: fake_plugins.Summing(),
     capabilities.Advises: fake_plugins.Advising(),
     capabilities.Degrades: fake_plugins.Softening(),
     capabilities.Narrows: fake_plugins.Narrowing(),
@@ -79,6 +80,7 @@ def test_a_plugin_is_registered_under_its_capabilities(kind: type) -> None:
     by_name: dict[type, set[str]] = {
         capabilities.Degrades: {"filters"},
         capabilities.Classifies: {"filters"},
+        capabilities.Sums: {"filters"},
         capabilities.Advises: {"filters"},
         capabilities.Narrows: set(),
         capabilities.Consults: {"filters", "consults"},
@@ -93,6 +95,7 @@ def test_a_plugin_is_registered_under_its_capabilities(kind: type) -> None:
     }
     assert sorted_in == by_name.get(kind, {kind.__name__.lower()})
     assert plugins.classifies == ({"Classifying": plugin} if kind is capabilities.Classifies else {})
+    assert plugins.sums == ({"Summing": plugin} if kind is capabilities.Sums else {})
     assert plugins.advises == ({"Advising": plugin} if kind is capabilities.Advises else {})
     assert plugins.degrades == ({"Softening": plugin} if kind is capabilities.Degrades else {})
     assert plugins.narrows == ({"Narrowing": plugin} if kind is capabilities.Narrows else {})

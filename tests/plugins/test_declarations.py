@@ -53,6 +53,7 @@ sharing: tuple[
     capabilities.Counts,
     capabilities.Filters,
     capabilities.Classifies,
+    capabilities.Sums,
     capabilities.Degrades,
     capabilities.Narrows,
     capabilities.Reserves,
@@ -60,7 +61,7 @@ sharing: tuple[
     capabilities.Shows,
     capabilities.Advises,
     capabilities.Supposes,
-] = (quota,) * 11
+] = (quota,) * 12
 
 
 gang = Coscheduling()

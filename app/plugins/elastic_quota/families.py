@@ -41,9 +41,18 @@ def names(snapshot: snapshots.Snapshot, pod: model.Pod) -> tuple[str, ...]:
     return tuple(found if own is None else [*found, own.key])
 
 
-def soft(snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.QuotaRules) -> bool:
+def soft(rules: admission.QuotaRules, pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
     """Whether no quota in this state may refuse the pod; not if quotas may exist that are not listed yet."""
-    return bool(snapshot.offset) and not snapshot.unlisted and not limited(snapshot, pod, rules)
+    return bool(last_known.offset) and not last_known.unlisted and not limited(last_known, pod, rules)
+
+
+def stays_refused(rules: admission.QuotaRules, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
+    """Whether placements of pods like this one raise what its quotas use, and none of their limits.
+
+    A limit may follow from what is used where that is guaranteed, and from the request of a pod that the
+    state does not have.
+    """
+    return not rules.guarantee_usage and snapshot.pod(pod.uid) is not None
 
 
 def admissions(

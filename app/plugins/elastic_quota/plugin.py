@@ -50,6 +50,8 @@ class ElasticQuota:
     hypotheses = raises.hypotheses
     reserve = families.plan
     shown = endpoints.shown
+    stays_refused = families.stays_refused
+    soft = families.soft
 
     def interested(self, pod: model.Pod) -> bool:
         return True
@@ -59,9 +61,6 @@ class ElasticQuota:
 
     def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
         return families.refusal(cycle, self)
-
-    def soft(self, pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
-        return families.soft(last_known, pod, self)
 
     def veto(self, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]) -> str | None:
         return families.veto(cycle, victims, self) if self.same_quota_only else None

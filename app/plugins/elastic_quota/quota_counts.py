@@ -6,8 +6,6 @@ because what a quota requests of its parent is limited to its max. Counts are ke
 quotas, whether or not the plugin is enabled.
 """
 
-from collections.abc import Iterator
-
 from app.domain import declared_objects, model, schema, snapshots
 from app.domain.fit import quantities
 from app.plugins.elastic_quota import kinds, quota_model
@@ -80,32 +78,42 @@ def requests(pod: model.Pod, grown: forests.Forest, name: str) -> Amounts:
     }
 
 
-def _used(
-    pod: model.Pod, _: model.Node, objects: declared_objects.Objects
-) -> Iterator[tuple[schema.CountKey, int]]:
-    if not _selects(pod, objects):
-        return
-    grown = membership.forest(objects)
+_Contributed = tuple[tuple[schema.CountKey, int], ...]
+
+
+def _used(pod: model.Pod, _: model.Node, objects: declared_objects.Objects) -> _Contributed:
+    return _contributed(pod, objects)[0] if _selects(pod, objects) else ()
+
+
+def _pending(pod: model.Pod, objects: declared_objects.Objects) -> _Contributed:
+    return _contributed(pod, objects)[1] if _selects(pod, objects) else ()
+
+
+def _contributed(pod: model.Pod, objects: declared_objects.Objects) -> tuple[_Contributed, _Contributed]:
+    """What the pod counts on a node, and without one: computed once for pods like it."""
+    labels, asked = pod.labels, tuple(pod.requests.items())
+    named, marked = labels.get(membership.LABEL), labels.get(membership.PREEMPTIBLE)
+    key = __name__, pod.namespace, named, marked, asked
+    return objects.derived(kinds.QUOTAS, key, lambda: _both(pod, membership.forest(objects)))
+
+
+def _both(pod: model.Pod, grown: forests.Forest) -> tuple[_Contributed, _Contributed]:
     name = membership.of(pod, grown).name
-    asked = requests(pod, grown, name)
+    asked = [(one, counted(one, amount)) for one, amount in requests(pod, grown, name).items()]
     parts = ("",) if membership.preemptible(pod) else ("", FIRM)
-    for above in grown.chains.get(name, (name,)):
-        tree = tree_of(grown, above)
-        for resource, amount in asked.items():
-            for part in parts:
-                yield key(tree, above, resource, part), counted(resource, amount)
-
-
-def _pending(pod: model.Pod, objects: declared_objects.Objects) -> Iterator[tuple[schema.CountKey, int]]:
-    if not _selects(pod, objects):
-        return
-    grown = membership.forest(objects)
-    name = membership.of(pod, grown).name
+    used = tuple(
+        (key(tree_of(grown, above), above, resource, part), amount)
+        for above in grown.chains.get(name, (name,))
+        for resource, amount in asked
+        for part in parts
+    )
     tree = tree_of(grown, name)
-    parts = (PENDING,) if membership.preemptible(pod) else (PENDING, f"{PENDING}{FIRM}")
-    for resource, amount in requests(pod, grown, name).items():
-        for part in parts:
-            yield key(tree, name, resource, part), counted(resource, amount)
+    pending = tuple(
+        (key(tree, name, resource, f"{PENDING}{part}"), amount)
+        for resource, amount in asked
+        for part in parts
+    )
+    return used, pending
 
 
 def _selects(pod: model.Pod, objects: declared_objects.Objects) -> bool:

@@ -92,6 +92,16 @@ class Classifying(Filtering):
 
 
 @dataclass(frozen=True, slots=True)
+class Summing(Filtering):
+    """Refuses by sums."""
+
+    name: str = "Summing"
+
+    def stays_refused(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
 class Advising(Filtering):
     """Refuses these nodes, and proposes these changes."""
 

@@ -1,0 +1,185 @@
+"""Members that are one kind to all quotas are judged once; the plan is that of members judged one by one."""
+
+import random
+
+import msgspec
+import pytest
+
+from app.domain import model
+from app.framework import cycles, pipeline
+from app.plugins.coscheduling import admission
+from app.plugins.coscheduling.planner import capacities, domains, other_plugins
+from app.plugins.coscheduling.plugin import Coscheduling
+from app.plugins.elastic_quota.plugin import ElasticQuota
+from app.plugins.elastic_quota.sigs import namespace_quota
+from app.plugins.elastic_quota.trees import membership
+from tests.support.decisions import call_counts, fake_plugins, small_quotas
+from tests.support.decisions.small_gangs import CORE, RACK, Cluster, gang, node, pod
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+BOTH = '["x/a", "x/b"]'
+
+
+def labels(dice: random.Random, at: int) -> dict[str, str]:
+    """Of one member of a job: its index is its own."""
+    quota = dice.choice(("q", "q", "q", "r", ""))
+    firm = {membership.PREEMPTIBLE: "false"} if dice.random() < 0.1 else {}
+    return {INDEX: str(at), **({membership.LABEL: quota} if quota else {}), **firm}
+
+
+def members(dice: random.Random, *names: str) -> list[model.Pod]:
+    """Gangs of a group; most members of a gang are one kind."""
+    found: list[model.Pod] = []
+    for name in names:
+        count = dice.randint(1, 14)
+        least = dice.choice((count, dice.randint(1, count)))
+        common, cpu = labels(dice, 0), dice.randint(1, 2)
+        groups = {"groups": BOTH} if len(names) > 1 else {}
+        mixed = dice.random() < 0.3
+        for at, one in enumerate(gang(name, count, cpu, minimum=least, **groups)):
+            own = labels(dice, at) if dice.random() < 0.1 else {**common, INDEX: str(at)}
+            priority = dice.choice((1, 2)) if mixed else 1
+            found.append(msgspec.structs.replace(one, labels=own, priority=priority))
+    return found
+
+
+def generated(seed: int) -> tuple[Cluster, list[model.Pod]]:
+    """A cluster with both families of quotas, and the members of a group, of which the first may be new."""
+    dice = random.Random(seed)
+    asked = members(dice, *dice.choice(("a", "ab")))
+    sizes = [dice.choice((2, 4, 8)) for _ in range(dice.randint(2, 6))]
+    nodes = [node(f"n{at}", cores, {RACK: f"r{at % 2}"}) for at, cores in enumerate(sizes)]
+    quotas: list[model.DeclaredObject] = [
+        small_quotas.quota("t", 8, 30, is_parent=True),
+        small_quotas.quota("q", dice.randint(0, 6), dice.randint(6, 24), parent="t"),
+        small_quotas.quota("r", dice.randint(0, 2), dice.randint(2, 16), parent="t"),
+    ]
+    for space in "xz" if dice.random() < 0.4 else "":
+        least, most = dice.randint(2, 12) * CORE, dice.randint(4, 24) * CORE
+        own = namespace_quota.NamespaceQuota(
+            uid=space, namespace=space, name="own", min={"cpu": least}, max={"cpu": most}
+        )
+        quotas.append(own)
+    beside = [
+        pod(
+            f"p{at}",
+            dice.randint(1, 3),
+            namespace=dice.choice("xz"),
+            node=dice.choice(nodes).name if dice.random() < 0.3 else "",
+            labels={membership.LABEL: dice.choice("qr")} if dice.random() < 0.5 else {},
+            nominated=dice.choice(nodes).name if dice.random() < 0.5 else "",
+            priority=dice.choice((0, 1, 2)),
+        )
+        for at in range(dice.randint(0, 5))
+    ]
+    rules = ElasticQuota(
+        check_parents=dice.random() < 0.3,
+        guarantee_usage=dice.random() < 0.3,
+        strict_resources=dice.random() < 0.2,
+    )
+    layers = (RACK,) if dice.random() < 0.5 else ()
+    seen = asked[1:] if dice.random() < 0.1 else asked
+    return Cluster(*nodes, *quotas, *beside, *seen, beside=(rules,), layers=layers), asked
+
+
+def decided(small: Cluster, one: model.Pod) -> admission.GangDecision | None:
+    """What the gang of a member decides, with its plan."""
+    (plugin,) = (found for found in small.plugins.plugins if isinstance(found, Coscheduling))
+    cycle = cycles.cycle(one, frozenset(small.snapshot.nodes), small.snapshot)
+    return admission.decide(pipeline.with_peers(small.plugins, cycle, plugin.name), plugin)
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_the_plan_is_that_of_members_judged_one_by_one(block: int) -> None:
+    sizes, refused = [], 0
+    for seed in range(block * 50, block * 50 + 50):
+        small, asked = generated(seed)
+        apart, _ = generated(seed)
+        apart.plugins.sums = {}
+        first = asked[0]
+        found = decided(small, first)
+        assert found == decided(apart, first), seed
+        assert found is not None
+        sizes.append(len(found.plan.seats))
+        refused += found.plan.fitting > 0
+    assert max(sizes) >= 8
+    assert refused > 2
+
+
+def peers(small: Cluster) -> cycles.Peers:
+    """The other plugins, for Coscheduling."""
+    cycle = cycles.cycle(pod("any"), frozenset(), small.snapshot)
+    return pipeline.with_peers(small.plugins, cycle, Coscheduling.name).peers
+
+
+def test_members_of_one_kind_on_several_nodes_are_judged_apart_by_others() -> None:
+    """The first member is alone on its node, and the other two are not."""
+    asked = gang("g", 3)
+    crowded = fake_plugins.Filtering(crowded=True)
+    small = Cluster(node("n0"), node("n1"), *asked, beside=(ElasticQuota(), crowded))
+    demands = domains.demands(small.snapshot, (), (), ())
+    others = other_plugins.Others(
+        peers(small), small.snapshot, asked, demands, lambda: capacities.Capacities(small.snapshot)
+    )
+    seats = dict(zip([one.uid for one in asked], ("n0", "n1", "n1"), strict=True))
+    assert len(others.admitted(seats, (), ())) < 3
+
+
+def test_pods_are_one_kind_only_where_every_other_plugin_sums() -> None:
+    small = Cluster(node("n0"), beside=(ElasticQuota(),))
+    one, other = pod("one", labels={INDEX: "1"}), pod("other", labels={INDEX: "2"})
+    summed = peers(small).summed
+    assert summed(one, small.snapshot) == summed(other, small.snapshot) is not None
+    for field, value in (("priority", 1), ("namespace", "y"), ("requests", {"cpu": 2})):
+        assert summed(msgspec.structs.replace(one, **{field: value}), small.snapshot) != summed(
+            one, small.snapshot
+        )
+    nominated = msgspec.structs.replace(one, nominated="n0")
+    small.see(nominated)
+    assert summed(nominated, small.snapshot) is None
+    beside = Cluster(node("n0"), beside=(ElasticQuota(), fake_plugins.Classifying()))
+    assert peers(beside).summed(one, beside.snapshot) is None
+
+
+def test_a_refusal_lasts_only_where_limits_do_not_follow_from_use() -> None:
+    small, (one, *_) = under_a_quota(2)
+    unseen = pod("unseen", labels=one.labels)
+    assert ElasticQuota().stays_refused(one, small.snapshot)
+    assert not ElasticQuota().stays_refused(unseen, small.snapshot)
+    assert not ElasticQuota(guarantee_usage=True).stays_refused(one, small.snapshot)
+
+
+def under_a_quota(cores: int, *, minimum: int = 40) -> tuple[Cluster, list[model.Pod]]:
+    """Forty members of an indexed job, which has a quota of so many cores."""
+    asked = [
+        msgspec.structs.replace(one, labels={membership.LABEL: "q", INDEX: str(at)})
+        for at, one in enumerate(gang("g", 40, minimum=minimum))
+    ]
+    nodes = [node(f"n{at:02}", 1) for at in range(40)]
+    quota = small_quotas.quota("q", cores, cores)
+    return Cluster(*nodes, quota, *asked, beside=(ElasticQuota(),)), asked
+
+
+def test_members_of_one_kind_are_judged_once_on_all_their_nodes() -> None:
+    small, asked = under_a_quota(40)
+    with call_counts.counted(ElasticQuota, "filter") as judged:
+        assert small.planned(asked[0])
+    assert judged.call_count <= 4
+
+
+def test_the_members_that_a_quota_admits_are_found_by_bisection() -> None:
+    small, asked = under_a_quota(23)
+    with call_counts.counted(ElasticQuota, "filter") as judged:
+        found = decided(small, asked[0])
+    assert found is not None
+    assert (found.plan.fitting, len(found.plan.seats)) == (23, 0)
+    assert judged.call_count <= 12
+
+
+def test_members_that_are_refused_everywhere_are_judged_once() -> None:
+    small, asked = under_a_quota(23, minimum=5)
+    with call_counts.counted(ElasticQuota, "filter") as judged:
+        found = decided(small, asked[0])
+    assert found is not None
+    assert len(found.plan.seats) == 23
+    assert judged.call_count <= 20
