@@ -5,6 +5,7 @@ cpu, bytes for memory, plain numbers for everything else. Times are RFC 3339 str
 server wrote them; they are compared and displayed, and nothing expires by them.
 """
 
+import sys
 from typing import Any, Literal
 
 import msgspec
@@ -47,6 +48,13 @@ class Node(Frozen, frozen=True):
     unschedulable: bool = False
     ready: bool = False
     created: str = ""
+
+
+def share_labels(node: Node) -> None:
+    """Hold equal label values of nodes once; for a node that was just decoded. Most name a zone or a type."""
+    labels, name = node.labels, node.name
+    for key, value in labels.items():
+        labels[key] = name if value == name else sys.intern(value)
 
 
 class Owner(Frozen, frozen=True):

@@ -271,6 +271,8 @@ def _joined(lines: Sequence[_Line], schema: schemas.Schema, *, counted: bool) ->
     for line in lines:
         for kind, found in line.objects.items():
             objects.setdefault(kind, []).extend(schema.read(kind, one) for one in found)
+        for node in line.nodes:
+            model.share_labels(node)
     return snapshot_contents.Contents(
         nodes=[one for line in lines for one in line.nodes],
         pods=[one for line in lines for one in line.pods],

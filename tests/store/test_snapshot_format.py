@@ -184,3 +184,11 @@ def test_what_a_snapshot_holds_is_either_kept_or_derived() -> None:
     }
     kept = {field.name for field in dataclasses.fields(snapshot_contents.Contents)} - {"displaced"}
     assert {field.name for field in dataclasses.fields(snapshots.Snapshot)} == kept | derived
+
+
+def test_nodes_share_equal_label_values() -> None:
+    nodes = [model.Node(name=name, uid=name, labels={"zone": "zone-a"}) for name in ("node-1", "node-2")]
+    seen = [events.NodeSeen(node=node) for node in nodes]
+    snapshot = projections.project_all(START, seen)
+    one, other = again(image_of(snapshot), snapshot).nodes.values()
+    assert one.labels["zone"] is other.labels["zone"]

@@ -12,7 +12,7 @@ from typing import get_args
 
 import msgspec
 
-from app.domain import event_subjects, events, projections, schema
+from app.domain import event_subjects, events, model, projections, schema
 from app.store import errors
 from migrations import upcasters
 
@@ -48,22 +48,28 @@ def decode(payload: bytes) -> events.AnyEvent:
     try:
         if payload[: payload.find(b'"', _TAG_FROM)] in _CURRENT:
             event: events.AnyEvent = _decoder.decode(payload)
-            return event
-        upcast: events.AnyEvent = _decoder.decode(msgspec.json.encode(_upcast(payload)))
-        return upcast
+        else:
+            event = _decoder.decode(msgspec.json.encode(_upcast(payload)))
     except errors.MALFORMED as error:
         raise errors.Unreadable(f"event cannot be read: {error}; it begins with {payload[:80]!r}") from error
+    if type(event) is events.NodeSeen:
+        model.share_labels(event.node)
+    return event
 
 
 def decode_all(payloads: Sequence[bytes]) -> list[events.AnyEvent]:
     """The events of a run of the log; raises Unreadable."""
     decode_one, current, start = _decoder.decode, _CURRENT, _TAG_FROM
     try:
-        return [
+        found = [
             decode_one(one) if one[: one.find(b'"', start)] in current else decode(one) for one in payloads
         ]
     except errors.MALFORMED:
         return [decode(one) for one in payloads]  # raises Unreadable with the payload
+    for event in found:
+        if type(event) is events.NodeSeen:
+            model.share_labels(event.node)
+    return found
 
 
 def decode_run(payloads: Sequence[bytes]) -> list[events.AnyEvent]:

@@ -1,5 +1,6 @@
 """Events <-> bytes: nothing is lost, and unreadable payloads are refused."""
 
+from collections.abc import Callable
 from typing import get_args
 
 import msgspec
@@ -96,3 +97,16 @@ def test_superseded_observations_of_a_run_are_not_decoded() -> None:
 def test_invalid_unicode_never_enters_the_log() -> None:
     with pytest.raises((UnicodeEncodeError, msgspec.EncodeError)):
         codecs.encode(events.PodGone(uid="u", namespace="blue", name="\ud800"))
+
+
+@pytest.mark.parametrize("read", [codecs.decode_all, codecs.decode_run])
+def test_nodes_share_equal_label_values(read: Callable[[list[bytes]], list[events.AnyEvent]]) -> None:
+    seen = [
+        events.NodeSeen(node=model.Node(name=name, uid=name, labels={"host": name, "zone": "zone-a"}))
+        for name in ("node-1", "node-2")
+    ]
+    found = read([codecs.encode(event) for event in seen])
+    assert found == seen
+    one, other = (event.node for event in found if isinstance(event, events.NodeSeen))
+    assert one.labels["zone"] is other.labels["zone"]
+    assert one.labels["host"] is one.name
