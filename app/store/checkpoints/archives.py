@@ -9,11 +9,13 @@ one.
 import contextlib
 import gzip
 import hashlib
+import io
 import re
 import threading
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -31,6 +33,8 @@ _PARSED = 2
 """Decoded segments in the cache: consecutive queries usually read the same ones."""
 _HEADER = 64 * 1024
 """Bytes of a file in which its first line is found: it is a gzip member of its own."""
+_TEXT = 64 * 1024
+"""Bytes of text that are decompressed at a time: large buffers are new pages each time."""
 _GZIP = 31
 """zlib's number for the gzip format."""
 
@@ -330,12 +334,24 @@ class Archive:
         """All lines, at least one; raises Damaged."""
         content = self._content(name)
         try:
-            lines = gzip.decompress(content).splitlines(keepends=True)
+            with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+                lines = _split(iter(partial(file.read, _TEXT), b""))
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise errors.Damaged(f"{self._where(name)} cannot be read: {error}") from error
         if not lines:
             raise errors.Damaged(f"{self._where(name)} is empty")
         return lines
+
+
+def _split(pieces: Iterable[bytes]) -> list[bytes]:
+    """The lines of a text that is read piece by piece; the last one may have no end."""
+    lines: list[bytes] = []
+    rest = b""
+    for piece in pieces:
+        found = (rest + piece).splitlines(keepends=True)
+        rest = b"" if found[-1].endswith(b"\n") else found.pop()
+        lines += found
+    return [*lines, rest] if rest else lines
 
 
 @contextlib.contextmanager

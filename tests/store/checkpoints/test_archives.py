@@ -47,6 +47,18 @@ def test_a_segment_holds_the_entries_as_they_were(
     assert [file.name for file in archive.files()] == sorted(storage.names())
 
 
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_entries_do_not_depend_on_the_pieces_that_are_decompressed(
+    store: stores.Store, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    filled(store, 10)
+    archive = archive_of(store, archive_storage.Folder(tmp_path))
+    name = archive.keep_segment(store.log.raws(0, 10), store.log.incarnation)
+    whole = archive.raws(name)
+    monkeypatch.setattr(archives, "_TEXT", size)
+    assert archive.raws(name) == whole
+
+
 @pytest.mark.skipif(not (shutil.which("zcat") and shutil.which("sha256sum")), reason="needs zcat, sha256sum")
 def test_zcat_and_sha256sum_suffice_to_read_and_verify_a_segment(
     store: stores.Store, storage: archive_storage.Storage, tmp_path: pathlib.Path
