@@ -118,7 +118,7 @@ def test_differences_are_reported_with_the_file_and_the_right() -> None:
 
 def test_the_manifests_of_the_example_fit_its_declarations(tmp_path: pathlib.Path) -> None:
     plugin_page.install(tmp_path)
-    with distributions.importable(tmp_path, plugin_page.MODULE):
+    with distributions.importable(tmp_path, *plugin_page.MODULES):
         example = [plugins.catalog().classes[-1]()]
     page = plugin_page.PAGE.name
     found: list[str] = []

@@ -11,7 +11,7 @@ from tests.support import distributions
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "how-to" / "write-a-plugin.md"
 NAME = "pod-limits"
-MODULE = "pod_limits"
+MODULES = ("pod_limits", "pod_limit_questions")
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -20,9 +20,9 @@ def blocks(language: str) -> list[str]:
     return [text for found, text in _BLOCK.findall(PAGE.read_text()) if found == language]
 
 
-def source() -> str:
-    """The module of the plugin: the first block of the page."""
-    return blocks("python")[0]
+def sources() -> dict[str, str]:
+    """The modules of the plugin: the first blocks of the page."""
+    return dict(zip(MODULES, blocks("python"), strict=False))
 
 
 def objects(kind: str) -> list[dict[str, Any]]:
@@ -37,6 +37,6 @@ def install(site: pathlib.Path) -> None:
     project = tomllib.loads(declared)
     assert project["project"]["name"] == NAME
     assert project["project"]["version"] == distributions.VERSION
-    assert project["tool"]["setuptools"]["py-modules"] == [MODULE]
+    assert project["tool"]["setuptools"]["py-modules"] == [*MODULES]
     entries = project["project"]["entry-points"]["topolog.plugins"]
-    distributions.install(site, NAME, entries, {MODULE: source()})
+    distributions.install(site, NAME, entries, sources())
