@@ -15,7 +15,6 @@ NOT_RUN = {
     "needs a container runtime": 2,
     "needs a bucket of a provider": 1,
     "needs a StorageClass that enlarges volumes": 1,
-    "restarts every pod of an installation": 3,
 }
 """Reason -> blocks."""
 
