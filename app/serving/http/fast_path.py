@@ -227,7 +227,7 @@ class RequestReader:
         _, made = wsgi.create(request, _UNSENT, self._client, self._server, self._cfg)
         environ = dict(made)
         environ["gunicorn.socket"] = self._sock
-        environ[HUNG_UP] = self._hung_up
+        environ[HUNG_UP] = functools.partial(_hung_up, self._sock)
         environ["wsgi.multithread"] = True
         current = (request.version or (0, 9)) >= (1, 1)
         if current and "HTTP_HOST" not in environ:
@@ -237,18 +237,6 @@ class RequestReader:
         expects_continue = current and environ.get("HTTP_EXPECT", "").lower() == "100-continue"
         return Exchange(environ, keep_alive=not request.should_close(), expects_continue=expects_continue)
 
-    def _hung_up(self) -> bool:
-        """Whether the client has closed the connection, or its half of it, as Go's HTTP server sees it.
-
-        Nothing is read: what a client sends behind its request stays for the next one.
-        """
-        poller = select.poll()
-        try:
-            poller.register(self._sock, _ENDED)
-            return bool(poller.poll(0))
-        except (OSError, ValueError):
-            return True
-
     def _common_environ(self) -> wsgiref.types.WSGIEnvironment:
         """The common part of the environments on the fast path, built once."""
         if not self._common:
@@ -257,7 +245,8 @@ class RequestReader:
                 "wsgi.multithread": True,
                 "wsgi.url_scheme": "https" if isinstance(self._sock, sockets.TlsSocket) else "http",
                 "gunicorn.socket": self._sock,
-                HUNG_UP: self._hung_up,
+                # Not a method: the environment is kept, and no connection must wait for the collector.
+                HUNG_UP: functools.partial(_hung_up, self._sock),
                 "REQUEST_METHOD": "POST",
                 "QUERY_STRING": "",
                 "SCRIPT_NAME": "",
@@ -268,6 +257,19 @@ class RequestReader:
                 "SERVER_PORT": str(self._server[1]),
             }
         return self._common
+
+
+def _hung_up(sock: socket.socket) -> bool:
+    """Whether the client has closed the connection, or its half of it, as Go's HTTP server sees it.
+
+    Nothing is read: what a client sends behind its request stays for the next one.
+    """
+    poller = select.poll()
+    try:
+        poller.register(sock, _ENDED)
+        return bool(poller.poll(0))
+    except (OSError, ValueError):
+        return True
 
 
 def _refusal(error: Exception) -> bodies.RequestRefusal:

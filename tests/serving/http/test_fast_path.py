@@ -1,12 +1,16 @@
 """Requests on the fast path get the same responses as those that gunicorn parses."""
 
+import gc
 import json
 import select
+import socket
+import weakref
 import wsgiref.types
 from collections.abc import Iterable, Iterator
 from typing import IO
 
 import pytest
+from gunicorn import config
 
 from app.serving.http import fast_path
 from tests.support.extender import echo_application, server_processes
@@ -162,3 +166,22 @@ def test_a_response_in_pieces_is_joined_measured_and_closed() -> None:
 def test_invalid_response_headers_are_not_sent(headers: list[tuple[str, str]]) -> None:
     with pytest.raises(ValueError, match=r"declares|printable"):
         run(headers, (b"abc",))
+
+
+@pytest.mark.parametrize("more", [b"", MORE])
+def test_a_connection_that_ends_does_not_wait_for_the_collector(more: bytes) -> None:
+    ours, theirs = socket.socketpair()
+    place = ("127.0.0.1", 1)
+    gc.disable()
+    try:
+        with ours, theirs:
+            reader = fast_path.RequestReader(config.Config(), ours, place, place)
+            exchange = reader.read(request(b"", more=more))
+            assert exchange.environ[fast_path.HUNG_UP]() is False
+            theirs.close()
+            assert exchange.environ[fast_path.HUNG_UP]() is True
+            left = weakref.ref(reader)
+            del reader, exchange
+            assert left() is None
+    finally:
+        gc.enable()
