@@ -283,7 +283,7 @@ class _Others:
         for name in self._interested(pod):
             if name not in plugins.sums or name not in plugins.classifies:
                 return None
-            found.append(plugins.classifies[name].pod_class(pod, snapshot))
+            found.append((name, plugins.classifies[name].pod_class(pod, snapshot)))
         return tuple(found)
 
     def stays_refused(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:

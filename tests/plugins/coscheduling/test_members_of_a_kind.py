@@ -1,11 +1,12 @@
 """Members that are one kind to all quotas are judged once; the plan is that of members judged one by one."""
 
 import random
+from dataclasses import dataclass
 
 import msgspec
 import pytest
 
-from app.domain import model
+from app.domain import model, snapshots
 from app.framework import cycles, pipeline
 from app.plugins.coscheduling import admission
 from app.plugins.coscheduling.planner import capacities, domains, other_plugins
@@ -139,6 +140,28 @@ def test_pods_are_one_kind_only_where_every_other_plugin_sums() -> None:
     assert summed(nominated, small.snapshot) is None
     beside = Cluster(node("n0"), beside=(ElasticQuota(), fake_plugins.Classifying()))
     assert peers(beside).summed(one, beside.snapshot) is None
+
+
+@dataclass(frozen=True, slots=True)
+class SumsOf(fake_plugins.Summing):
+    """Sums the pods that have a label, which are one class to it."""
+
+    label: str = ""
+
+    def interested(self, pod: model.Pod) -> bool:
+        return self.label in pod.labels
+
+    def pod_class(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
+        return True
+
+
+def test_pods_that_concern_different_plugins_are_not_one_kind() -> None:
+    beside = (SumsOf(name="Left", label="left"), SumsOf(name="Right", label="right"))
+    small = Cluster(node("n0"), beside=beside)
+    one, other = pod("one", labels={"left": ""}), pod("other", labels={"right": ""})
+    summed = peers(small).summed
+    assert summed(one, small.snapshot) is not None
+    assert summed(one, small.snapshot) != summed(other, small.snapshot)
 
 
 def test_a_refusal_lasts_only_where_limits_do_not_follow_from_use() -> None:
