@@ -14,8 +14,9 @@ _SECONDS: Final = 5.0
 def try_login(url: str, authorities: str = "") -> None:
     """Log in as the user of a URL to one server, and close the connection.
 
-    ``authorities`` are the trusted CAs in PEM, for ``rediss``; options of the URL are not used. Raises
-    StoreAway if the server cannot be reached, and StoreError if it refuses the user.
+    ``authorities`` are the trusted CAs in PEM, for ``rediss``; without any, those of the machine. Options of
+    the URL are not used. Raises StoreAway if the server cannot be reached, and StoreError if it refuses the
+    user.
     """
     parts = urllib.parse.urlsplit(url)
     given: dict[str, Any] = {
@@ -33,7 +34,7 @@ def try_login(url: str, authorities: str = "") -> None:
     }
     tls = parts.scheme == "rediss"
     kind: Any = redis.SSLConnection if tls else redis.Connection
-    made = kind(**given, **({"ssl_ca_data": authorities} if tls else {}))
+    made = kind(**given, **({"ssl_ca_data": authorities or None} if tls else {}))
     with connections.translated():
         try:
             made.connect()

@@ -12,7 +12,7 @@ from app.serving.tls import certificate_issuer
 from app.store import errors, schemas, stores
 from app.store.health import doctor
 from app.store.log import logs
-from app.store.server import connections
+from app.store.server import connections, logins
 from tests.support import child_processes, declared
 from tests.support.store import servers, tls_terminator, writers
 
@@ -116,3 +116,8 @@ def refused(url: str, kind: type[errors.StoreError]) -> str:
     with connections.connect(url) as opened, pytest.raises(kind) as caught, connections.translated():
         opened.ping()
     return str(caught.value)
+
+
+def test_a_login_that_is_given_no_ca_trusts_those_of_the_machine(secured: Secured) -> None:
+    with pytest.raises(errors.StoreAway, match="certificate verify failed"):
+        logins.try_login(secured.url(user="someone:secret@"))
