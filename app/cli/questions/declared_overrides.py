@@ -1,10 +1,11 @@
 """Options for the overrides that installed plugins declare (supposed_operations): one for each.
 
-The first value of an option is the first field of the operation, the second one has the others.
+The first value of an option is the first field of the operation, the second one has the others. An operation
+without fields has no option, and neither has one whose name is taken: --override takes them.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 import click
@@ -16,18 +17,46 @@ F = TypeVar("F", bound=Callable[..., None])
 Value: TypeAlias = Any
 """The value of an option, as click converts it; or one of JSON."""
 
+
+class _Declared(click.Option):
+    """An option of a plugin."""
+
+
+class Question(click.Command):
+    """A command with such options: its own ones keep their names."""
+
+    def __init__(self, *, params: Sequence[click.Parameter], **given: Value) -> None:
+        own = {name for one in params if not isinstance(one, _Declared) for name in one.opts}
+        own |= {"-h", "--help"}
+        kept = [one for one in params if not isinstance(one, _Declared) or own.isdisjoint(one.opts)]
+        super().__init__(params=kept, **given)
+
+
+def _first_of_each(
+    found: Iterable[supposed_operations.Described],
+) -> Iterator[supposed_operations.Described]:
+    """The operations that can have an option; of two that are called alike, the first in plugin order."""
+    known = set[str]()
+    for one in found:
+        names = {one.option, _parameter(one)}
+        if one.fields and known.isdisjoint(names):
+            known |= names
+            yield one
+
+
 DECLARED: Final = tuple(
-    supposed_operations.described(one) for one in registry_builder.operations_of(plugins.catalog().classes)
+    map(supposed_operations.described, registry_builder.operations_of(plugins.catalog().classes))
 )
 """The operations of all plugins, whether or not they are enabled where the question is asked."""
 
 
 def options() -> Iterator[Callable[[F], F]]:
     """The options, in plugin order."""
-    for one in DECLARED:
+    for one in _first_of_each(DECLARED):
         yield click.option(
             one.option,
             _parameter(one),
+            cls=_Declared,
             multiple=True,
             nargs=min(2, len(one.fields)),
             metavar=one.metavar,
@@ -38,8 +67,8 @@ def options() -> Iterator[Callable[[F], F]]:
 def taken(given: dict[str, Value]) -> list[dict[str, Any]]:
     """The overrides of the options, which are taken out of ``given``."""
     found = []
-    for one in DECLARED:
-        for values in given.pop(_parameter(one)):
+    for one in _first_of_each(DECLARED):
+        for values in given.pop(_parameter(one), ()):
             found.append(_override(one, values if isinstance(values, tuple) else (values,)))
     return found
 

@@ -8,10 +8,10 @@ import click
 from app import exit_codes
 from app.cli.client import api_client, moment_option
 from app.cli.output import tables
-from app.cli.questions import question_options
+from app.cli.questions import declared_overrides, question_options
 
 
-@click.command("diff")
+@click.command("diff", cls=declared_overrides.Question)
 @click.argument("from_", metavar="[FROM]", required=False, type=moment_option.MOMENT)
 @click.argument("to", required=False, metavar="[TO]", type=moment_option.MOMENT)
 @click.option("--from-situation", metavar="FILE", help="The first situation as JSON or YAML (- for stdin).")

@@ -8,10 +8,10 @@ import click
 
 from app import exit_codes
 from app.cli.client import api_client
-from app.cli.questions import groups, question_options
+from app.cli.questions import declared_overrides, groups, question_options
 
 
-@click.command("fit")
+@click.command("fit", cls=declared_overrides.Question)
 @click.argument("pod", required=False, metavar="[NAMESPACE/POD]")
 @click.option(
     "-f",

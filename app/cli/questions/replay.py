@@ -12,13 +12,13 @@ from app.cli import exits
 from app.cli.client import api_client, moment_option
 from app.cli.get import selectors
 from app.cli.output import tables
-from app.cli.questions import differences, question_options
+from app.cli.questions import declared_overrides, differences, question_options
 from app.domain import model
 
 _SUMMED = ("classes", "skipped")
 
 
-@click.command("replay")
+@click.command("replay", cls=declared_overrides.Question)
 @click.option(
     "--from",
     "--since",

@@ -3,7 +3,7 @@
 import click
 
 from app.cli.client import api_client
-from app.cli.questions import differences, question_options
+from app.cli.questions import declared_overrides, differences, question_options
 from app.serving.tls import role_names
 
 
@@ -21,7 +21,7 @@ def shadow_command() -> None:
     """
 
 
-@shadow_command.command("set")
+@shadow_command.command("set", cls=declared_overrides.Question)
 @click.argument("name")
 @click.option("--until", metavar="TIME", help="When it ends (RFC 3339).  [default: never]")
 @click.option("--ttl", metavar="DURATION", help="Instead of --until: how long it lasts, such as 24h.")

@@ -8,10 +8,10 @@ from app import exit_codes
 from app.cli import explain
 from app.cli.client import api_client
 from app.cli.output import tables
-from app.cli.questions import groups, question_options
+from app.cli.questions import declared_overrides, groups, question_options
 
 
-@click.command("simulate")
+@click.command("simulate", cls=declared_overrides.Question)
 @click.argument("pods", nargs=-1, metavar="[NAMESPACE/POD]...")
 @click.option(
     "-f",

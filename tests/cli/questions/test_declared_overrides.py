@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
 import pytest
 from click import testing
 
+from app import cli
 from app.cli.questions import declared_overrides, question_options
 from app.framework import supposed_operations
 from tests.support.decisions import rack_operations as racks
@@ -27,9 +28,10 @@ def declared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def called(*words: str) -> testing.Result:
-    @click.command()
+    @click.command(cls=declared_overrides.Question)
+    @click.option("--pod")
     @question_options.situation_options
-    def ask(**options: object) -> None:
+    def ask(pod: str | None, **options: object) -> None:
         click.echo(json.dumps(question_options.situation(options)))
 
     return testing.CliRunner().invoke(ask, words)
@@ -76,6 +78,66 @@ def test_a_mistake_names_the_option(words: Sequence[str], mistake: str) -> None:
     done = called(*words)
     assert done.exit_code == 2
     assert mistake in re.sub(r"\s+", " ", done.output)
+
+
+class Cordon(supposed_operations.Operation, frozen=True, tag="cordon"):
+    """Has the name of a usual option."""
+
+    usage = "--cordon RACK"
+    rack: str
+
+
+class Pod(supposed_operations.Operation, frozen=True, tag="pod"):
+    """Has the name of an option of the command."""
+
+    pod: str
+
+
+class CloseAgain(supposed_operations.Operation, frozen=True, tag="closeRack"):
+    """Is called like an operation of another plugin."""
+
+    usage = "--close-again RACK"
+    rack: str
+
+
+class CloseAll(supposed_operations.Operation, frozen=True, tag="closeAll"):
+    """Has no field."""
+
+
+@pytest.mark.usefixtures("declared")
+def test_an_operation_whose_name_is_taken_has_no_option(
+    monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    further = map(supposed_operations.described, (Cordon, Pod, CloseAgain, CloseAll))
+    monkeypatch.setattr(declared_overrides, "DECLARED", (*declared_overrides.DECLARED, *further))
+    done = called("--cordon", "n1", "--pod", "shop/web", "--close-rack", "r1")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.output)["overrides"] == [
+        {"op": "cordon", "nodes": ["n1"]},
+        {"op": "closeRack", "rack": "r1"},
+    ]
+    assert not recwarn.list
+    for option in ("--close-again", "--close-all"):
+        assert "No such option" in called(option, "r1").output
+
+
+def commands(held: click.Command) -> Iterator[click.Command]:
+    if isinstance(held, click.Group):
+        context = click.Context(held)
+        for name in held.list_commands(context):
+            found = held.get_command(context, name)
+            assert found is not None
+            yield from commands(found)
+    else:
+        yield held
+
+
+def test_every_command_with_such_options_keeps_its_own() -> None:
+    scaling = [
+        one for one in commands(cli.topolog) if any("--scale-gang" in each.opts for each in one.params)
+    ]
+    assert {one.name for one in scaling} == {"simulate", "fit", "replay", "diff", "set"}
+    assert {type(one) for one in scaling} == {declared_overrides.Question}
 
 
 def test_the_amounts_of_a_quota_are_changed() -> None:
