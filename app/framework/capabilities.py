@@ -333,7 +333,7 @@ class Supposes(Plugin, Protocol):
     """Declares operations on its own objects that a hypothetical question may name as overrides."""
 
     def operations(self) -> tuple[type[supposed_operations.Operation], ...]:
-        """The operations; their names must differ from those of other plugins."""
+        """The operations, independent of the plugin's arguments; names must differ from those of others."""
         ...
 
 
