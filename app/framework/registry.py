@@ -2,7 +2,7 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -62,6 +62,11 @@ class Registry:
         """Plugin -> its views, in order."""
         self.followed = tuple(one for shown in self.shown.values() for one in shown.followed)
         self.painted = {one.kind: one for shown in self.shown.values() for one in shown.painted}
+        self.concerns = tuple(one for shown in self.shown.values() for one in shown.concerns)
+        _refuse_twice(
+            "kind of objects",
+            ((name, one.kind) for name, shown in self.shown.items() for one in shown.concerns),
+        )
         self.measures = tuple(p for p in self.plugins if isinstance(p, capabilities.Measures))
         self.wakes = tuple(p for p in self.plugins if isinstance(p, capabilities.Wakes))
         self.diagnoses = tuple(p for p in self.plugins if isinstance(p, capabilities.Diagnoses))
@@ -84,6 +89,12 @@ class Registry:
             for name in self.interested(pod)
             if name not in narrows or narrows[name].concerned(pod, snapshot)
         )
+
+    def objects(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> Iterator[str]:
+        """The objects of the plugins that a decision about the pod concerns, as KIND:NAME."""
+        for one in self.concerns:
+            for name in one.names(snapshot, pod):
+                yield f"{one.kind}:{name}"
 
     def indexed(self) -> frozenset[str]:
         """Pod label keys that snapshots must index."""

@@ -95,6 +95,19 @@ class Painted:
 
 
 @dataclass(frozen=True, slots=True)
+class Concern:
+    """A kind of object that decisions about pods concern: decisions are counted and selected by it."""
+
+    kind: str
+    """In ``object=KIND:NAME`` of decisions; differs from the kinds of other plugins."""
+    names: Callable[[snapshots.Snapshot, model.Pod], Iterable[str]]
+    """(snapshot, pod) -> the objects, whether or not they exist: NAMESPACE/NAME, or NAME of those in none.
+
+    Called for each recorded decision, also about pods in which the plugin is not interested.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class PodField:
     """A list in the view of a pod, ``/apis/v1/pods/NAMESPACE/NAME``."""
 
@@ -185,3 +198,4 @@ class Shown:
     """The plugin's state in few lines, for ``topolog status``; none if there is nothing to report."""
     followed: tuple[Followed, ...] = ()
     painted: tuple[Painted, ...] = ()
+    concerns: tuple[Concern, ...] = ()

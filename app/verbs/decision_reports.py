@@ -175,6 +175,7 @@ def report(context: contexts.Context, verb: str, decided: Decided, seconds: floa
             victims=dict(decided.victims),
             error=decided.error,
             snapshot=snapshot,
+            concerned=context.plugins.objects,
         )
     )
 

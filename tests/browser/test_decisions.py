@@ -56,7 +56,7 @@ def test_a_selection_on_the_strip_is_compared_with_the_rest(
     on_small.until(lambda: "In common" in on_small.text("#facets h2"), "no selection")
 
 
-@pytest.mark.parametrize("facet", ["namespace", "outcome", "verb", "plugin", "reason"])
+@pytest.mark.parametrize("facet", ["namespace", "object", "outcome", "verb", "plugin", "reason"])
 def test_a_facet_narrows_the_page_to_its_value(
     on_small: browsers.Browser, small: shown.Shown, facet: str
 ) -> None:
@@ -72,5 +72,7 @@ def test_a_facet_narrows_the_page_to_its_value(
     assert facets(on_small) == expected(body, picked=False)
     listed = on_small.later(scripts.read("asked"), "#list")
     assert len(listed["items"]) == min(50, number)
+    if facet == "object":
+        assert {tuple(one["objects"]) for one in listed["items"]} == {(value,)}
     if facet == "namespace":
         assert {one["pod"]["namespace"] for one in listed["items"]} == {value}

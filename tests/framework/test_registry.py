@@ -184,6 +184,30 @@ def test_a_duplicate_name_is_refused() -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Concerning(fake_plugins.Idle):
+    name: str = "Concerning"
+    tables: ClassVar[tuple[views.Table, ...]] = ()
+    of: str = "rack"
+
+    def shown(self) -> views.Shown:
+        return views.Shown(concerns=(views.Concern(self.of, lambda _, pod: (pod.namespace,)),))
+
+
+def test_the_objects_that_a_decision_concerns_are_those_of_all_plugins() -> None:
+    plugins = registry.Registry([Concerning(), Concerning("Other", of="row")])
+    pod = model.Pod(uid="u", namespace="shop", name="web")
+    assert list(plugins.objects(snapshots.empty(schema=declared.SCHEMA), pod)) == ["rack:shop", "row:shop"]
+
+
+def test_two_plugins_with_one_kind_of_objects_are_refused() -> None:
+    with pytest.raises(
+        registry.ConfigurationRefused,
+        match="plugins Concerning and Other both declare the kind of objects rack",
+    ):
+        registry.Registry([Concerning(), Concerning("Other")])
+
+
+@dataclass(frozen=True, slots=True)
 class Scoires(fake_plugins.Idle):
     name: str = "Scoires"
 

@@ -117,6 +117,7 @@ class Decisions(Page):
     node = text("Only decisions that offered, kept or chose this node.")
     plugin = text("Only decisions in which this plugin refused nodes.")
     reason = text("Only decisions with a reason that contains this text.")
+    object = text("Only decisions that concern this object of a plugin, such as policy:NAMESPACE/NAME.")
     outcome = text("Only decisions with this outcome: kept, refused, scored, bound or error.")
     verb = fields.String(
         validate=validate.OneOf(VERBS), metadata={"description": "Only decisions of this verb."}

@@ -27,6 +27,7 @@ class Decision(Schema):
     candidates = schemas.number("Nodes offered.")
     kept = schemas.number("Nodes kept.")
     reasons = schemas.counts("Reason -> nodes refused for it.")
+    objects = schemas.texts("The objects of plugins that it concerns, as KIND:NAME: policies, gangs, quotas.")
     error = schemas.text("The error; empty without one.")
     milliseconds = schemas.real("Duration in milliseconds.")
     configuration = schemas.text("The digest of the configuration that decided it.")
@@ -161,6 +162,7 @@ def _row(decision: records.Decision) -> pages.Body:
         "candidates": decision.count,
         "kept": decision.kept,
         "reasons": decision.reasons,
+        "objects": list(decision.objects),
         "error": decision.error,
         "milliseconds": decision.milliseconds,
         "configuration": decision.configuration,

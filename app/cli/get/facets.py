@@ -10,7 +10,7 @@ from app.cli import exits
 from app.cli.client import api_client
 from app.cli.output import formats, tables
 
-NAMES: Final = ("verb", "outcome", "plugin", "reason", "namespace", "node")
+NAMES: Final = ("verb", "outcome", "plugin", "reason", "object", "namespace", "node")
 _PATH: Final = "/apis/v1/decisions/facets"
 
 

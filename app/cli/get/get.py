@@ -210,7 +210,7 @@ class _Request:
         return dict(reply["items"][0])
 
 
-_SELECTING = ("pod", "namespace", "node", "plugin", "reason", "outcome", "verb", "since", "until")
+_SELECTING = ("pod", "namespace", "node", "plugin", "reason", "object", "outcome", "verb", "since", "until")
 """Parameters of decisions."""
 _MOMENTS = ("since", "until", "from", "to")
 """Parameters of decisions and events."""

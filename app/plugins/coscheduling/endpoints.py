@@ -65,7 +65,15 @@ def shown(rules: admission.GangRules) -> views.Shown:
         painted=(
             views.Painted("gang", node_classes.CLASSES, names, partial(node_classes.nodes, rules.layers)),
         ),
+        concerns=(views.Concern("gang", _concerned),),
     )
+
+
+def _concerned(_: snapshots.Snapshot, pod: model.Pod) -> Iterator[model.NamespacedName]:
+    """The gang of the pod."""
+    key = membership.of(pod)
+    if key is not None:
+        yield key.short
 
 
 def keys(snapshot: snapshots.Snapshot) -> set[GangKey]:

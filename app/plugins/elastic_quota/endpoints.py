@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from app.domain import snapshots
+from app.domain import model, snapshots
 from app.framework import cycles, views
 from app.plugins.elastic_quota import admission, evictions, families, quota_model, samples
 from app.plugins.elastic_quota.sigs import namespace_endpoints, namespace_quota
@@ -44,7 +44,26 @@ def shown(rules: evictions.EvictionRules) -> views.Shown:
         remarks=partial(_remarks, rules),
         summary=partial(_lines, rules),
         followed=(views.Followed("elasticquota", "elastic quotas", TABLES[0], shares.numbers),),
+        concerns=(
+            views.Concern("elasticquota", _of_tree),
+            views.Concern("sigsquota", _of_namespace),
+        ),
     )
+
+
+def _of_tree(snapshot: snapshots.Snapshot, pod: model.Pod) -> Iterator[str]:
+    """The Koordinator quota of the pod; a built-in one only if there is an object of it."""
+    grown = usage.forest(snapshot)
+    name = membership.of(pod, grown).name
+    if name in grown.quotas:
+        yield name
+
+
+def _of_namespace(snapshot: snapshots.Snapshot, pod: model.Pod) -> Iterator[str]:
+    """The quota of the pod's namespace, if it has one."""
+    own = namespace_quota.namespaces(snapshot.objects).quotas.get(pod.namespace)
+    if own is not None:
+        yield own.key
 
 
 def _lines(rules: evictions.EvictionRules, snapshot: snapshots.Snapshot) -> Iterator[views.StatusLine]:

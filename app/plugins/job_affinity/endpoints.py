@@ -111,7 +111,14 @@ def shown(label: str) -> views.Shown:
             views.Endpoint("groups/<namespace>/<name>", "One group", group(label), EXAMPLES[1]),
         ),
         summary=partial(_lines, label),
+        concerns=(views.Concern("group", partial(_concerned, label)),),
     )
+
+
+def _concerned(label: str, _: snapshots.Snapshot, pod: model.Pod) -> Iterator[str]:
+    """The group of the pod."""
+    if value := pod.labels.get(label):
+        yield f"{pod.namespace}/{value}"
 
 
 def _lines(label: str, snapshot: snapshots.Snapshot) -> Iterator[views.StatusLine]:

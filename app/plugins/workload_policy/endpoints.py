@@ -295,7 +295,18 @@ def shown(rules: limits.PolicyRules) -> views.Shown:
         domain_counts=domain_counts,
         remarks=partial(_remarks, rules),
         summary=_lines,
+        concerns=(views.Concern("policy", partial(_concerned, rules)),),
     )
+
+
+def _concerned(rules: limits.PolicyRules, snapshot: snapshots.Snapshot, pod: model.Pod) -> Iterator[str]:
+    """The policy that the pod names, and those that limit it because they select it."""
+    named = f"{pod.namespace}/{logic.named(pod)}" if logic.concerned(pod) else ""
+    if named:
+        yield named
+    for policy in limits.required(snapshot, pod, rules):
+        if policy.key != named:
+            yield policy.key
 
 
 def _lines(snapshot: snapshots.Snapshot) -> Iterator[views.StatusLine]:

@@ -16,6 +16,7 @@ from app.store.bundles.rules import (
     Rule,
     arguments,
     candidates,
+    concerned,
     decided,
     each,
     kept,
@@ -171,6 +172,7 @@ RULES: Final[Mapping[type, _Rules]] = {
         "candidates": candidates,
         "shortened": kept,
         "digest": kept,
+        "objects": each(concerned),
     },
     findings.Report: {
         "incarnation": kept,

@@ -144,6 +144,12 @@ def subject(words: pseudonyms.Words, value: str) -> str:
     return f"{prefix}{colon}{words.name(rest, _SUBJECT_KINDS.get(prefix, 'object'))}"
 
 
+def concerned(words: pseudonyms.Words, value: str) -> str:
+    """An object that a decision concerns, KIND:NAME: the kind is declared by a plugin."""
+    kind, colon, name = value.partition(":")
+    return f"{kind}{colon}{words.name(name, 'object')}"
+
+
 def candidates(words: pseudonyms.Words, value: bytes) -> bytes:
     """A bitmap over sorted names, whose order stays; names that are spelled out are replaced."""
     return bitmaps.renamed(value, lambda name: words.name(name, "node"))

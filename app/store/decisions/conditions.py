@@ -29,6 +29,7 @@ _TEXTS: Mapping[str, Values] = {
     "node": lambda one: (one.node, *one.victims) if one.node else tuple(one.victims),
     "plugin": lambda one: one.plugins,
     "reason": lambda one: tuple(one.reasons),
+    "object": lambda one: one.objects,
     "error": lambda one: (one.error,) if one.error else (),
     "configuration": lambda one: (one.configuration,),
 }

@@ -1,7 +1,8 @@
 """The record of one reply to kube-scheduler, and queries over records."""
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -20,6 +21,8 @@ LONGEST = 64 * 1024
 """Bytes of a record at most: candidates and victims of the largest clusters take a third of it."""
 _LONGEST_TEXT = 512
 _SENTENCES = 16
+_OBJECTS = 16
+"""Objects that a record names at most."""
 _sorted = msgspec.json.Encoder(order="deterministic")
 
 
@@ -54,6 +57,14 @@ class Draft(Answered, frozen=True, kw_only=True):
     """The candidates; a frozenset is packed once, however many decisions share it."""
     snapshot: snapshots.Snapshot | None = None
     """The snapshot decided on; without it the nodes are those that the follower keeps."""
+    concerned: Callable[[snapshots.Snapshot, model.Pod], Iterable[str]] | None = None
+    """Finds ``objects`` (Registry.objects), when the record is written."""
+
+    def objects(self) -> tuple[str, ...]:
+        """The objects that the decision concerns, the first ones if there are many."""
+        if self.concerned is None or self.snapshot is None:
+            return ()
+        return tuple(islice(self.concerned(self.snapshot, self.pod), _OBJECTS))
 
 
 class Decision(Answered, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,12 +80,14 @@ class Decision(Answered, frozen=True, kw_only=True, omit_defaults=True):
     """Parts that were too large and not recorded in full: pod, candidates, victims, reasons."""
     digest: str = ""
     """Digest of the pod as sent, if it was not recorded: the log may have the same pod."""
+    objects: tuple[str, ...] = ()
+    """The objects of plugins that it concerns, as KIND:NAME."""
 
     @classmethod
     def of(cls, draft: Draft, candidates: bytes) -> "Decision":
         """The draft with its candidates packed."""
         shared = {name: getattr(draft, name) for name in _SHARED}
-        return cls(**shared, candidates=candidates, count=len(draft.names))
+        return cls(**shared, candidates=candidates, count=len(draft.names), objects=draft.objects())
 
     def encoded(self) -> tuple[bytes, bool]:
         """The record as it is stored, bounded, and whether something is missing (``shortened``)."""
@@ -140,13 +153,15 @@ class DecisionQuery(NamedTuple):
     """A plugin that refused or scored."""
     reason: str | None = None
     """A part of a sentence."""
+    object: str | None = None
+    """KIND:NAME."""
     outcome: str | None = None
     verb: str | None = None
 
     def prefilters(self) -> list[bytes]:
         """Bytes contained in every matching record: searching for them is a tenth of the work of decoding."""
         named = None if self.pod is None else self.pod.rpartition("/")[2]
-        whole = (named, self.namespace, self.node, self.plugin, self.outcome, self.verb)
+        whole = (named, self.namespace, self.node, self.plugin, self.object, self.outcome, self.verb)
         return [_encoder.encode(text) for text in whole if text is not None]
 
     def fits(self, decision: Decision) -> bool:
@@ -157,6 +172,7 @@ class DecisionQuery(NamedTuple):
             and (self.node is None or self.node == decision.node or self.node in decision.victims)
             and (self.plugin is None or self.plugin in decision.plugins)
             and (self.reason is None or any(self.reason in sentence for sentence in decision.reasons))
+            and (self.object is None or self.object in decision.objects)
             and (self.outcome is None or self.outcome == decision.outcome)
             and (self.verb is None or self.verb == decision.verb)
         )

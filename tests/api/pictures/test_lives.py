@@ -112,6 +112,12 @@ def test_facets_count_the_decisions_that_the_list_shows(world: api_worlds.World)
         assert facets[name] == {value: values.count(value) for value in values}
     reasons = [reason for row in listed for reason in row["reasons"]]
     assert facets["reason"] == {reason: reasons.count(reason) for reason in reasons}
+    objects = [name for row in listed for name in row["objects"]]
+    assert objects == ["policy:shop/spread" for row in listed if row["pod"]["name"] != "free"]
+    assert facets["object"] == {name: objects.count(name) for name in objects}
+    of_policy = items(world.client.get("/apis/v1/decisions?object=policy:shop/spread"))
+    assert of_policy == [row for row in listed if row["objects"]]
+    assert of_policy == items(world.client.get("/apis/v1/decisions?where=object~spread"))
     assert sum(sum(one["outcomes"].values()) for one in found["buckets"]) == len(listed)
     only = body(world.client.get("/apis/v1/decisions/facets?outcome=refused"))
     assert only["looked"] == facets["outcome"]["refused"]

@@ -128,6 +128,10 @@ def test_decisions_are_counted_by_a_facet(run: Run) -> None:
     ]
     assert run("get", "decisions", "--facet", "reason", "-n", "none").stderr == "nothing found\n"
     assert run("get", "decisions", "--facet", "verb", "-o", "name").stdout == "verb/filter\n"
+    assert run("get", "decisions", "--facet", "object", "-o", "name").stdout == "object/policy:shop/spread\n"
+    of_pods = ("get", "decisions", "-o", "jsonpath=$.items[*].pod.name", "--where")
+    named = [run(*of_pods, f"object=policy:shop/{name}").stdout.split() for name in ("spread", "other")]
+    assert [len(one) for one in named] == [2, 0]
     path = "jsonpath=$.facets[*].values[*].count"
     assert run("get", "decisions", "--facet", "verb", "--where", "pod=shop/a-5", "-o", path).stdout == "1\n"
     for wrong in (("pods", "--facet", "verb"), ("decisions", "--facet", "verb", "-w")):

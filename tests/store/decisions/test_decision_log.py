@@ -11,7 +11,7 @@ import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain import events, model
+from app.domain import events, model, snapshots
 from app.store import errors, schemas, stores
 from app.store.decisions import bitmaps, decision_log, records
 from app.store.log import logs
@@ -154,6 +154,30 @@ def test_records_are_found_by_their_fields(recording: decision_log.DecisionLog, 
         assert [found.verb for found in recording.search(wanted).records] == verbs
     latest = recording.search(records.DecisionQuery(reason="no capacity"), limit=1)
     assert [found.verb for found in latest.records] == ["preempt"]
+
+
+def test_records_are_found_by_the_objects_that_they_concern(
+    recording: decision_log.DecisionLog, store: stores.Store
+) -> None:
+    def concerned(snapshot: snapshots.Snapshot, pod: model.Pod) -> Iterator[str]:
+        yield f"gang:{pod.namespace}/train"
+        yield from (f"policy:{pod.namespace}/p{number}" for number in range(len(snapshot.nodes) * 2))
+
+    snapshot = store.follower.snapshot
+    green = model.Pod(uid="u2", namespace="green", name="two")
+    recording.record(draft(store, snapshot=snapshot, concerned=concerned))
+    recording.record(draft(store, snapshot=snapshot, concerned=concerned, pod=green))
+    recording.record(draft(store, snapshot=snapshot))
+    recording.stop()
+    without, second, first = recording.latest()
+    assert without.objects == ()
+    assert first.objects == ("gang:blue/train", *(f"policy:blue/p{number}" for number in range(15)))
+    for wanted, found in (
+        ("gang:blue/train", [first]),
+        ("policy:green/p1", [second]),
+        ("policy:green/p", []),
+    ):
+        assert recording.search(records.DecisionQuery(object=wanted)).records == found
 
 
 @pytest.mark.parametrize("identity", ["", "0-0", "1-1", "x", "+", "-", "1", "9" * 40 + "-0", "\u0661-\u0661"])

@@ -12,7 +12,7 @@ from app.api.v1.pictures import answers
 from app.store.decisions import records
 
 routes = blueprints.create("facets", "/apis/v1", "What decisions have in common.")
-FACETS = ("verb", "outcome", "plugin", "reason", "namespace", "node")
+FACETS = ("verb", "outcome", "plugin", "reason", "object", "namespace", "node")
 _MOST_VALUES = 50
 
 
@@ -48,7 +48,7 @@ class FacetValue(Schema):
 class Facet(Schema):
     """The values of one property."""
 
-    name = schemas.text("verb, outcome, plugin, reason, namespace or node.")
+    name = schemas.text("verb, outcome, plugin, reason, object, namespace or node.")
     values = schemas.nested(
         FacetValue,
         "At most 50: those with the largest difference between the selection and the rest.",
@@ -121,6 +121,7 @@ class _Row:
             "outcome": (decision.outcome,),
             "plugin": decision.plugins,
             "reason": tuple(decision.reasons),
+            "object": decision.objects,
             "namespace": (decision.pod.namespace,),
             "node": (decision.node,) if decision.node else (),
         }

@@ -7,7 +7,7 @@ import { clock, cut, number, plural, time } from "../format.js";
 import { address, set } from "../router.js";
 import { podLink, table } from "./parts.js";
 
-const FILTERS = ["verb", "outcome", "plugin", "reason", "namespace", "node", "pod"];
+const FILTERS = ["verb", "outcome", "plugin", "reason", "object", "namespace", "node", "pod"];
 const ORDER = ["kept", "scored", "bound", "refused", "error"];
 let begun = null;
 
