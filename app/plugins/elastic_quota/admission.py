@@ -102,20 +102,29 @@ def limited(snapshot: snapshots.Snapshot, pod: model.Pod, rules: QuotaRules) -> 
     return _applies(grown, membership.of(pod, grown).name, rules)
 
 
-def admission(snapshot: snapshots.Snapshot, pod: model.Pod, rules: QuotaRules) -> Admission | None:
-    """The tests of the pod, which must not be on a node in the snapshot; None if no quota limits it."""
+def admission(
+    snapshot: snapshots.Snapshot,
+    pod: model.Pod,
+    rules: QuotaRules,
+    supposed: usage.Supposed | None = None,
+) -> Admission | None:
+    """The tests of the pod, which must not be on a node in the snapshot; None if no quota limits it.
+
+    ``supposed``: quotas of the tree of the pod's quota with other amounts.
+    """
     if not snapshot.all(kinds.QUOTAS):
         return None
-    grown = usage.forest(snapshot)
+    grown = usage.forest(snapshot) if supposed is None else supposed.forest
     name = membership.of(pod, grown).name
     if not _applies(grown, name, rules):
         return None
     if errors := grown.errors.get(name):
         return Admission(name, f"elastic quota {name}: invalid: {'; '.join(errors[:3])}")
-    tests = tuple(_tests(snapshot, pod, grown, name, rules))
+    tree = None if supposed is None else supposed.tree
+    tests = tuple(_tests(snapshot, pod, grown, name, rules, tree))
     if snapshot.pod(pod.uid) is None and not pod.finished and not all(test.fits for test in tests):
         # What a quota may use grows with what its pods request, and the state does not have this one.
-        tests = tuple(_tests(snapshot, pod, grown, name, rules, unseen=True))
+        tests = tuple(_tests(snapshot, pod, grown, name, rules, tree, unseen=True))
     return Admission(name, tests=tests)
 
 
@@ -132,16 +141,17 @@ def limit(
     name: str,
     rules: QuotaRules,
     asking: tuple[str, Amounts] | None = None,
+    tree: usage.TreeUsage | None = None,
 ) -> Amounts:
     """What a valid quota may use at most: its runtime, or max.
 
     ``asking``: a quota of the tree, and what a pod requests there, in counted units, that the state does not
-    have.
+    have. ``tree``: that of the quota, if it is not the one of the snapshot.
     """
     quota = grown.quotas[name]
     if not rules.runtime or name in quota_model.BUILT_IN:
         return quota.max
-    found = usage.of_tree(snapshot, quota.tree, sharing(rules))
+    found = usage.of_tree(snapshot, quota.tree, sharing(rules)) if tree is None else tree
     derived = found.runtimes if asking is None else usage.with_request(found, *asking)
     return derived.runtime(name)
 
@@ -152,6 +162,7 @@ def _tests(
     grown: forests.Forest,
     name: str,
     rules: QuotaRules,
+    supposed: usage.TreeUsage | None = None,
     *,
     unseen: bool = False,
 ) -> Iterator[Test]:
@@ -161,7 +172,8 @@ def _tests(
     }
     asking = (name, asked) if unseen else None
     for above in grown.chains[name] if rules.check_parents else (name,):
-        most, tree = limit(snapshot, grown, above, rules, asking), quota_counts.tree_of(grown, above)
+        most = limit(snapshot, grown, above, rules, asking, supposed)
+        tree = quota_counts.tree_of(grown, above)
         for resource in sorted(most if rules.strict_resources and above == name else asked):
             if resource in most:
                 key = quota_counts.key(tree, above, resource)

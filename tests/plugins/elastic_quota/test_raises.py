@@ -3,19 +3,25 @@
 import random
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
+from unittest import mock
 
 import msgspec
 import pytest
 
-from app.domain import model
-from app.plugins.elastic_quota import kinds
+from app.domain import model, projections
+from app.framework import cycles, pipeline
+from app.plugins.elastic_quota import admission, kinds, quota_model
 from app.plugins.elastic_quota.plugin import ElasticQuota
+from app.plugins.elastic_quota.questions import amounts as raised_amounts
 from app.plugins.elastic_quota.sigs import namespace_quota
+from app.plugins.elastic_quota.trees import forests, runtimes, usage
 from app.verbs.questions import errors, minimal_changes, question_schema, situations
 from tests.support.decisions import scheduling_driver, small_quotas
 from tests.support.decisions.small_quotas import CORE, GIB
 
+ARGUMENTS = ("runtime", "scale_min", "guarantee_usage", "check_parents", "strict_resources")
+FIELDS: tuple[Literal["min"], Literal["max"]] = ("min", "max")
 ASKS = small_quotas.pod("asks", 4, "team")
 
 
@@ -150,15 +156,81 @@ def test_an_invalid_quota_would_have_to_be_valid(broken: model.DeclaredObject) -
     assert fits(small, list(change.overrides))
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_a_quota_with_other_amounts_admits_as_the_state_that_has_them(seed: int) -> None:
+    """The amounts of one resource, in any quotas of the chain; pods that the state has, and new ones."""
+    dice = random.Random(seed)
+    rules = {name: dice.random() < 0.5 for name in ARGUMENTS}
+    running = [
+        small_quotas.pod(
+            f"p{number}",
+            dice.randint(1, 4),
+            dice.choice(["team", "other", "third"]),
+            node=dice.choice(["n1", ""]),
+            memory=dice.choice([0, 1]),
+            firm=dice.random() < 0.3,
+        )
+        for number in range(9)
+    ]
+    quotas = list(tree(dice))
+    if dice.random() < 0.4:
+        quotas = [
+            msgspec.structs.replace(one, tree="t", is_root=one.name in ("above", "top")) for one in quotas
+        ]
+    small = small_quotas.cluster(small_quotas.node("n1", 12, 16), *quotas, *running, ASKS, **rules)
+    plugin = msgspec.convert(rules, ElasticQuota)
+    snapshot, grown = small.snapshot, usage.forest(small.snapshot)
+    whole = usage.of_tree(snapshot, grown.quotas["team"].tree, admission.sharing(plugin))
+    for _ in range(8):
+        resource = dice.choice(whole.tree.resources)
+        unit = CORE if resource == "cpu" else GIB
+        chain = [one for one in grown.chains["team"] if resource in grown.quotas[one].max]
+        raised: dict[raised_amounts.Place, int] = {
+            raised_amounts.Place(kinds.QUOTAS.name, grown.quotas[name].key, field, resource): (
+                dice.randint(0, 40) * unit // 2
+            )
+            for name in dice.sample(chain, dice.randint(0, len(chain)))
+            for field in FIELDS
+            if dice.random() < 0.7
+        }
+        changed = {
+            one.name: one
+            for one in raised_amounts.raised_quotas(snapshot, raised).values()
+            if isinstance(one, quota_model.Quota)
+        }
+        observed = [make() for make in raised_amounts.changes(snapshot, raised)]
+        folded = projections.project_all(snapshot, observed)
+        for pod in (ASKS, msgspec.structs.replace(ASKS, uid="new", requests={resource: unit * 3})):
+            supposed = usage.supposed(grown, whole, changed, resource)
+            found = admission.admission(snapshot, pod, plugin, supposed)
+            assert found == admission.admission(folded, pod, plugin), (raised, pod.uid)
+
+
+def test_advice_builds_no_tree_for_what_it_tries() -> None:
+    quotas = [small_quotas.quota(f"above-{at}", 0, 90, is_parent=True) for at in range(20)]
+    quotas += [small_quotas.quota(f"q{at}", 1, 40, parent=f"above-{at % 20}") for at in range(200)]
+    asks = small_quotas.pod("asks", 60, "q7", memory=0)
+    small = small_quotas.cluster(small_quotas.node("n1", 400), *quotas, asks, check_parents=True)
+    cycle = cycles.cycle(asks, small.snapshot.topology.everywhere, small.snapshot)
+    (refusal,) = pipeline.run_filter(small.plugins, cycle).refusals
+    plugin = small.plugins.advises[ElasticQuota.name]
+    again = AssertionError("a tree was built again")
+    with (
+        mock.patch.object(forests, "grown", side_effect=again),
+        mock.patch.object(runtimes, "derive", side_effect=again),
+        mock.patch.object(admission, "admission", side_effect=admission.admission) as tried,
+    ):
+        (found,) = plugin.hypotheses(cycle, refusal)
+    assert found.sentence == "elastic quota q7 would need max cpu 60 instead of 40"
+    assert tried.call_count < 100
+
+
 @pytest.mark.scenario("WI-3")
 @pytest.mark.parametrize("seed", range(150))
 def test_advice_fits_and_no_amount_of_it_can_be_lowered_or_left_out(seed: int) -> None:
     """Trees of up to three levels, quotas of namespaces, all arguments, cores and memory."""
     dice = random.Random(seed)
-    rules = {
-        name: dice.random() < 0.5
-        for name in ("runtime", "scale_min", "guarantee_usage", "check_parents", "strict_resources")
-    }
+    rules = {name: dice.random() < 0.5 for name in ARGUMENTS}
     quotas: list[model.DeclaredObject] = list(tree(dice))
     if dice.random() < 0.4:
         quotas += [

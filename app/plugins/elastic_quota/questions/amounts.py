@@ -1,11 +1,12 @@
 """Amounts of quotas that are other than recorded."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from app.domain import declared_objects, projections, snapshots
+from app.domain import declared_objects, snapshots
 from app.framework import cluster_changes
 from app.plugins.elastic_quota import kinds, quota_model
 from app.plugins.elastic_quota.sigs import namespace_quota
@@ -41,26 +42,20 @@ def recorded(snapshot: snapshots.Snapshot, place: Place) -> int | None:
     return held.get(place.resource)
 
 
-def changes(snapshot: snapshots.Snapshot, raised: Raised) -> tuple[cluster_changes.Change, ...]:
-    """The observations of the quotas with these amounts, one for each quota."""
+def raised_quotas(snapshot: snapshots.Snapshot, raised: Raised) -> dict[tuple[str, str], AnyQuota]:
+    """Kind and identity -> the quota with these amounts."""
     found: dict[tuple[str, str], dict[str, dict[str, int]]] = {}
     for place, amount in raised.items():
         quota = _held(snapshot, place.kind, place.identity)
         fields = found.setdefault(place[:2], {"min": dict(quota.min), "max": dict(quota.max)})
         fields[place.field][place.resource] = amount
-    return tuple(_change(snapshot, *of, fields["min"], fields["max"]) for of, fields in sorted(found.items()))
+    return {of: replaced(_held(snapshot, *of), fields["min"], fields["max"]) for of, fields in found.items()}
 
 
-def folded(snapshot: snapshots.Snapshot, raised: Raised) -> snapshots.Snapshot:
-    """The snapshot with these amounts."""
-    return projections.project_all(snapshot, [make() for make in changes(snapshot, raised)])
-
-
-def _change(
-    snapshot: snapshots.Snapshot, kind: str, identity: str, least: dict[str, int], most: dict[str, int]
-) -> cluster_changes.Change:
-    quota = replaced(_held(snapshot, kind, identity), least, most)
-    return lambda: _KINDS[kind].observed(quota)
+def changes(snapshot: snapshots.Snapshot, raised: Raised) -> tuple[cluster_changes.Change, ...]:
+    """The observations of the quotas with these amounts, one for each quota."""
+    found = sorted(raised_quotas(snapshot, raised).items())
+    return tuple(partial(_KINDS[kind].observed, quota) for (kind, _), quota in found)
 
 
 def _held(snapshot: snapshots.Snapshot, kind: str, identity: str) -> AnyQuota:

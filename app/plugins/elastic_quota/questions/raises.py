@@ -72,20 +72,24 @@ def _in_tree(
 ) -> dict[Place, int] | None:
     """The least raises in the quota of the pod, and in those above it if need be; None if none is enough."""
     grown = usage.forest(snapshot)
+    quota = grown.quotas[found.quota]
+    shared = rules.runtime and found.quota not in quota_model.BUILT_IN
+    tree = usage.of_tree(snapshot, quota.tree, admission.sharing(rules)) if shared else None
     raised: dict[Place, int] = {}
     failed = [test for test in found.tests if not test.fits]
     for resource in sorted({test.resource for test in failed}):
 
         def admits(more: dict[Place, int], resource: str = resource) -> bool:
-            again = admission.admission(amounts.folded(snapshot, more), pod, rules)
+            quotas = {one.name: one for one in _quotas(snapshot, more)}
+            supposed = usage.supposed(grown, tree, quotas, resource)
+            again = admission.admission(snapshot, pod, rules, supposed)
             tests = () if again is None else again.tests
             return all(test.fits for test in tests if test.resource == resource)
 
         least = _least([test for test in failed if test.resource == resource], grown)
         enough: dict[Place, int] | None = least
         if not admits(least):
-            shared = rules.runtime and found.quota not in quota_model.BUILT_IN
-            tries = _tries(snapshot, grown, found.quota, resource, rules, least) if shared else ()
+            tries = () if tree is None else _tries(grown, tree, found.quota, resource, least)
             enough = next((one for one in tries if admits(one)), None)
         if enough is None:
             return None
@@ -110,16 +114,16 @@ def _least(failed: Sequence[admission.Test], grown: forests.Forest) -> dict[Plac
     return raised
 
 
+def _quotas(snapshot: snapshots.Snapshot, raised: dict[Place, int]) -> Iterator[quota_model.Quota]:
+    for quota in amounts.raised_quotas(snapshot, raised).values():
+        assert isinstance(quota, quota_model.Quota)
+        yield quota
+
+
 def _tries(
-    snapshot: snapshots.Snapshot,
-    grown: forests.Forest,
-    name: str,
-    resource: str,
-    rules: admission.QuotaRules,
-    least: dict[Place, int],
+    grown: forests.Forest, tree: usage.TreeUsage, name: str, resource: str, least: dict[Place, int]
 ) -> Iterator[dict[Place, int]]:
     """Raises that are more than enough if any are: of the quota, then also of its parent, and so on."""
-    tree = usage.of_tree(snapshot, grown.quotas[name].tree, admission.sharing(rules))
     chain = [one for one in grown.chains[name] if resource in grown.quotas[one].max]
     for size in range(1, len(chain) + 1):
         yield _enough(grown, chain[:size], resource, tree.total.get(resource, 0), least)

@@ -37,6 +37,25 @@ class Column(NamedTuple):
     spots: list[int | None]
     """The place of each quota among the places of its group; None where max does not name the resource."""
 
+    def amended(self, tree: "Tree", resource: str, quotas: Mapping[int, Quota]) -> "Column":
+        """The column with these quotas, by index, which differ in amounts of the resource alone."""
+        minimums, limits, groups = self.minimums.copy(), self.limits.copy(), dict(self.groups)
+        for at, quota in quotas.items():
+            spot, parent = self.spots[at], tree.parents[at]
+            minimums[at], limits[at] = quota.min.get(resource, 0), quota.max.get(resource)
+            if spot is not None:
+                places, members = groups[parent]
+                stated = members._replace(
+                    minimums=_with(members.minimums, spot, minimums[at]),
+                    weights=_with(members.weights, spot, quota.weights.get(resource, 0)),
+                )
+                groups[parent] = Group(places, stated)
+        return Column(minimums, limits, groups, self.spots)
+
+
+def _with(values: tuple[int, ...], place: int, value: int) -> tuple[int, ...]:
+    return (*values[:place], value, *values[place + 1 :])
+
 
 class Tree:
     """The valid quotas of one tree id, parents before children, with the columns that sharing reads."""

@@ -11,6 +11,7 @@ runtime of one of its members is asked for, and again only if its total or a mem
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from app.plugins.elastic_quota import quota_model
 from app.plugins.elastic_quota.quota_model import Amounts
 from app.plugins.elastic_quota.trees import forests, weighted_shares
 
@@ -147,17 +148,39 @@ class TreeResource:
         """The line after changes: index -> by how much the amount of a quota's own pods changed."""
         if total == self.total and not requests and not used:
             return self
+        line = self._copied(total)
+        for at, change in requests.items():
+            line._requested(at, change)
+        for at, change in used.items():
+            line._used(at, change)
+        return line
+
+    def amended(self, total: int, quotas: Mapping[int, quota_model.Quota]) -> "TreeResource":
+        """The line if these quotas, by index, had other amounts of the resource, and of none beside."""
+        line = self._copied(total)
+        line._column = self._column.amended(self._tree, self._resource, quotas)
+        for at in quotas:
+            parent = self._tree.parents[at]
+            line._former.pop(parent, None)
+            before = line.limited[at]
+            line._limit(at)
+            line._requested(parent, line.limited[at] - before)
+            if self._rules.guarantee:
+                before = line.guaranteed[at]
+                line._guarantee(at)
+                line._used(parent, line.guaranteed[at] - before)
+        return line
+
+    def _copied(self, total: int) -> "TreeResource":
+        """The line with another total; its divisions are kept as long as they hold."""
         line = TreeResource(self._tree, self._resource, total, self._rules)
+        line._column = self._column
         line.child_requests = self.child_requests.copy()
         line.requests = self.requests.copy()
         line.limited = self.limited.copy()
         line.allocated = self.allocated.copy()
         line.guaranteed = self.guaranteed.copy()
         line._former = {**self._former, **self._divisions}
-        for at, change in requests.items():
-            line._requested(at, change)
-        for at, change in used.items():
-            line._used(at, change)
         return line
 
     def _requested(self, at: int, change: int) -> None:
@@ -223,6 +246,10 @@ class Runtimes:
             for resource, line in self.lines.items()
         }
         return Runtimes(self.tree, lines)
+
+    def amended(self, resource: str, total: int, quotas: Mapping[int, quota_model.Quota]) -> "Runtimes":
+        """The runtimes if these quotas, by index, had other amounts of the resource, and of none beside."""
+        return Runtimes(self.tree, {**self.lines, resource: self.lines[resource].amended(total, quotas)})
 
 
 def derive(

@@ -6,12 +6,12 @@ binding, the runtimes are reused.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import immutables
 
-from app.domain import model, schema, snapshots
+from app.domain import memos, model, schema, snapshots
 from app.domain.fold import recounts
 from app.plugins.elastic_quota import quota_counts, quota_model
 from app.plugins.elastic_quota.quota_model import Amounts
@@ -27,6 +27,15 @@ class TreeUsage:
     tree: forests.Tree
     total: Amounts
     runtimes: runtimes.Runtimes
+
+
+class Supposed(NamedTuple):
+    """Quotas of one tree with other amounts of one resource, in a snapshot that is otherwise the same."""
+
+    forest: forests.Forest
+    """Its trees have the recorded amounts."""
+    tree: TreeUsage | None
+    """None if the quotas are in no tree: the built-in ones."""
 
 
 class _Own(NamedTuple):
@@ -91,6 +100,26 @@ def of_tree(snapshot: snapshots.Snapshot, name: str, rules: runtimes.RuntimeRule
     key = __name__, name, rules
     known, found = snapshot.derived(key, lambda: (nodes, _of_tree(snapshot, name, rules)))
     return found if known is nodes else _of_tree(snapshot, name, rules)
+
+
+def supposed(
+    grown: forests.Forest, found: TreeUsage | None, quotas: Mapping[str, quota_model.Quota], resource: str
+) -> Supposed:
+    """The state if these quotas, by name, replaced those of the tree.
+
+    They differ in amounts of the resource alone, and no max gains or loses it, so that pods count as before.
+    """
+    forest = replace(grown, quotas={**grown.quotas, **quotas}, memo=memos.Memo(4))
+    if found is None:
+        return Supposed(forest, None)
+    tree, total = found.tree, found.total
+    root = None if tree.root is None else quotas.get(tree.root.name)
+    if root is not None:
+        total = root.total or root.min
+    by_index = {tree.index[name]: quota for name, quota in quotas.items()}
+    return Supposed(
+        forest, TreeUsage(tree, total, found.runtimes.amended(resource, total.get(resource, 0), by_index))
+    )
 
 
 def with_request(found: TreeUsage, name: str, counted: Amounts) -> runtimes.Runtimes:
