@@ -155,6 +155,15 @@ def _refuse_conflicts(plugins: Sequence[capabilities.Plugin], weights: Mapping[s
         _refuse_halves(plugin)
 
 
+def _refuse_twice(what: str, declared: Iterable[tuple[str, str]]) -> None:
+    """Refuse a name that is declared twice; ``declared``: the plugin and the name."""
+    known: dict[str, str] = {}
+    for plugin, name in declared:
+        if name in known:
+            raise ConfigurationRefused(f"plugins {known[name]} and {plugin} both declare the {what} {name}")
+        known[name] = plugin
+
+
 def _methods() -> frozenset[str]:
     known: Iterable[type] = (capabilities.Plugin, *capabilities.KNOWN)
     return frozenset(name for kind in known for name in vars(kind) if not name.startswith("_"))

@@ -39,7 +39,7 @@ EASY = {
     "a group that is disrupted as a whole is put back pod": 218,
     "a pod that preempts breaks up a gang": 26,
     "another pod is evicted before": 38,
-    "a terminating member lets others": 25,
+    "a terminating member lets others": 122,
     "a member that was deleted and has ended": 17,
     "a gang that has lost members": 81,
     "a division is kept although": 0,

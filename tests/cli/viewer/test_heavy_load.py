@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+import select
 import socket
 import threading
 import urllib.error
@@ -136,9 +137,18 @@ def test_the_work_for_a_client_that_hangs_up_ends_and_gives_the_place_back(seen:
     long = {"pending": {}, "situation": {"overrides": many}, "budget": 20}
     short: dict[str, object] = {"pending": {}}
     before = abandoned(seen)
-    connection = begun(seen, "simulate", long)
-    polling.eventually(lambda: status_of(seen, "simulate", short) == 429, "the place is taken", within=20)
+    held = [begun(seen, "simulate", long)]
+
+    def taken() -> bool:
+        if status_of(seen, "simulate", short) == 429:
+            return True
+        if select.select(held, [], [], 0)[0]:  # It waited too long for the place of the short one.
+            held.pop().close()
+            held.append(begun(seen, "simulate", long))
+        return False
+
+    polling.eventually(taken, "the place is taken", within=60)
     assert abandoned(seen) == before
-    connection.close()
+    held.pop().close()
     polling.eventually(lambda: abandoned(seen) == before + 1, "the work has ended", within=60)
     assert status_of(seen, "simulate", short) == 200

@@ -553,7 +553,7 @@ BUGS = (
     ),
     Bug(
         "a pod counts in its own quota alone",
-        "app.plugins.elastic_quota.quota_counts:_used",
+        "app.plugins.elastic_quota.quota_counts:_both",
         "grown.chains.get(name, (name,))",
         "(name,)",
     ),
