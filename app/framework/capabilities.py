@@ -87,10 +87,14 @@ class Classifies(Plugin, Protocol):
 
 @runtime_checkable
 class Sums(Plugin, Protocol):
-    """Refuses pods by sums of the cluster: a pod on all nodes or on none, wherever the others are.
+    """Refuses pods by sums over nodes that are alike in some labels: a pod on all of them or on none.
 
     It also classifies: pods of a namespace that are equal in ``pod_class`` add the same to its sums.
     """
+
+    def summed_by(self, namespace: str, snapshot: snapshots.Snapshot) -> tuple[str, ...]:
+        """The labels of nodes by which pods of the namespace are summed; none for sums of the cluster."""
+        ...
 
     def stays_refused(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
         """Whether a pod of the class of this one, once refused, is refused also beside more of them."""

@@ -2,11 +2,18 @@
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from app.domain import events, model, node_sets, projections, snapshots, verdicts
+
+
+class Kind(NamedTuple):
+    """What is equal for pods of which each may stand for another, on nodes that are alike in the labels."""
+
+    labels: tuple[str, ...]
+    properties: Hashable
 
 
 class Peers(Protocol):
@@ -22,15 +29,12 @@ class Peers(Protocol):
         """The candidates that each of them refuses to the pod, which must not be on a node."""
         ...
 
-    def summed(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> Hashable | None:
-        """A key, equal for pods of which each may stand for another, wherever both are.
-
-        All that may refuse the pod do so by sums of the cluster (capabilities.Sums); None if some do not.
-        """
+    def summed(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> Kind | None:
+        """The kind of the pod, if all that may refuse it do so by sums (capabilities.Sums); else None."""
         ...
 
     def stays_refused(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
-        """Whether a pod with the same key, once refused, is refused also beside more of them."""
+        """Whether a pod of the same kind, once refused, is refused also beside more of them."""
         ...
 
 
@@ -45,8 +49,8 @@ class _NoPeers:
     ) -> tuple[verdicts.Refusal, ...]:
         return ()
 
-    def summed(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> Hashable | None:
-        return ()
+    def summed(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> Kind | None:
+        return Kind((), ())
 
     def stays_refused(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
         return True

@@ -275,16 +275,18 @@ class _Others:
         asked = cycles.cycle(pod, candidates, snapshot, score_max=self.score_max)
         return run_filter(self.plugins, asked, without=(self.asking,)).refusals
 
-    def summed(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> Hashable | None:
+    def summed(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> cycles.Kind | None:
         plugins = self.plugins
         if plugins.transforms or plugins.transforms_nodes or pod.uid in snapshot.nominated:
             return None  # Judged as another pod, or in a state of its own.
+        labels: tuple[str, ...] = ()
         found: list[Hashable] = [pod.namespace, pod.priority]
         for name in self._interested(pod):
             if name not in plugins.sums or name not in plugins.classifies:
                 return None
+            labels += plugins.sums[name].summed_by(pod.namespace, snapshot)
             found.append((name, plugins.classifies[name].pod_class(pod, snapshot)))
-        return tuple(found)
+        return cycles.Kind(labels, tuple(found))
 
     def stays_refused(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
         sums = self.plugins.sums

@@ -39,12 +39,13 @@ deciding: tuple[
 ] = (policy,) * 6
 acting: tuple[
     capabilities.Indexes,
+    capabilities.Sums,
     capabilities.Reserves,
     capabilities.Wakes,
     capabilities.Reconciles,
     capabilities.Shows,
     capabilities.Diagnoses,
-] = (policy,) * 6
+] = (policy,) * 7
 evicting: capabilities.Adjusts = PreemptionRules()
 
 quota = ElasticQuota()

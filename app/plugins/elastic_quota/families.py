@@ -46,6 +46,11 @@ def soft(rules: admission.QuotaRules, pod: model.Pod, last_known: snapshots.Snap
     return bool(last_known.offset) and not last_known.unlisted and not limited(last_known, pod, rules)
 
 
+def summed_by(_namespace: str, _snapshot: snapshots.Snapshot) -> tuple[str, ...]:
+    """Quotas depend on no node."""
+    return ()
+
+
 def stays_refused(rules: admission.QuotaRules, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
     """Whether placements of pods like this one raise what its quotas use, and none of their limits.
 

@@ -50,6 +50,7 @@ class ElasticQuota:
     hypotheses = raises.hypotheses
     reserve = families.plan
     shown = endpoints.shown
+    summed_by = staticmethod(families.summed_by)
     stays_refused = families.stays_refused
     soft = families.soft
 

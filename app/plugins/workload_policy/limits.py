@@ -120,15 +120,15 @@ def plan(cycle: cycles.Cycle, node: model.NodeName, rules: PolicyRules) -> capab
     )
 
 
-def soft(snapshot: snapshots.Snapshot, pod: model.Pod, rules: PolicyRules) -> bool:
+def soft(rules: PolicyRules, pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
     """Whether no policy in this state may refuse a node to the pod."""
-    if rules.enforce == "selected" and (not snapshot.offset or snapshot.unlisted):
+    if rules.enforce == "selected" and (not last_known.offset or last_known.unlisted):
         return False  # A policy that is not listed yet may select the pod.
-    if required(snapshot, pod, rules):
+    if required(last_known, pod, rules):
         return False
     if not logic.concerned(pod):
         return True
-    policy = logic.followed(snapshot, pod)
+    policy = logic.followed(last_known, pod)
     return isinstance(policy, policy_model.WorkloadPolicy) and not logic.limits(policy)
 
 

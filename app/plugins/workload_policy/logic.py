@@ -101,6 +101,23 @@ def _selecting(snapshot: snapshots.Snapshot, namespace: str) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def summed_by(namespace: str, snapshot: snapshots.Snapshot) -> tuple[str, ...]:
+    """The topology keys of the namespace's policies: on nodes alike in them, a pod raises the same counts."""
+    return snapshot.derived(
+        (__name__, "topology keys", namespace), lambda: _topology_keys(snapshot, namespace)
+    )
+
+
+def _topology_keys(snapshot: snapshots.Snapshot, namespace: str) -> tuple[str, ...]:
+    held = snapshot.within(kinds.POLICIES, namespace).values()
+    return tuple(sorted({policy.topology_key for policy in held}))
+
+
+def stays_refused(_pod: model.Pod, _snapshot: snapshots.Snapshot) -> bool:
+    """Pods that are placed only raise counts, and no quota follows from a count."""
+    return True
+
+
 def _of_daemon_set(pod: model.Pod) -> bool:
     return any(owner.kind == "DaemonSet" for owner in pod.owners)
 

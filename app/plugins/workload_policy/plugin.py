@@ -49,12 +49,12 @@ class WorkloadPolicy:
     kinds = staticmethod(kinds.declared)
     counters = staticmethod(policy_counts.declared)
     pod_class = staticmethod(logic.pod_class)
+    summed_by = staticmethod(logic.summed_by)
+    stays_refused = staticmethod(logic.stays_refused)
+    soft = limits.soft
     hypotheses = staticmethod(advice.hypotheses)
     operations = staticmethod(advice.operations)
     diagnosis = staticmethod(diagnosis.declared)
-
-    def soft(self, pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
-        return limits.soft(last_known, pod, self)
 
     def score(self, cycle: cycles.Cycle) -> verdicts.Rating:
         return logic.rating(cycle) if limits.prefers(cycle.pod, self) else verdicts.Rating({})

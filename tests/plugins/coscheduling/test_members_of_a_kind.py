@@ -7,16 +7,19 @@ import msgspec
 import pytest
 
 from app.domain import model, snapshots
-from app.framework import cycles, pipeline
+from app.framework import capabilities, cycles, pipeline
 from app.plugins.coscheduling import admission
 from app.plugins.coscheduling.planner import capacities, domains, other_plugins
 from app.plugins.coscheduling.plugin import Coscheduling
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.sigs import namespace_quota
 from app.plugins.elastic_quota.trees import membership
-from tests.support.decisions import call_counts, fake_plugins, small_quotas
+from app.plugins.workload_policy import logic, policy_model
+from app.plugins.workload_policy.plugin import WorkloadPolicy
+from tests.support.decisions import call_counts, fake_plugins, small_clusters, small_quotas
 from tests.support.decisions.small_gangs import CORE, RACK, Cluster, gang, node, pod
 
+HALL = "hall"
 INDEX = "batch.kubernetes.io/job-completion-index"
 BOTH = '["x/a", "x/b"]'
 
@@ -24,8 +27,33 @@ BOTH = '["x/a", "x/b"]'
 def labels(dice: random.Random, at: int) -> dict[str, str]:
     """Of one member of a job: its index is its own."""
     quota = dice.choice(("q", "q", "q", "r", ""))
-    firm = {membership.PREEMPTIBLE: "false"} if dice.random() < 0.1 else {}
-    return {INDEX: str(at), **({membership.LABEL: quota} if quota else {}), **firm}
+    found = {
+        INDEX: str(at),
+        "app": dice.choice("aab"),
+        logic.LABEL: dice.choice(("p", "p", "p", "other", "")),
+    }
+    if dice.random() < 0.1:
+        found[membership.PREEMPTIBLE] = "false"
+    if quota:
+        found[membership.LABEL] = quota
+    return {key: value for key, value in found.items() if value}
+
+
+def policies(dice: random.Random) -> list[policy_model.WorkloadPolicy]:
+    """Policies by two labels of nodes, of which each selects some of the members."""
+    return [
+        small_clusters.policy(
+            {domain: dice.randint(0, 8) for domain in dice.sample(domains, dice.randint(1, len(domains)))},
+            name=name,
+            namespace="x",
+            key=key,
+            required=dice.random() < 0.8,
+            strict=dice.random() < 0.5,
+            selector=model.Selector({"app": "a"} if dice.random() < 0.7 else {}),
+        )
+        for name, key, domains in (("p", RACK, ["r0", "r1"]), ("other", HALL, ["m0", "m1", "m2"]))
+        if dice.random() < 0.9
+    ]
 
 
 def members(dice: random.Random, *names: str) -> list[model.Pod]:
@@ -36,21 +64,26 @@ def members(dice: random.Random, *names: str) -> list[model.Pod]:
         least = dice.choice((count, dice.randint(1, count)))
         common, cpu = labels(dice, 0), dice.randint(1, 2)
         groups = {"groups": BOTH} if len(names) > 1 else {}
-        mixed = dice.random() < 0.3
+        mixed, odd = dice.random() < 0.3, dice.choice((0.1, 0.1, 0.5))
         for at, one in enumerate(gang(name, count, cpu, minimum=least, **groups)):
-            own = labels(dice, at) if dice.random() < 0.1 else {**common, INDEX: str(at)}
+            own = labels(dice, at) if dice.random() < odd else {**common, INDEX: str(at)}
             priority = dice.choice((1, 2)) if mixed else 1
-            found.append(msgspec.structs.replace(one, labels=own, priority=priority))
+            asked = {"cpu": CORE * (3 - cpu)} if dice.random() < odd else one.requests
+            found.append(msgspec.structs.replace(one, labels=own, priority=priority, requests=asked))
     return found
 
 
 def generated(seed: int) -> tuple[Cluster, list[model.Pod]]:
-    """A cluster with both families of quotas, and the members of a group, of which the first may be new."""
+    """A cluster with quotas or policies, and the members of a group, of which the first may be new."""
     dice = random.Random(seed)
     asked = members(dice, *dice.choice(("a", "ab")))
     sizes = [dice.choice((2, 4, 8)) for _ in range(dice.randint(2, 6))]
-    nodes = [node(f"n{at}", cores, {RACK: f"r{at % 2}"}) for at, cores in enumerate(sizes)]
+    nodes = [
+        node(f"n{at}", cores, {RACK: f"r{at % 2}", **({HALL: f"m{at % 3}"} if at < 5 else {})})
+        for at, cores in enumerate(sizes)
+    ]
     quotas: list[model.DeclaredObject] = [
+        *policies(dice),
         small_quotas.quota("t", 8, 30, is_parent=True),
         small_quotas.quota("q", dice.randint(0, 6), dice.randint(6, 24), parent="t"),
         small_quotas.quota("r", dice.randint(0, 2), dice.randint(2, 16), parent="t"),
@@ -67,7 +100,7 @@ def generated(seed: int) -> tuple[Cluster, list[model.Pod]]:
             dice.randint(1, 3),
             namespace=dice.choice("xz"),
             node=dice.choice(nodes).name if dice.random() < 0.3 else "",
-            labels={membership.LABEL: dice.choice("qr")} if dice.random() < 0.5 else {},
+            labels={membership.LABEL: dice.choice("qr"), "app": "a"} if dice.random() < 0.5 else {},
             nominated=dice.choice(nodes).name if dice.random() < 0.5 else "",
             priority=dice.choice((0, 1, 2)),
         )
@@ -78,9 +111,13 @@ def generated(seed: int) -> tuple[Cluster, list[model.Pod]]:
         guarantee_usage=dice.random() < 0.3,
         strict_resources=dice.random() < 0.2,
     )
+    domains = WorkloadPolicy(
+        enforce=dice.choice(("named", "selected")), missing_policy=dice.choice(("reject", "ignore"))
+    )
+    enabled: tuple[capabilities.Plugin, ...] = dice.choice(((rules,), (domains,), (domains, rules)))
     layers = (RACK,) if dice.random() < 0.5 else ()
     seen = asked[1:] if dice.random() < 0.1 else asked
-    return Cluster(*nodes, *quotas, *beside, *seen, beside=(rules,), layers=layers), asked
+    return Cluster(*nodes, *quotas, *beside, *seen, beside=enabled, layers=layers), asked
 
 
 def decided(small: Cluster, one: model.Pod) -> admission.GangDecision | None:
@@ -103,7 +140,7 @@ def test_the_plan_is_that_of_members_judged_one_by_one(block: int) -> None:
         assert found is not None
         sizes.append(len(found.plan.seats))
         refused += found.plan.fitting > 0
-    assert max(sizes) >= 8
+    assert max(sizes) >= 7
     assert refused > 2
 
 
@@ -206,3 +243,84 @@ def test_members_that_are_refused_everywhere_are_judged_once() -> None:
     assert found is not None
     assert len(found.plan.seats) == 23
     assert judged.call_count <= 20
+
+
+def under_a_policy(in_r0: int, in_r1: int, *, minimum: int = 40) -> tuple[Cluster, list[model.Pod]]:
+    """Forty members of an indexed job, which has a policy over two racks, of thirty nodes each."""
+    asked = [
+        msgspec.structs.replace(one, labels={logic.LABEL: "p", "app": "a", INDEX: str(at)})
+        for at, one in enumerate(gang("g", 40, minimum=minimum))
+    ]
+    nodes = [node(f"n{at:02}", 1, {RACK: f"r{at // 30}"}) for at in range(60)]
+    limit = small_clusters.policy(
+        {"r0": in_r0, "r1": in_r1},
+        name="p",
+        namespace="x",
+        key=RACK,
+        required=True,
+        selector=model.Selector({"app": "a"}),
+    )
+    return Cluster(*nodes, limit, *asked, beside=(WorkloadPolicy(),), layers=(RACK,)), asked
+
+
+def test_members_of_one_kind_are_judged_once_in_each_domain_of_a_policy() -> None:
+    small, asked = under_a_policy(40, 40)
+    with call_counts.counted(WorkloadPolicy, "filter") as judged:
+        assert small.planned(asked[0])
+    assert judged.call_count <= 6
+
+
+def test_members_over_the_limit_of_a_domain_go_together_to_the_next() -> None:
+    small, asked = under_a_policy(15, 25)
+    with call_counts.counted(WorkloadPolicy, "filter") as judged:
+        found = decided(small, asked[0])
+    assert found is not None
+    racks = [small.snapshot.nodes[name].labels[RACK] for name in found.plan.seats.values()]
+    assert (racks.count("r0"), racks.count("r1")) == (15, 25)
+    assert judged.call_count <= 30
+
+
+def test_the_members_that_a_policy_admits_are_found_by_bisection() -> None:
+    small, asked = under_a_policy(15, 20)
+    with call_counts.counted(WorkloadPolicy, "filter") as judged:
+        found = decided(small, asked[0])
+    assert found is not None
+    assert (found.plan.fitting, len(found.plan.seats)) == (35, 0)
+    assert judged.call_count <= 30
+
+
+def rack_policy(key: str, app: str, **places: int) -> policy_model.WorkloadPolicy:
+    """A policy for the pods of an app, by a label of nodes."""
+    selector = model.Selector({"app": app})
+    return small_clusters.policy(places, name=app, namespace="x", key=key, required=True, selector=selector)
+
+
+def test_a_member_that_fits_on_no_other_node_keeps_a_smaller_one_from_none() -> None:
+    asked = [
+        msgspec.structs.replace(one, labels={logic.LABEL: "a", "app": "a"}, requests={"cpu": cores * CORE})
+        for one, cores in zip(gang("g", 4, minimum=2), (1, 1, 4, 1), strict=True)
+    ]
+    nodes = [node(f"n{at}", cores, {RACK: f"r{at // 4}"}) for at, cores in enumerate((4, 1, 1, 1, 1, 1))]
+    limit = rack_policy(RACK, "a", r0=2, r1=2)
+    small = Cluster(*nodes, limit, *asked, beside=(WorkloadPolicy(),), layers=(RACK,))
+    found = decided(small, asked[0])
+    assert found is not None
+    assert {pod.name for pod in found.plan.pods} == {"g0", "g1", "g3"}
+
+
+def test_a_node_that_a_member_leaves_is_free_for_the_next() -> None:
+    """The second of app b finds it full, and the third gets it: a member of app a has left it."""
+    asked = [
+        msgspec.structs.replace(one, labels={logic.LABEL: app, "app": app})
+        for one, app in zip(gang("g", 5), "abbab", strict=True)
+    ]
+    nodes = [
+        node(f"n{at}", 1, {RACK: f"r{at // 5}", HALL: hall})
+        for at, hall in enumerate(("m1", "m0", "m0", "m1", "m0", "m1", "m1"))
+    ]
+    limits = rack_policy(RACK, "a", r0=1, r1=9), rack_policy(HALL, "b", m0=1, m1=9)
+    small = Cluster(*nodes, *limits, *asked, beside=(WorkloadPolicy(),), layers=(RACK,))
+    found = decided(small, asked[0])
+    assert found is not None
+    seats = {pod.name: found.plan.seats[pod.uid] for pod in found.plan.pods}
+    assert seats == {"g0": "n0", "g1": "n1", "g2": "n5", "g3": "n6", "g4": "n3"}

@@ -97,6 +97,9 @@ class Summing(Filtering):
 
     name: str = "Summing"
 
+    def summed_by(self, namespace: str, snapshot: snapshots.Snapshot) -> tuple[str, ...]:
+        return ()
+
     def stays_refused(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
         return True
 

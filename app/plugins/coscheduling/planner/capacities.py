@@ -3,7 +3,7 @@
 Equal pods are one class, so that a gang of a thousand costs one calculation for each node.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -25,11 +25,16 @@ def classes(pods: Sequence[model.Pod], refused: Mapping[model.Uid, node_sets.Nam
     """The classes of the pods, in the order of their first pods."""
     found: dict[object, list[model.Pod]] = {}
     for pod in pods:
-        key = (tuple(sorted(pod.requests.items())), pod.constraints, refused.get(pod.uid, node_sets.NONE))
+        key = size(pod), refused.get(pod.uid, node_sets.NONE)
         found.setdefault(_Hashed(key), []).append(pod)
     return tuple(
         PodClass(each[0], tuple(each), refused.get(each[0].uid, node_sets.NONE)) for each in found.values()
     )
+
+
+def size(pod: model.Pod) -> Hashable:
+    """What a pod takes, and where it fits."""
+    return _Hashed((tuple(sorted(pod.requests.items())), pod.constraints))
 
 
 class _Hashed:

@@ -27,20 +27,20 @@ class Others:
         self._pods = pods
         self._demands = demands
         self._capacity = capacity
-        self._summed: set[model.Uid] = set()
-        """Members that all the others refuse by sums of the cluster."""
+        self._summed: dict[model.Uid, tuple[str, ...]] = {}
+        """Member that all the others refuse by sums -> the labels of nodes by which they sum."""
         self._kinds: dict[model.Uid, Hashable] = {}
         """Member that some other plugin may refuse -> a key, equal for members that get the same answers."""
         concerned: dict[Hashable, bool] = {}
         for pod in pods:
             summed = peers.summed(pod, snapshot)
-            kind = _alike(pod) if summed is None else ("summed", summed)
+            kind = _alike(pod) if summed is None else summed
             if kind not in concerned:
                 concerned[kind] = peers.concerned(pod, snapshot)
             if concerned[kind]:
                 self._kinds[pod.uid] = kind
             if summed is not None:
-                self._summed.add(pod.uid)
+                self._summed[pod.uid] = summed.labels
         self.why = ""
         """The reason of the latest refusal of a member."""
         self.limiting = False
@@ -142,8 +142,7 @@ class Others:
             if kind is None:
                 continue
             name = seats[pod.uid]
-            # Those that are refused by sums are asked about once, wherever they are.
-            same = kind if pod.uid in self._summed else (name, kind)
+            same = kind, self._part(pod, name)
             why = answers.get(same)
             if why is None:
                 apart = projections.project(ahead, events.not_placed(pod, name))
@@ -152,6 +151,14 @@ class Others:
                 self.why = why
                 found.append(pod.uid)
         return found
+
+    def _part(self, pod: model.Pod, name: model.NodeName) -> Hashable:
+        """Equal for nodes on which the member is refused alike, and counts alike for others of its kind."""
+        labels = self._summed.get(pod.uid)
+        if labels is None:
+            return name
+        values = self._snapshot.nodes[name].labels
+        return tuple([values.get(label) for label in labels])
 
     def _one_by_one(
         self,
@@ -165,57 +172,75 @@ class Others:
         Not continued once too few are left. ``refused``: those that are refused beside all others.
         """
         kept: dict[model.Uid, model.NodeName] = {}
+        at = dict(seats)
         ahead, spare = self._snapshot, len(seats) - len(required)
         seated = (pod for pod in self._pods if pod.uid in seats)
-        runs = collections.deque(self._runs(sorted(seated, key=lambda pod: pod.uid not in required)))
+        runs = collections.deque(self._runs(sorted(seated, key=lambda pod: pod.uid not in required), at))
+        near = self._nearest(domain)
+        full: dict[Hashable, set[model.NodeName]] = {}
+        """Size -> nodes on which no further member of that size fits."""
         nowhere: dict[Hashable, str] = {}
-        """Kind of which no member is admitted anywhere in the present state -> why."""
+        """Run of which no member is admitted anywhere in the present state -> why."""
+        latest: tuple[model.Pod, snapshots.Snapshot] | None = None
+        """The latest member that was moved unasked, and the state with it."""
         while runs:
-            run = runs.popleft()
-            kind = self._kinds.get(run[0].uid)
-            if len(run) > 1 and kind not in nowhere:
-                count, ahead = self._first_admitted(run, seats, ahead, run[-1].uid not in refused)
-                kept.update((pod.uid, seats[pod.uid]) for pod in run[:count])
-                run = run[count:]
+            key, run = runs.popleft()
+            if key not in nowhere:
+                count, ahead = self._first_admitted(run, at, ahead, run[-1].uid not in refused)
                 if count:
+                    kept.update((pod.uid, at[pod.uid]) for pod in run[:count])
                     nowhere.clear()
+                    last, run = run[count - 1], run[count:]
+                    if at[last.uid] != seats[last.uid]:
+                        latest = last, ahead
                 if not run:
                     continue
-            pod, rest = run[0], run[1:]
-            if rest:
-                runs.appendleft(rest)
-            name: model.NodeName | None = seats[pod.uid]
-            if kind in nowhere:
-                name, self.why = None, nowhere[kind]
-            elif kind is not None:
-                why = self._refused_nodes(pod, frozenset((seats[pod.uid],)), ahead)[1]
-                if why:
-                    self.why = why
-                    name = self._instead(pod, ahead, domain, seats, kept)
-                    if name is None and pod.uid in self._summed:
-                        nowhere[kind] = why
-            if name is None:
-                spare -= 1
-                if spare < 0:
-                    break
-                continue
-            kept[pod.uid] = name
-            ahead = projections.project(ahead, events.placed(pod, name))
-            nowhere.clear()
+                first, latest = run[0], None
+                self.why = self._refused_nodes(first, frozenset((seats[first.uid],)), ahead)[1] or self.why
+                size = capacities.size(first)
+                moved = self._instead(run, ahead, near, at, full.setdefault(size, set()))
+                if moved:
+                    for names in full.values():
+                        names.difference_update([at[uid] for uid in moved])
+                    # The first is admitted there. The others are as far as the sums admit them.
+                    at.update(moved)
+                    kept[first.uid] = at[first.uid]
+                    ahead = _with_seats(ahead, (first,), at)
+                    nowhere.clear()
+                    if run[len(moved) :]:
+                        runs.appendleft((key, run[len(moved) :]))
+                    runs.extendleft(reversed(self._runs(run[1 : len(moved)], at)))
+                    continue
+                nowhere[key] = self.why
+            self.why, latest = nowhere[key], None
+            spare -= len(run)
+            if spare < 0:
+                break
+        if latest is not None:
+            pod, ahead = latest
+            apart = projections.project(ahead, events.not_placed(pod, at[pod.uid]))
+            self.why = self._refused_nodes(pod, frozenset((seats[pod.uid],)), apart)[1] or self.why
         return kept
 
-    def _runs(self, pods: Iterable[model.Pod]) -> list[list[model.Pod]]:
-        """The members in order: those together that are one kind, and stay refused once one is refused."""
-        found: list[list[model.Pod]] = []
-        former: Hashable = None
+    def _runs(
+        self, pods: Iterable[model.Pod], seats: Mapping[model.Uid, model.NodeName]
+    ) -> list[tuple[Hashable, list[model.Pod]]]:
+        """The members in order: those together that get the same answers and stay refused once one is.
+
+        They have one size, and seats on nodes that are alike to the other plugins: each run with its key.
+        """
+        found: list[tuple[Hashable, list[model.Pod]]] = []
+        lasting: dict[Hashable, bool] = {}
         for pod in pods:
             kind = self._kinds.get(pod.uid)
-            lasting = pod.uid in self._summed and self._peers.stays_refused(pod, self._snapshot)
-            if kind is not None and lasting and kind == former:
-                found[-1].append(pod)
+            if kind not in lasting:
+                summed = pod.uid in self._summed
+                lasting[kind] = kind is None or (summed and self._peers.stays_refused(pod, self._snapshot))
+            key = kind and (kind, self._part(pod, seats[pod.uid]), capacities.size(pod))
+            if found and lasting[kind] and found[-1][0] == key:
+                found[-1][1].append(pod)
             else:
-                found.append([pod])
-            former = kind if lasting else None
+                found.append((key, [pod]))
         return found
 
     def _first_admitted(
@@ -229,6 +254,8 @@ class Others:
 
         Found by bisection: none is admitted after one that is refused. ``likely``: probably all are.
         """
+        if run[0].uid not in self._kinds:
+            return len(run), _with_seats(ahead, run, seats)
         low, high = 0, len(run)
         middle = high if likely else (high + 1) // 2
         while low < high:
@@ -241,30 +268,54 @@ class Others:
             middle = (low + high + 1) // 2
         return low, ahead
 
+    def _nearest(self, domain: Path) -> list[model.NodeName]:
+        """The nodes in the demanded domain around this one, the nearest first."""
+        paths, demanded = self._demands.tree.paths, domain[: self._demands.must]
+        inside = [name for name in paths if domains.within(paths[name], demanded)]
+        return sorted(inside, key=lambda name: (-domains.common(paths[name], domain), paths[name], name))
+
     def _instead(
         self,
-        pod: model.Pod,
+        run: Sequence[model.Pod],
         ahead: snapshots.Snapshot,
-        domain: Path,
-        seats: Mapping[model.Uid, model.NodeName],
-        kept: Mapping[model.Uid, model.NodeName],
-    ) -> model.NodeName | None:
-        """Another node that all plugins admit beside the other seats: near the domain, in that demanded."""
-        paths = self._demands.tree.paths
-        everywhere = frozenset(paths)
-        refusals = self._peers.refusals(pod, everywhere, ahead)
+        near: Sequence[model.NodeName],
+        at: Mapping[model.Uid, model.NodeName],
+        full: set[model.NodeName],
+    ) -> dict[model.Uid, model.NodeName]:
+        """Other nodes for members of a run, that all plugins admit now: the first ones get the nearest.
+
+        ``near``: the nodes in question; ``at``: where each member counts as long as it is not moved;
+        ``full``: nodes on which none of the run fits, to which those that are found are added.
+        """
+        everywhere = frozenset(self._demands.tree.paths)
+        refusals = self._peers.refusals(run[0], everywhere, ahead)
         left = everywhere - node_sets.union(*(one.nodes for one in refusals)) if refusals else everywhere
-        demanded = domain[: self._demands.must]
-        inside = frozenset(name for name in left if domains.within(paths[name], demanded))
-        self.elsewhere = self.elsewhere or len(inside) < len(left)
-        if self._demands.multiples or not inside:
-            return None
+        if len(near) < len(everywhere):
+            self.elsewhere = self.elsewhere or not left.issubset(near)
+        found: dict[model.Uid, model.NodeName] = {}
+        if self._demands.multiples or not left:
+            return found
         capacity = self._capacity()
+        there: dict[model.NodeName, list[model.Pod]] = {}
         for other in self._pods:
-            if other.uid in seats and other.uid != pod.uid:
-                capacity.put(other, kept.get(other.uid, seats[other.uid]))
-        nearest = sorted(inside, key=lambda name: (-domains.common(paths[name], domain), name))
-        return next((name for name in nearest if capacity.fits(pod, name)), None)
+            if other.uid in at and other.uid != run[0].uid:
+                there.setdefault(at[other.uid], []).append(other)
+        waiting = iter(run)
+        pod = next(waiting)
+        for name in near:
+            if name in full or name not in left:
+                continue
+            for other in there.get(name, ()):
+                capacity.put(other, name)
+            while capacity.fits(pod, name):
+                capacity.put(pod, name)
+                found[pod.uid] = name
+                after = next(waiting, None)
+                if after is None:
+                    return found
+                pod = after
+            full.add(name)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
