@@ -133,7 +133,7 @@ def test_explain_of_a_gang_that_its_quota_refuses_makes_its_plan_and_that_of_its
     assert (computed.call_count, grown.call_count, trees.call_count) == (2, 0, 1)
 
 
-def test_explain_of_a_gang_of_which_its_quota_admits_no_member_makes_its_plan_and_that_of_its_advice() -> None:
+def test_explain_of_a_gang_of_which_its_quota_admits_no_member_plans_twice() -> None:
     """A smaller minimum is not tried; a larger quota is, once."""
     small, members = under_a_quota(0)
     with call_counts.counted(plans, "_computed") as computed:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from app.domain import model, snapshots
+from app.domain import model, snapshots, verdicts
 from app.framework import capabilities, cycles, pipeline
 from app.plugins.coscheduling import admission
 from app.plugins.coscheduling.planner import capacities, domains, other_plugins
@@ -161,6 +161,43 @@ def test_members_of_one_kind_on_several_nodes_are_judged_apart_by_others() -> No
     )
     seats = dict(zip([one.uid for one in asked], ("n0", "n1", "n1"), strict=True))
     assert len(others.admitted(seats, (), ())) < 3
+
+
+@dataclass(frozen=True, slots=True)
+class RefusingUnlike(fake_plugins.Idle):
+    """Refuses pods that differ from one in a field, on every node."""
+
+    name: str = "RefusingUnlike"
+    field: str = ""
+    value: object = None
+
+    def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
+        unlike = getattr(cycle.pod, self.field) != self.value
+        return verdicts.Refusal("unlike", cycle.candidates) if unlike else None
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("constraints", model.Constraints(host_ports=(model.HostPort(80),))),
+        ("group", "g"),
+        ("gated", True),
+        ("preemption_policy", "Never"),
+        ("priority", 7),
+    ],
+)
+def test_members_that_differ_are_judged_apart_by_a_plugin_that_does_not_sum(
+    field: str, value: object
+) -> None:
+    first, other = gang("g", 2)
+    other = msgspec.structs.replace(other, **{field: value})
+    small = Cluster(node("n0"), first, other, beside=(RefusingUnlike(field=field, value=value),))
+    demands = domains.demands(small.snapshot, (), (), ())
+    pods = (first, other)
+    others = other_plugins.Others(
+        peers(small), small.snapshot, pods, demands, lambda: capacities.Capacities(small.snapshot)
+    )
+    assert others.refused(pods) == {first.uid: {"n0"}, other.uid: frozenset()}
 
 
 def test_pods_are_one_kind_only_where_every_other_plugin_sums() -> None:

@@ -347,5 +347,15 @@ def _with_seats(
 
 def _alike(pod: model.Pod) -> Hashable:
     """Members for which this is equal get the same answers."""
-    written = repr((pod.labels, pod.annotations, pod.requests))
-    return pod.namespace, written, pod.priority, pod.scheduler, pod.owners
+    constraints = None if pod.constraints is model.STANDARD else pod.constraints
+    written = repr((pod.labels, pod.annotations, pod.requests, constraints))
+    return (
+        pod.namespace,
+        written,
+        pod.priority,
+        pod.preemption_policy,
+        pod.scheduler,
+        pod.owners,
+        pod.group,
+        pod.gated,
+    )
