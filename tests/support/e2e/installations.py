@@ -241,10 +241,14 @@ class Installation:
     # Counts
 
     def quotas(self, namespace: str, policy: str, *, extender: int = 0) -> dict[str, int]:
-        """Domain -> pods counted there, including those in flight, from the introspection API."""
+        """Domain -> pods counted there, including those in flight, from the introspection API.
+
+        Empty if the extender does not know the policy yet.
+        """
         path = f"/apis/v1/plugins/WorkloadPolicy/policies/{namespace}/{policy}/quotas"
-        found = self.ask(path, extender=extender)["items"]
-        return {each["domain"]: each["placed"] + each["inFlight"] for each in found}
+        found = self.find(path, extender=extender)
+        items = [] if found is None else found["items"]
+        return {each["domain"]: each["placed"] + each["inFlight"] for each in items}
 
     def counts(self, namespace: str, policy: str, domains: Iterable[str]) -> dict[str, int]:
         """Domain -> pods counted there, from the store."""
