@@ -16,7 +16,7 @@ TARGET ?=
 # Versions for the end-to-end tests and for `make matrix`; tests/e2e/controlplane has the module files of each.
 KUBERNETES ?=
 # Number of test processes; tests mostly wait for servers. 0 runs the tests in pytest's own process, for debuggers.
-# Those with a browser or a control plane are fewer, as each test has a dozen processes of its own.
+# Those with a control plane have two, as each has a dozen processes of its own; those with a browser one.
 # All tests of a file run in one process, because they may share expensive fixtures.
 WORKERS ?=
 SPREAD = --numprocesses $(or $(WORKERS),$(1)) --dist loadfile --no-loadscope-reorder
@@ -46,7 +46,7 @@ test: $(STAMP) ## Run the tests that need no Kubernetes
 
 .PHONY: browser
 browser: $(STAMP) ## Run the tests of the dashboard in Chromium (needs chromium and chromium-driver)
-	$(PYTEST) $(call SPREAD,2) -m browser --timeout 600 tests/browser $(TARGET)
+	$(PYTEST) $(call SPREAD,0) -m browser --timeout 600 tests/browser $(TARGET)
 
 .PHONY: screenshots
 screenshots: $(STAMP) ## Make the screenshots of the documentation from the demo (needs Chromium)
