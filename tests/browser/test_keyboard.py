@@ -178,7 +178,9 @@ def test_a_pod_its_attempts_a_simulation_and_its_command(
     person.tab_to("#what-if .b textarea")
     scale = [{"op": "scalePolicy", "policy": "shop/spread", "allocations": {"host": "+2"}}]
     on_small.run("document.activeElement.select()")
-    person.press(json.dumps(scale), keys.Keys.TAB, "shop/web-3", keys.Keys.ENTER)
+    person.press(json.dumps(scale))
+    person.tab_to("#what-if .pod input")
+    person.press("shop/web-3", keys.Keys.ENTER)
     answer = person.ask("simulate", {"pod": "shop/web-3", "situation": {"at": at, "overrides": scale}})
     spoken = "document.querySelector('#what-if [role=status]').innerText"
     on_small.until(lambda: answer["explanation"]["summary"] in on_small.run(f"return {spoken}"), "the answer")
