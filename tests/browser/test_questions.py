@@ -149,7 +149,7 @@ def test_the_map_of_differences_shows_the_nodes_that_have_more_or_less(
 
 def test_a_mistake_is_the_sentence_of_the_api(on_small: browsers.Browser, small: shown.Shown) -> None:
     for overrides, sentence in (
-        ("[{", "the overrides are not JSON"),
+        ("[{", "the overrides or the plugin settings are not JSON"),
         ("{}", "the overrides are not a list"),
         ('[{"op": "cordon", "nodes": ["n9"]}]', "overrides[0].nodes[0]: there is no node n9"),
     ):
@@ -163,7 +163,7 @@ def test_a_mistake_is_the_sentence_of_the_api(on_small: browsers.Browser, small:
 def test_overrides_begin_with_names_of_the_cluster(on_small: browsers.Browser, small: shown.Shown) -> None:
     on_small.open("/dashboard/compare")
     offered = on_small.run(
-        "return [...document.querySelector('#what-if .b select').options].map((one) => one.value)"
+        "return [...document.querySelectorAll('#what-if .b select > option')].map((one) => one.value)"
     )
     assert offered[0] == ""
     for name in offered[1:]:
