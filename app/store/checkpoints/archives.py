@@ -15,7 +15,6 @@ import threading
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -335,23 +334,12 @@ class Archive:
         content = self._content(name)
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
-                lines = _split(iter(partial(file.read, _TEXT), b""))
+                lines = list(io.BufferedReader(file, _TEXT))
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise errors.Damaged(f"{self._where(name)} cannot be read: {error}") from error
         if not lines:
             raise errors.Damaged(f"{self._where(name)} is empty")
         return lines
-
-
-def _split(pieces: Iterable[bytes]) -> list[bytes]:
-    """The lines of a text that is read piece by piece; the last one may have no end."""
-    lines: list[bytes] = []
-    rest = b""
-    for piece in pieces:
-        found = (rest + piece).splitlines(keepends=True)
-        rest = b"" if found[-1].endswith(b"\n") else found.pop()
-        lines += found
-    return [*lines, rest] if rest else lines
 
 
 @contextlib.contextmanager
