@@ -79,13 +79,20 @@ class Lines:
                 line.append(Point(snapshot.offset, at_ms, value))
 
 
+class _Named(NamedTuple):
+    """A kind; those of several groups may have one name in manifests."""
+
+    name: str
+    manifest: str
+
+
 class Changes:
     """Collects when the declared objects of one name came, changed and went, one event after the other."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._last: snapshots.Snapshot | None = None
-        self._held: Mapping[str, model.DeclaredObject] = {}
+        self._held: Mapping[_Named, model.DeclaredObject] = {}
         self.marks: list[Mark] = []
 
     def add(self, snapshot: snapshots.Snapshot, at_ms: int) -> None:
@@ -97,9 +104,9 @@ class Changes:
         for kind in sorted({*before, *self._held}) if last is not None else ():
             if before.get(kind) != self._held.get(kind):
                 change = "created" if kind not in before else "changed" if kind in self._held else "deleted"
-                self.marks.append(Mark(snapshot.offset, at_ms, f"{kind} {change}"))
+                self.marks.append(Mark(snapshot.offset, at_ms, f"{kind.manifest} {change}"))
 
-    def _named(self, snapshot: snapshots.Snapshot) -> Iterator[tuple[str, model.DeclaredObject]]:
+    def _named(self, snapshot: snapshots.Snapshot) -> Iterator[tuple[_Named, model.DeclaredObject]]:
         for kind in snapshot.schema.kinds:
             held = snapshot.all(kind)
             if "/" not in self._name:
@@ -107,7 +114,7 @@ class Changes:
             else:
                 found = held.get(self._name)
             if found is not None:
-                yield kind.manifest, found
+                yield _Named(kind.name, kind.manifest), found
 
 
 def _same(one: snapshots.Snapshot, other: snapshots.Snapshot) -> bool:

@@ -155,6 +155,14 @@ def test_a_gang_is_followed_over_time(ml: api_worlds.World) -> None:
     assert marks[0][2] == "PodGroup created"
     later = body(ml.client.get(f"/apis/v1/series?of=gang:{item[kind['name']]}&from={gone - 1}"))["marks"]
     assert [offset for offset, _, _ in later] == [gone]
+    ml.append(kinds.SIGS.observed(small_gangs.sigs("train", 3, namespace="ml")))
+    beside = ml.append(kinds.KOORDINATOR.observed(small_gangs.koordinator("train", 3, namespace="ml")))
+    ended = ml.append(kinds.SIGS.gone("ml", "train", small_gangs.sigs("train", 3, namespace="ml").uid))
+    both = body(ml.client.get(f"/apis/v1/series?of=gang:{item[kind['name']]}&from={beside - 1}"))["marks"]
+    assert [(offset, text) for offset, _, text in both] == [
+        (beside, "PodGroup created"),
+        (ended, "PodGroup deleted"),
+    ]
     wrong = ml.client.get("/apis/v1/series?of=crew:ml/train")
     assert_problem(wrong, 400, "BadRequest", "there is no kind crew; known: quota, gang")
 
