@@ -273,7 +273,7 @@ class DecisionLog:
         given = draft.snapshot
         nodes = self._follower.nodes_at(draft.position) if given is None else given.nodes
         packed = self._known.packed(draft.names, nodes)
-        raw, shortened = records.Decision.of(draft, packed).encoded()
+        raw, shortened = records.Decision.of(draft, packed, _objects(draft)).encoded()
         self.shortened += shortened
         return raw
 
@@ -288,6 +288,15 @@ class DecisionLog:
             # Replies that still arrive must not be used for the next batch.
             self._wire.close()
             raise
+
+
+def _objects(draft: records.Draft) -> tuple[str, ...]:
+    """The objects that the decision concerns; none, and a line in the log, if a plugin cannot name them."""
+    try:
+        return draft.objects()
+    except Exception as problem:
+        telemetry.log.warning("cannot name the objects of a decision", pod=draft.pod.key, error=repr(problem))
+        return ()
 
 
 def _is_number(text: str) -> bool:

@@ -84,10 +84,10 @@ class Decision(Answered, frozen=True, kw_only=True, omit_defaults=True):
     """The objects of plugins that it concerns, as KIND:NAME."""
 
     @classmethod
-    def of(cls, draft: Draft, candidates: bytes) -> "Decision":
-        """The draft with its candidates packed."""
+    def of(cls, draft: Draft, candidates: bytes, objects: tuple[str, ...]) -> "Decision":
+        """The draft with its candidates packed, and its objects."""
         shared = {name: getattr(draft, name) for name in _SHARED}
-        return cls(**shared, candidates=candidates, count=len(draft.names), objects=draft.objects())
+        return cls(**shared, candidates=candidates, count=len(draft.names), objects=objects)
 
     def encoded(self) -> tuple[bytes, bool]:
         """The record as it is stored, bounded, and whether something is missing (``shortened``)."""

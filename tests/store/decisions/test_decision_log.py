@@ -291,6 +291,24 @@ def test_a_record_that_cannot_be_written_does_no_harm_to_the_others(
     assert (recording.written, recording.dropped) == (1, 1)
 
 
+def test_a_plugin_that_cannot_name_its_objects_costs_no_record(
+    recording: decision_log.DecisionLog, store: stores.Store
+) -> None:
+    def failing(snapshot: snapshots.Snapshot, pod: model.Pod) -> Iterator[str]:
+        yield "gang:blue/train"
+        raise ValueError("no such group")
+
+    with structlog.testing.capture_logs() as lines:
+        recording.record(draft(store, snapshot=store.follower.snapshot, concerned=failing))
+        recording.record(draft(store, verb="bind"))
+        recording.stop()
+    assert [(one.verb, one.objects) for one in recording.latest()] == [("bind", ()), ("filter", ())]
+    assert (recording.written, recording.dropped) == (2, 0)
+    (line,) = lines
+    assert line["event"] == "cannot name the objects of a decision"
+    assert "no such group" in line["error"]
+
+
 def test_a_store_that_is_away_is_counted_not_raised() -> None:
     server = embedded.Server()
     client = connections.connect(server.url, timeout=0.2)
