@@ -5,7 +5,7 @@ cpu, bytes for memory, plain numbers for everything else. Times are RFC 3339 str
 server wrote them; they are compared and displayed, and nothing expires by them.
 """
 
-import sys
+import functools
 from typing import Any, Literal
 
 import msgspec
@@ -50,11 +50,15 @@ class Node(Frozen, frozen=True):
     created: str = ""
 
 
+shared = functools.lru_cache(maxsize=65_536)(str)
+"""The text, the same object for equal ones of late: sys.intern keeps each for ever on CPython 3.12."""
+
+
 def share_labels(node: Node) -> None:
     """Hold equal label values of nodes once; for a node that was just decoded. Most name a zone or a type."""
     labels, name = node.labels, node.name
     for key, value in labels.items():
-        labels[key] = name if value == name else sys.intern(value)
+        labels[key] = name if value == name else shared(value)
 
 
 class Owner(Frozen, frozen=True):

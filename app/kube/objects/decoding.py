@@ -188,7 +188,7 @@ def _checked(items: tuple[tuple[str, str], ...], limit: int) -> dict[str, str]:
         if len(key) > 317 or len(value) > 63 or not (key.isprintable() and value.isprintable()):
             raise ValueError(f"invalid label {key[:80]!r}={value[:80]!r}")
     bounds.check("labels", (key + value for key, value in items), limit)
-    return {sys.intern(key): sys.intern(value) for key, value in items}
+    return {model.shared(key): model.shared(value) for key, value in items}
 
 
 def _labels_of(items: tuple[tuple[str, str], ...]) -> dict[str, str]:

@@ -110,3 +110,11 @@ def test_nodes_share_equal_label_values(read: Callable[[list[bytes]], list[event
     one, other = (event.node for event in found if isinstance(event, events.NodeSeen))
     assert one.labels["zone"] is other.labels["zone"]
     assert one.labels["host"] is one.name
+
+
+def test_texts_that_are_shared_are_bounded() -> None:
+    """A tenant may choose any label values, and those of last week are nobody's."""
+    for number in range(70_000):
+        model.shared(f"value-{number}")
+    assert model.shared.cache_info().currsize <= 65_536
+    assert model.shared("".join(["zone", "-a"])) is model.shared("".join(["zone-", "a"]))
