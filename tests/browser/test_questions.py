@@ -149,13 +149,18 @@ def test_the_map_of_differences_shows_the_nodes_that_have_more_or_less(
 
 def test_a_mistake_is_the_sentence_of_the_api(on_small: browsers.Browser, small: shown.Shown) -> None:
     for overrides, sentence in (
-        ("[{", "the overrides or the plugin settings are not JSON"),
+        ("[{", "the overrides are not JSON"),
         ("{}", "the overrides are not a list"),
         ('[{"op": "cordon", "nodes": ["n9"]}]', "overrides[0].nodes[0]: there is no node n9"),
     ):
         supposed(on_small, overrides=overrides)
         on_small.press("simulate", "#what-if")
         on_small.until(functools.partial(shows, on_small, "#what-if .failed", sentence), sentence)
+    supposed(on_small, overrides="[]")
+    on_small.fill("#what-if .b .configuration", "{")
+    on_small.press("simulate", "#what-if")
+    sentence = "the plugin settings are not JSON"
+    on_small.until(functools.partial(shows, on_small, "#what-if .failed", sentence), sentence)
     on_small.collect()
     on_small.found[:] = [line for line in on_small.found if "status of 400" not in line]
 

@@ -65,11 +65,20 @@ const QUESTIONS = {
   },
 };
 
+/** A text as JSON. Throws what is not. */
+function parsed(what, text) {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Error(`${what} are not JSON: ${error.message}`);
+  }
+}
+
 /** The situation of one side. Throws if it is not JSON, or its overrides are not a list. */
 function situation(side) {
-  const overrides = JSON.parse(side.overrides || "[]");
+  const overrides = parsed("the overrides", side.overrides || "[]");
   if (!Array.isArray(overrides)) throw new Error("the overrides are not a list: [{\"op\": …}]");
-  const configuration = JSON.parse(side.configuration || "{}");
+  const configuration = parsed("the plugin settings", side.configuration || "{}");
   return { at: side.at || state.position, overrides, ...(Object.keys(configuration ?? {}).length ? { configuration } : {}) };
 }
 
@@ -81,7 +90,7 @@ async function pose(kind, range) {
     const found = await QUESTIONS[kind](situation(sides.a), situation(sides.b), range);
     Object.assign(asked, { kind, ...found });
   } catch (error) {
-    asked.error = error instanceof SyntaxError ? `the overrides or the plugin settings are not JSON: ${error.message}` : error.message;
+    asked.error = error.message;
   }
   asked.busy = "";
   changed();
