@@ -1,4 +1,4 @@
-"""This process: its lag behind the log, its settings, and its paths; and the store with its other readers."""
+"""This process: its lag, settings, paths and what its plugins declare; the store with its other readers."""
 
 import flask
 from marshmallow import Schema, fields
@@ -169,9 +169,7 @@ class DeclaredOverride(Schema):
 class DeclaredOverrides(Schema):
     """The overrides."""
 
-    items = fields.List(
-        fields.Nested(DeclaredOverride), required=True, metadata={"description": "The overrides, in order."}
-    )
+    items = schemas.nested(DeclaredOverride, "The overrides, in order.", many=True)
 
 
 @blueprints.get(routes, "/overrides", DeclaredOverrides, query=queries.Empty)
