@@ -51,7 +51,7 @@ class Node(Frozen, frozen=True):
 
 
 shared = functools.lru_cache(maxsize=65_536)(str)
-"""The text, the same object for equal ones of late: sys.intern keeps each for ever on CPython 3.12."""
+"""The text, one object for equal recent ones. Bounded: sys.intern never frees a text on CPython 3.12."""
 
 
 def share_labels(node: Node) -> None:

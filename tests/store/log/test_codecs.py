@@ -113,7 +113,7 @@ def test_nodes_share_equal_label_values(read: Callable[[list[bytes]], list[event
 
 
 def test_texts_that_are_shared_are_bounded() -> None:
-    """A tenant may choose any label values, and those of last week are nobody's."""
+    """A tenant may choose any label values, and the process outlives most of them."""
     for number in range(70_000):
         model.shared(f"value-{number}")
     assert model.shared.cache_info().currsize <= 65_536
