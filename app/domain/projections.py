@@ -43,6 +43,8 @@ class Projection:
         self.offset = snapshot.position.offset
         self.increments: dict[schemas.CountKey, int] = {}
         """Count -> change since the start; may be zero."""
+        self._recounted: set[model.Uid] = set()
+        """The pods on nodes that were counted again since the start, there or where they were before."""
         self._nodes = snapshot.nodes.mutate()
         self._changed_nodes: dict[model.NodeName, model.Node | None] = {}
         """Node -> its form at the start."""
@@ -152,7 +154,6 @@ class Projection:
     def finish(self) -> snapshots.Snapshot:
         """The snapshot after all applied events; the projection must not be used afterwards."""
         recounted = bool(self.increments) or self._objects is not self._start.objects
-        steps = self._start.recounted
         # The same map if no node changed, so that caches keyed by its identity stay valid.
         nodes = self._nodes.finish() if self._changed_nodes else self._start.nodes
         changed = ((before, nodes.get(name)) for name, before in self._changed_nodes.items())
@@ -179,8 +180,12 @@ class Projection:
             namespaces=self._namespaces.finish(),
             indexed=self._start.indexed,
             derivations=memos.Memo() if recounted else self._start.derivations,
-            recounted=recounts.then(steps, self.increments) if self.increments else steps,
+            recounted=self._steps(),
         )
+
+    def _steps(self) -> recounts.Steps:
+        steps, pods = self._start.recounted, self._recounted
+        return recounts.then(steps, self.increments, pods) if self.increments or pods else steps
 
     def _moved_on(self) -> "immutables.Map[str, int]":
         versions = self._start.versions.mutate()
@@ -371,6 +376,7 @@ class Projection:
         if not name:
             self._add_up(raised(pod, self._objects), by)
             return
+        self._recounted.add(pod.uid)
         node = self._nodes.get(name)
         if node is not None:
             self._add_up(raised(pod, node, self._objects), by)

@@ -138,9 +138,10 @@ def best(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Trace)
 
 def _lowest(ranks: Mapping[model.NodeName, int], nodes: node_sets.Names) -> node_sets.Names:
     """The nodes of the lowest rank."""
-    ranked = {node: ranks.get(node, 0) for node in nodes}
-    lowest = min(ranked.values())
-    return frozenset([node for node, rank in ranked.items() if rank == lowest])
+    names = list(nodes)
+    found = [ranks.get(name, 0) for name in names]
+    lowest = min(found)
+    return frozenset([name for name, rank in zip(names, found, strict=True) if rank == lowest])
 
 
 def _spread(uid: model.Uid, nodes: node_sets.Names) -> model.NodeName:
@@ -150,7 +151,10 @@ def _spread(uid: model.Uid, nodes: node_sets.Names) -> model.NodeName:
     """
     seed = blake2b(uid.encode(), digest_size=12).digest()
     mask, factor = int.from_bytes(seed[:4], "big"), int.from_bytes(seed[4:], "big") | 1
-    return min([((crc32(node.encode()) ^ mask) * factor & _WORD, node) for node in nodes])[1]
+    names = list(nodes)
+    numbers = [(number ^ mask) * factor & _WORD for number in map(crc32, map(str.encode, names))]
+    lowest = min(numbers)
+    return min(name for name, number in zip(names, numbers, strict=True) if number == lowest)
 
 
 def adjust(

@@ -135,6 +135,14 @@ def crowd(bench: runs.Bench) -> Iterator[rows.Row]:
         yield _row(f"filter, {nodes:,} names, {many:,} pods against {few:,}, p50", report, "filter", bar=1.1)
 
 
+def choices(_: runs.Bench) -> Iterator[rows.Row]:
+    """The choice of one node (filter_onlyone): the cost does not grow with the pods of the policy."""
+    module = importlib.import_module("tests.bench.extender.node_choices")
+    few, many = module.measure_choices()
+    case = f"filter_onlyone, {NODES:,} nodes, policy of {module.MANY:,} pods against {module.FEW}, CPU"
+    yield rows.compared(case, "ms", ours=many, peer=few, bar=1.5)
+
+
 def ingest(_: runs.Bench) -> Iterator[rows.Row]:
     """Appends of guarded events to a store with an append-only file, and their replay."""
     written = _measured("store.ingest", "measure_ingest")
@@ -348,6 +356,7 @@ DEFAULT: Mapping[str, Case] = {
     "attacks": attacks,
     "refusals": refusals,
     "crowd": crowd,
+    "choices": choices,
     "ingest": ingest,
     "placements": placements,
     "cold-start": cold_start,

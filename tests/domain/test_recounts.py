@@ -60,3 +60,19 @@ def test_after_a_very_large_step_no_earlier_one_is_held() -> None:
     large = recounts.then(start, {str(number): 1 for number in range(recounts.KEYS + 1)})
     assert recounts.between(start, large) is None
     assert recounts.between(large, recounts.then(large, {"a": 1})) == {"a": 1}
+    many = recounts.then(start, {}, [str(number) for number in range(recounts.KEYS + 1)])
+    assert recounts.pods_between(start, many) is None
+
+
+@given(st.lists(st.sets(st.sampled_from("abcdef")), max_size=4), st.lists(st.sets(st.sampled_from("abcdef"))))
+def test_the_pods_between_are_those_of_the_steps_after_the_common_one(
+    here: list[set[str]], there: list[set[str]]
+) -> None:
+    common = one = other = recounts.then((), {"first": 1}, ("first",))
+    for pods in here:
+        one = recounts.then(one, {}, pods)
+    for pods in there:
+        other = recounts.then(other, {}, pods)
+    expected = frozenset().union(*here, *there)
+    assert recounts.pods_between(one, other) == recounts.pods_between(other, one) == expected
+    assert recounts.pods_between(common, other) == frozenset().union(*there)

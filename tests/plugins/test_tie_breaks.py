@@ -1,15 +1,18 @@
 """Ranks among equal scores, grades of distance, and pods that pass while the store is unavailable."""
 
+import collections
 import fractions
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain import model, selectors, snapshots
+from app.domain import events, model, projections, selectors, snapshots
+from app.domain.fold import recounts
 from app.framework import cycles
 from app.plugins.job_affinity.plugin import JobAffinity
-from app.plugins.workload_policy import logic, policy_counts
+from app.plugins.workload_policy import logic, policy_counts, tie_breaks
 from app.plugins.workload_policy.plugin import WorkloadPolicy
 from tests.support import declared
 from tests.support.decisions import cluster_strategies, scheduling_driver, small_clusters
@@ -95,6 +98,105 @@ def test_the_best_rank_is_that_of_the_first_domain_and_of_the_method_inside_it(
     assert {name for name in nodes if ranks.get(name, 0) == lowest} == {
         name for name in nodes if place(name) == first
     }
+
+
+PODS = [f"p{number}" for number in range(6)]
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> events.AnyEvent:
+    """An event about a node, a pod or a policy, each of which exists or not."""
+    name, host = draw(st.sampled_from(PODS)), draw(st.sampled_from(small_clusters.HOSTS))
+    labels = draw(st.sampled_from([small_clusters.REPLICA, small_clusters.REPLICA, {"app": "other"}]))
+    about = small_clusters.pod(name, labels)
+    match draw(
+        st.sampled_from(["seen", "seen", "placed", "placed", "gone", "released", "node", "away", "policy"])
+    ):
+        case "placed":
+            return events.placed(about, host)
+        case "gone":
+            return events.PodGone(uid=about.uid, namespace=about.namespace, name=name)
+        case "released":
+            return events.not_placed(about, host)
+        case "node":
+            domain = draw(st.sampled_from(["host", "member", ""]))
+            return events.NodeSeen(
+                node=small_clusters.node(host, {small_clusters.KEY: domain} if domain else {})
+            )
+        case "away":
+            return events.NodeGone(name=host, uid=f"uid-{host}")
+        case "policy":
+            quotas = draw(st.sampled_from([{"host": 50}, {"host": 50, "member": 10}, {"without nodes": 50}]))
+            selector = draw(st.sampled_from([None, None, model.Selector()]))
+            return declared.observed(small_clusters.policy(quotas, selector=selector))
+    return events.PodSeen(
+        pod=small_clusters.pod(
+            name,
+            labels,
+            node=draw(st.sampled_from(["", host])),
+            terminating=draw(st.sampled_from([False, False, True])),
+            phase=draw(st.sampled_from(["", "", "Succeeded"])),
+        )
+    )
+
+
+@cluster_strategies.unhurried
+@given(data=st.data())
+def test_ranks_follow_the_pods_of_every_state(data: st.DataObject) -> None:
+    """What the former state had is used for the next one: also in a past or a hypothetical state."""
+    first: list[events.AnyEvent] = [
+        *map(seen_node, small_clusters.f6()),
+        declared.observed(small_clusters.policy({"host": 50})),
+    ]
+    states = [projections.project_all(snapshots.empty(schema=declared.SCHEMA), first)]
+    for _ in range(data.draw(st.integers(1, 12))):
+        state = data.draw(st.sampled_from(states[-3:]))
+        state = projections.project_all(state, data.draw(st.lists(changes(), max_size=3)))
+        states.append(state)
+        if not data.draw(st.integers(0, 3)):
+            continue
+        nodes = frozenset(state.nodes)
+        ranks = WorkloadPolicy().rank(cycles.cycle(NEXT, nodes, state), nodes)
+        policy = declared.policies(state)[f"{small_clusters.NAMESPACE}/{small_clusters.POLICY}"]
+        counted = collections.Counter(
+            state.node_of(uid)
+            for uid in {*state.pods, *state.placements}
+            if (pod := state.pod(uid)) is not None
+            and pod.counted
+            and selectors.matches(policy.selector, pod.labels)
+        )
+        assert {node: rank + tie_breaks.STEP for node, rank in ranks.items()} == {
+            node: counted[node] for node in ranks
+        }
+
+
+def test_pods_on_nodes_outside_of_every_domain_are_counted_again() -> None:
+    """They raise no count, so that no count differs when they move."""
+    cluster = scheduling_driver.Cluster(
+        small_clusters.node("inside", {small_clusters.KEY: "member"}),
+        *map(small_clusters.node, ("one", "other")),
+        small_clusters.policy({"without nodes": 9}),
+    )
+    cluster.see(small_clusters.pod("counted", small_clusters.REPLICA, node="inside"))
+    for node, free in (("one", "other"), ("other", "one")):
+        cluster.see(small_clusters.pod("first", small_clusters.REPLICA, node=node))
+        assert cluster.only(NEXT, ["one", "other"]) == free
+
+
+def seen_node(node: model.Node) -> events.NodeSeen:
+    return events.NodeSeen(node=node)
+
+
+def test_of_the_pods_of_a_policy_only_those_that_changed_are_examined() -> None:
+    cluster = scheduling_driver.Cluster(*small_clusters.f6(), small_clusters.policy({"host": 99}))
+    held(cluster, dict(zip(small_clusters.HOSTS, (20, 10, 5, 30), strict=True)))
+    assert cluster.only(NEXT) == small_clusters.HOSTS[2]
+    for number in range(2 * recounts.LENGTH):
+        full = small_clusters.HOSTS[number % 2]
+        cluster.see(small_clusters.pod(f"further-{number}", small_clusters.REPLICA, node=full))
+        with mock.patch.object(selectors, "matches", wraps=selectors.matches) as matches:
+            assert cluster.only(NEXT) == small_clusters.HOSTS[2]
+        assert matches.call_count < 10, number
 
 
 def test_if_every_domain_is_full_the_lowest_ratio_comes_first() -> None:

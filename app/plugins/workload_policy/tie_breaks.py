@@ -5,11 +5,14 @@ Used only where a single node is requested (filter_onlyone); the order of scores
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from typing import NamedTuple
+
+import immutables
 
 from app.domain import model, node_sets, selectors, snapshots
-from app.domain.fit import node_sums
+from app.domain.fold import recounts
 from app.framework import cycles
-from app.plugins.workload_policy import logic, policy_model
+from app.plugins.workload_policy import kinds, logic, policy_model
 
 STEP = 1 << 20
 """More than the pods of any node, so that every node of the best domains has a rank below 0."""
@@ -23,8 +26,10 @@ def ranks(cycle: cycles.Cycle, nodes: node_sets.Names) -> Mapping[model.NodeName
     best = _best(cycle, policy, nodes)
     ranked = dict.fromkeys(best, -STEP)
     towards = -1 if policy.method == "Fill" else 1
-    for node, held in _held(cycle.snapshot, policy, best).items():
-        ranked[node] += towards * held
+    counts = _held(cycle.snapshot, policy)
+    for node in best if len(best) < len(counts) else counts:
+        if node in ranked:
+            ranked[node] += towards * counts.get(node, 0)
     return ranked
 
 
@@ -69,19 +74,74 @@ def _place(quota: logic.PolicyQuota, method: str) -> tuple[int, Fraction]:
     return 0, -ratio if method == "Fill" else ratio
 
 
+class _Held(NamedTuple):
+    """The pods that a policy counts in one state."""
+
+    steps: recounts.Steps
+    nodes: "immutables.Map[model.Uid, model.NodeName]"
+    """Counted pod -> its node."""
+    counts: "immutables.Map[model.NodeName, int]"
+    """Node -> number of counted pods, for nodes with such pods."""
+
+
+class _Latest:
+    """The pods of the latest state with the same policy. Threads may share it: it is one reference."""
+
+    __slots__ = ("held",)
+
+    def __init__(self) -> None:
+        self.held: _Held | None = None
+
+
 def _held(
-    snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, nodes: node_sets.Names
-) -> dict[model.NodeName, int]:
-    """Node -> number of pods that the policy counts there, for nodes with such pods."""
-    held: dict[model.NodeName, int] = {}
-    selectable = snapshot.selectable(policy.namespace, policy.selector)
-    on_nodes = (uid for node in nodes for uid in snapshot.residents.get(node, node_sums.EMPTY))
-    # Iterate over the smaller set: a node rarely holds more than a few dozen pods.
-    for uid in selectable if len(selectable) <= 16 * len(nodes) else on_nodes:
-        pod = snapshot.pod(uid)
-        node = (pod.node or snapshot.node_of(uid)) if pod is not None else ""
-        if pod is None or node not in nodes or not pod.counted or pod.namespace != policy.namespace:
+    snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy
+) -> "immutables.Map[model.NodeName, int]":
+    """Node -> number of pods that the policy counts there, for nodes with such pods.
+
+    ``policy`` is one of the snapshot. Only the pods that changed since the latest call are examined, so that
+    the cost does not grow with the pods of the policy.
+    """
+    latest = snapshot.objects.derived(kinds.POLICIES, (__name__, policy.key), _Latest)
+    held = latest.held
+    moved = recounts.pods_between(held.steps, snapshot.recounted) if held is not None else None
+    if held is None or moved is None:
+        found = _moved(_NOTHING, snapshot, policy, snapshot.selectable(policy.namespace, policy.selector))
+    elif moved:
+        found = _moved(held, snapshot, policy, moved)
+    else:
+        return held.counts
+    latest.held = found
+    return found.counts
+
+
+_NOTHING = _Held((), immutables.Map(), immutables.Map())
+
+
+def _moved(
+    held: _Held, snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, pods: Iterable[model.Uid]
+) -> _Held:
+    """The state after these pods changed."""
+    nodes, counts = held.nodes.mutate(), held.counts.mutate()
+    for uid in pods:
+        before, after = nodes.get(uid, ""), _counting(snapshot, policy, uid)
+        if before == after:
             continue
-        if selectors.matches(policy.selector, pod.labels):
-            held[node] = held.get(node, 0) + 1
-    return held
+        if before:
+            del nodes[uid]
+            left = counts.pop(before) - 1
+            if left:
+                counts[before] = left
+        if after:
+            nodes[uid] = after
+            counts[after] = counts.get(after, 0) + 1
+    return _Held(snapshot.recounted, nodes.finish(), counts.finish())
+
+
+def _counting(
+    snapshot: snapshots.Snapshot, policy: policy_model.WorkloadPolicy, uid: model.Uid
+) -> model.NodeName:
+    """The node on which the policy counts the pod; empty if it does not count it."""
+    pod = snapshot.pod(uid)
+    if pod is None or not pod.counted or pod.namespace != policy.namespace:
+        return ""
+    return snapshot.node_of(uid) if selectors.matches(policy.selector, pod.labels) else ""
