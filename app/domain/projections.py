@@ -345,7 +345,9 @@ class Projection:
         for uid in self._namespaces.pods(changed.namespace) if near else self._namespaces.everything():
             pod, name = self._pod_and_node(uid)
             node = self._nodes.get(name) if name else None
-            if pod is not None and node is not None:
+            if node is None and not counter.node_fields:
+                node = schemas.UNKNOWN
+            if pod is not None and name and node is not None:
                 gone = tuple(counter.contributions(pod, node, former))
                 come = tuple(counter.contributions(pod, node, present))
             elif pod is not None and not name and counter.pending is not None:
@@ -378,7 +380,9 @@ class Projection:
             return
         self._recounted.add(pod.uid)
         node = self._nodes.get(name)
-        if node is not None:
+        if node is None:
+            self._add_up(self._schema.contributed(pod, None, self._objects), by)
+        else:
             self._add_up(raised(pod, node, self._objects), by)
 
     def _add_up(self, contributed: Iterable[tuple[schemas.CountKey, int]], by: int) -> None:

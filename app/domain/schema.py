@@ -45,6 +45,8 @@ class UnreadableObject(ValueError):
 
 Contributions = Callable[[model.Pod, model.Node, declared_objects.Objects], Iterable[tuple[CountKey, int]]]
 """(pod, its node, objects) -> the counts that the pod raises there, each with its amount."""
+UNKNOWN = model.Node(name="", uid="")
+"""In the place of a node that does not exist in the state: it was not observed yet, or is gone."""
 Pending = Callable[[model.Pod, declared_objects.Objects], Iterable[tuple[CountKey, int]]]
 """(pod without a node, objects) -> the counts that the pod raises, each with its amount."""
 _Raised = Callable[..., Iterable[tuple[CountKey, int]]]
@@ -88,7 +90,8 @@ class Counter:
     """Whether some node may exist on which the pod raises a count. None: whether an object of the additive or
     required kind reaches the pod; true without such a kind."""
     node_fields: tuple[str, ...] = ("labels",)
-    """Fields of a node on which contributions depend."""
+    """Fields of a node on which contributions depend. Only without any, a pod counts also on a node that does
+    not exist: a limit of the cluster holds whichever of pods and nodes are observed first."""
     node_labels: Callable[[declared_objects.Objects], Iterable[str]] | None = None
     """(objects) -> the keys of those labels of a node on which contributions depend; None: any."""
     depends_on: tuple[Dependency[Any], ...] = ()
@@ -121,6 +124,7 @@ class Schema:
         self.read_of_node = _getter(name for one in self.counters for name in one.node_fields)
         """The part of a node that counters read."""
         self._placed = [(_needed(one), one.contributions) for one in self.counters]
+        self._anywhere = _chained([one.contributions for one in self.counters if not one.node_fields])
         self._waiting = [(_needed(one), one.pending) for one in self.counters if one.pending]
         self._gates = object()  # The key of its gates among what is derived from objects.
         self._kinds = {kind.name: kind for kind in self.kinds}
@@ -146,6 +150,14 @@ class Schema:
     def of(self, found: model.DeclaredObject) -> declared_objects.Kind[Any]:
         """The kind of an object. Raises KeyError for an object of no declared kind."""
         return self._types[type(found)]
+
+    def contributed(
+        self, pod: model.Pod, node: model.Node | None, held: declared_objects.Objects
+    ) -> Iterable[tuple[CountKey, int]]:
+        """What the pod contributes to all counters on its node; None: a node that does not exist."""
+        if node is None:
+            return self._anywhere(pod, UNKNOWN, held)
+        return self.contributions(pod, node, held)
 
     def dependents(self, kind: str) -> tuple[tuple[Counter, Dependency[Any]], ...]:
         """The counters that read objects of the kind."""

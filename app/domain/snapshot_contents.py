@@ -111,11 +111,9 @@ def build(
 def _counted(bare: snapshots.Snapshot, objects: declared_objects.Objects) -> dict[schemas.CountKey, int]:
     found: defaultdict[schemas.CountKey, int] = defaultdict(int)
     for pod, name in _pods_and_nodes(bare):
-        node = bare.nodes.get(name) if name else None
-        raised: Iterable[tuple[schemas.CountKey, int]] = ()
-        if node is not None:
-            raised = bare.schema.contributions(pod, node, objects)
-        elif not name:
+        if name:
+            raised = bare.schema.contributed(pod, bare.nodes.get(name), objects)
+        else:
             raised = bare.schema.pending(pod, objects)
         for key, amount in raised:
             found[key] += amount

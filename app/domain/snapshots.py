@@ -172,10 +172,9 @@ class Snapshot:
         return self.objects.within(kind, namespace)
 
     def contributions(self, pod: model.Pod, node: model.NodeName) -> Mapping[schemas.CountKey, int]:
-        """The counts that the pod raises on the node, each with its amount; none on an unknown node."""
-        known = self.nodes.get(node)
+        """The counts that the pod raises on the node, each with its amount."""
         raised: dict[schemas.CountKey, int] = {}
-        for key, amount in self.schema.contributions(pod, known, self.objects) if known is not None else ():
+        for key, amount in self.schema.contributed(pod, self.nodes.get(node), self.objects):
             raised[key] = raised.get(key, 0) + amount
         return raised
 

@@ -178,6 +178,28 @@ def test_the_ceiling_holds_although_a_replica_has_not_seen_the_others_placements
         assert replayed(shop)[0] == []
 
 
+@pytest.mark.parametrize("create", [own_quota, own_namespace, two_namespaces])
+def test_a_node_that_is_not_known_has_no_capacity_beyond_the_quota(
+    store_server: embedded.Server, cluster: str, create: Callable[[replicas.Cluster], list[model.Pod]]
+) -> None:
+    """kube-scheduler offers a node as soon as it exists, also while no recorder writes."""
+    with replicas.cluster(store_server.url, cluster) as shop:
+        small_shops.nodes(shop, NODES)
+        first, second = create(shop)
+        shop.see()
+        one, other = (shop.replica(beside=(ElasticQuota,)) for _ in range(2))
+        small_shops.nodes(shop, ["new"])
+        assert one.bind(first, "new") == ""
+        assert "no capacity in cpu" in other.bind(second, "new")
+        shop.see()
+        shop.api.objects.remove("nodes", ("", "new"))
+        shop.see()
+        assert "no capacity in cpu" in other.bind(second, "n1")
+        small_shops.nodes(shop, ["new"])
+        shop.see()
+        assert replayed(shop)[0] == []
+
+
 @pytest.mark.scenario("EQ-16")
 def test_two_children_cannot_both_take_the_last_core_of_their_parent(
     store_server: embedded.Server, cluster: str

@@ -1,9 +1,9 @@
 """The counts of the plugin: what pods use and request, per quota and resource.
 
 A pod counts in its quota and in every quota above it, from its placement until it has finished or is gone: a
-terminating pod still holds its resources. A pod without a node counts as pending in its own quota alone,
-because what a quota requests of its parent is limited to its max. Counts are kept for any cluster that has
-quotas, whether or not the plugin is enabled.
+terminating pod still holds its resources, and so does one whose node was not observed yet or is gone. A pod
+without a node counts as pending in its own quota alone, because what a quota requests of its parent is
+limited to its max. Counts are kept for any cluster that has quotas, whether or not the plugin is enabled.
 """
 
 from app.domain import declared_objects, model, schema, snapshots
@@ -134,7 +134,7 @@ def _reads(quota: Quota) -> tuple[object, ...]:
 
 COUNTER = schema.Counter(
     family=FAMILY,
-    form=2,
+    form=3,
     contributions=_used,
     pending=_pending,
     selects=_selects,

@@ -110,11 +110,8 @@ def _changed_pods(snapshot: snapshots.Snapshot, changes: effects.Changes) -> lis
                 pods += (placement.pod for placement in event.placements)
             case events.PodGone() | events.PlacementReleased():
                 pods += _known(before, event.uid)
-            case events.NodeSeen():
-                if event.node.name not in before.nodes:  # Pods count once their node is known.
-                    pods += (*before.on(event.node.name), *snapshot.on(event.node.name))
-            case events.NodeGone():
-                pods += (*before.on(event.name), *snapshot.on(event.name))
+            case events.NodeSeen() | events.NodeGone():
+                pass  # A pod counts whether its node exists or not.
             case events.ObjectObserved() | events.ObjectGone():
                 if event.kind in KINDS:  # Any pod may belong to another quota.
                     return None

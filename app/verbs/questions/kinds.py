@@ -106,11 +106,12 @@ def counting(snapshot: snapshots.Snapshot) -> Callable[[model.Pod, model.NodeNam
     """A function that returns the counts that a pod raises on a node, for thousands of pods or nodes."""
     # The counters of kinds without objects raise nothing, and are not asked.
     (contributions, _), _ = snapshot.schema.gates(snapshot.objects)
-    nodes, objects = snapshot.nodes, snapshot.objects
+    nodes, objects, schema = snapshot.nodes, snapshot.objects, snapshot.schema
 
     def counts(pod: model.Pod, node: model.NodeName) -> tuple[str, ...]:
         known = nodes.get(node)
-        return () if known is None else tuple([key for key, _ in contributions(pod, known, objects)])
+        raised = contributions(pod, known, objects) if known else schema.contributed(pod, None, objects)
+        return tuple([key for key, _ in raised])
 
     return counts
 

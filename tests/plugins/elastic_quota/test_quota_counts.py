@@ -51,6 +51,25 @@ def test_an_object_with_the_name_of_the_root_is_not_a_quota() -> None:
     assert forests.grown([root]).unused == {"blue/koordinator-root-quota": "its name is that of the root"}
 
 
+def test_a_pod_counts_whether_its_node_exists_or_not() -> None:
+    blue = Quota(uid="1", namespace="quotas", name="blue", max={"cpu": 10}, namespaces=("blue",))
+    own = namespace_quota.NamespaceQuota(uid="2", namespace="blue", name="own", max={"cpu": 10})
+    pod = model.Pod(uid="p", namespace="blue", name="p", node="n1", requests={"cpu": 7})
+    used = {"quota||blue|cpu": 7, "sigsquota|blue|cpu": 7, "sigsquota||cpu": 7}
+    both = kinds.QUOTAS.observed(blue), namespace_quota.KIND.observed(own)
+    snapshot = projections.project_all(
+        snapshots.empty(schema=declared.SCHEMA), (*both, events.PodSeen(pod=pod))
+    )
+    assert dict(snapshot.counts) == snapshot.contributions(pod, "absent") == used
+    there = projections.project(snapshot, events.NodeSeen(node=model.Node(name="n1", uid="n1")))
+    assert dict(there.counts) == used
+    gone = projections.project(there, events.NodeGone(name="n1", uid="n1"))
+    assert dict(gone.counts) == used
+    without = projections.project(gone, kinds.QUOTAS.gone("quotas", "blue", "1"))
+    assert set(without.counts) == {"sigsquota|blue|cpu", "sigsquota||cpu"}
+    assert dict(projections.project(without, both[0]).counts) == used
+
+
 def test_amounts_are_counted_in_units_that_stay_exact() -> None:
     assert quota_counts.counted("memory", 1025) == 2
     assert quota_counts.counted("hugepages-2Mi", 2**21) == 2**11

@@ -99,7 +99,7 @@ def test_an_invalid_quota_shows_what_its_pods_use_and_one_without_pods_nothing()
         (events.PodSeen(pod=pod("p", 1, "green", node="n1")), {"team": "1", "blue": "0", "green": "1"}),
         (events.PodSeen(pod=pod("new", 1, node="n1")), {}),
         (gone(pod("p")), {"team": "0", "blue": "0"}),
-        (events.NodeGone(name="n1", uid="uid-n1"), {"team": "0", "blue": "0"}),
+        (events.NodeGone(name="n1", uid="uid-n1"), {}),
         (events.NodeSeen(node=node("n1", 16)), {}),
         (events.NodeSeen(node=node("n2", 16)), {}),
         (events.FlagSet(flag=model.Flag(name="v", value="1")), {}),

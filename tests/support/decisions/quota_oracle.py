@@ -67,7 +67,7 @@ class Tree:
 
     def _shared(self, names: list[str], total: int) -> dict[str, int]:
         floors = {name: Fraction(self.rows[name].least) for name in names}
-        if self.scale and total < sum(floors.values()):
+        if self.scale and max(total, 0) < sum(floors.values()):
             part = Fraction(max(total, 0), 1) / sum(floors.values())
             floors = {name: Fraction(math.floor(floor * part)) for name, floor in floors.items()}
         base = {name: max(int(floors[name]), self.guaranteed(name)) for name in names}

@@ -19,7 +19,7 @@ def counts(snapshot: snapshots.Snapshot, quotas: list[Quota], spaces: set[str]) 
         if quota.name != "koordinator-root-quota":
             used.setdefault(quota.name, quota)
     for pod, node in recomputation.pods_and_nodes(snapshot).values():
-        if not quotas or pod.phase in ("Succeeded", "Failed") or (node and node not in snapshot.nodes):
+        if not quotas or pod.phase in ("Succeeded", "Failed"):
             continue
         name = _quota(pod, used)
         limited = name in used and name not in BUILT_IN
@@ -39,7 +39,7 @@ def _of_namespaces(snapshot: snapshots.Snapshot, spaces: set[str]) -> dict[str, 
     found: dict[str, int] = {}
     for pod, node in recomputation.pods_and_nodes(snapshot).values():
         ended = pod.phase in ("Succeeded", "Failed")
-        if pod.namespace not in spaces or ended or node not in snapshot.nodes:
+        if pod.namespace not in spaces or ended or not node:
             continue
         for resource, amount in pod.requests.items():
             units = math.ceil(amount / 1024) if resource == "memory" else amount

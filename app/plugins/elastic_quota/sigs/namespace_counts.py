@@ -1,6 +1,7 @@
 """The counts of the quotas of namespaces: what their pods use, per namespace and in all.
 
-A pod counts from its placement until it has finished or is gone, in any namespace that has a quota.
+A pod counts from its placement until it has finished or is gone, in any namespace that has a quota, also on a
+node that was not observed yet or is gone.
 """
 
 from collections.abc import Iterator
@@ -54,7 +55,7 @@ def _reads(_: NamespaceQuota) -> object:
 
 COUNTER = schema.Counter(
     family=FAMILY,
-    form=2,
+    form=3,
     contributions=_used,
     selects=_selects,
     pod_fields=("namespace", "phase", "requests"),

@@ -144,9 +144,9 @@ class Fold:
         """
         located = self.pods_and_nodes()
         quotas = plain_quotas.by_name(self.quotas.values())
-        found = plain_quotas.counts(located.values(), self.nodes, quotas)
+        found = plain_quotas.counts(located.values(), quotas)
         spaces = {quota["namespace"] for quota in self.namespace_quotas.values()}
-        found |= plain_quotas.of_namespaces(located.values(), self.nodes, spaces)
+        found |= plain_quotas.of_namespaces(located.values(), spaces)
         for pod, name in located.values():
             for key in self.keys(pod, name):
                 found[key] = found.get(key, 0) + 1
@@ -155,7 +155,7 @@ class Fold:
     def shared(self, pod: model.Pod, name: str) -> frozenset[str]:
         """All counts with a limit that the pod contributes to on that node."""
         quotas = plain_quotas.by_name(self.quotas.values())
-        return frozenset(self.keys(pod, name)).union(plain_quotas.keys(pod, name, self.nodes, quotas))
+        return frozenset(self.keys(pod, name)).union(plain_quotas.keys(pod, name, quotas))
 
     def keys(self, pod: model.Pod, name: str) -> list[str]:
         """The counts that the pod belongs to on that node."""

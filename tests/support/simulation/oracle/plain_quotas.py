@@ -56,22 +56,18 @@ def units(resource: str, amount: int) -> int:
     return -(-amount // 1024) if resource == "memory" else amount
 
 
-def counts(
-    pods: Iterable[tuple[model.Pod, str]], nodes: Mapping[str, model.Node], quotas: Mapping[str, Quota]
-) -> dict[str, int]:
+def counts(pods: Iterable[tuple[model.Pod, str]], quotas: Mapping[str, Quota]) -> dict[str, int]:
     """Every count of the quotas, without zeros."""
     found: dict[str, int] = {}
     for pod, node in pods:
-        for key, amount in keys(pod, node, nodes, quotas).items():
+        for key, amount in keys(pod, node, quotas).items():
             found[key] = found.get(key, 0) + amount
     return found
 
 
-def keys(
-    pod: model.Pod, node: str, nodes: Mapping[str, model.Node], quotas: Mapping[str, Quota]
-) -> dict[str, int]:
+def keys(pod: model.Pod, node: str, quotas: Mapping[str, Quota]) -> dict[str, int]:
     """Count -> the amount that one pod contributes."""
-    if not quotas or pod.phase in ("Succeeded", "Failed") or (node and node not in nodes):
+    if not quotas or pod.phase in ("Succeeded", "Failed"):
         return {}
     name = of(pod, quotas)
     parts = ("", "np|") if firm(pod) else ("",)
@@ -83,13 +79,11 @@ def keys(
     }
 
 
-def of_namespaces(
-    pods: Iterable[tuple[model.Pod, str]], nodes: Mapping[str, model.Node], spaces: Collection[str]
-) -> dict[str, int]:
+def of_namespaces(pods: Iterable[tuple[model.Pod, str]], spaces: Collection[str]) -> dict[str, int]:
     """Every count of the quotas of these namespaces, of each and of all together."""
     found: dict[str, int] = {}
     for pod, node in pods:
-        if pod.namespace not in spaces or pod.phase in ("Succeeded", "Failed") or node not in nodes:
+        if pod.namespace not in spaces or pod.phase in ("Succeeded", "Failed") or not node:
             continue
         for resource, amount in pod.requests.items():
             for space in ("", pod.namespace) if amount else ():

@@ -26,7 +26,7 @@ def problem(event: events.AnyEvent, fold: plain_fold.Fold) -> str:
     quotas = plain_quotas.by_name(fold.quotas.values())
     for at, one in enumerate(fresh):
         name = one.pod.labels.get(plain_quotas.LABEL, "")
-        if name in quotas and one.node in fold.nodes:
+        if name in quotas:
             found = _overspent(one, [*fold.pods_and_nodes().values(), *_placed(fresh[:at])], fold, quotas)
             if found:
                 return f"pod {one.pod.name} is placed, and {found}"
@@ -68,7 +68,7 @@ def _overspent(
     """The quota whose limit the placement exceeds, as text; empty if none."""
     name = one.pod.labels[plain_quotas.LABEL]
     others = [(pod, node) for pod, node in located if node and pod.uid != one.pod.uid]
-    used = plain_quotas.counts([*others, (one.pod, one.node)], fold.nodes, quotas)
+    used = plain_quotas.counts([*others, (one.pod, one.node)], quotas)
     for resource in plain_quotas.request(one.pod, name, quotas):
         for above in plain_quotas.upwards(name, quotas):
             most = quotas[above].get("max", {}).get(resource)

@@ -18,7 +18,6 @@ class State:
             for pod, node in fold.pods_and_nodes().values()
             if not pod.terminating and pod.phase not in ("Succeeded", "Failed")
         ]
-        self._nodes = dict(fold.nodes)
         self._quotas = plain_quotas.by_name(fold.quotas.values())
 
     def problem(self, uid: str, evicted: Collection[str]) -> str:
@@ -69,7 +68,7 @@ class State:
 
     def _used(self, name: str, pods: Iterable[tuple[model.Pod, str]], part: str = "") -> int:
         placed = [(pod, node) for pod, node in pods if node]
-        counts = plain_quotas.counts(placed, self._nodes, self._quotas)
+        counts = plain_quotas.counts(placed, self._quotas)
         return counts.get(f"quota||{name}|{part}{plain_quotas.RESOURCE}", 0)
 
     def _limit(self, name: str) -> float:

@@ -28,7 +28,7 @@ def shares(fold: plain_fold.Fold) -> Shares:
     asked, held = dict.fromkeys(quotas, 0), dict.fromkeys(quotas, 0)
     total = sum(node.allocatable.get(plain_quotas.RESOURCE, 0) for node in fold.nodes.values())
     for pod, node in fold.pods_and_nodes().values():
-        if pod.phase in ("Succeeded", "Failed") or (node and node not in fold.nodes):
+        if pod.phase in ("Succeeded", "Failed"):
             continue
         name = plain_quotas.of(pod, quotas)
         amount = plain_quotas.request(pod, name, quotas).get(plain_quotas.RESOURCE, 0)
