@@ -4,8 +4,12 @@ import msgspec
 
 from app.domain import model
 from app.domain.fit import budgets
+from app.framework import cycles, pipeline, registry
 from app.plugins.coscheduling import options
 from app.plugins.coscheduling.planner import evictions
+from app.plugins.coscheduling.plugin import Coscheduling
+from app.plugins.elastic_quota.plugin import ElasticQuota
+from app.plugins.elastic_quota.sigs.namespace_quota import NamespaceQuota
 from tests.support.decisions import call_counts, group_evictions, scheduling_driver, small_gangs
 
 NODES = ["n0", "n1"]
@@ -85,3 +89,19 @@ def test_a_pod_that_is_nominated_meanwhile_holds_its_capacity() -> None:
     (first,) = kept(small)
     small.see(small_gangs.pod("nominated", 8, nominated=first, priority=2 * GROUP))
     assert kept(small) == {*NODES} - {first}
+
+
+def quota(namespace: str, least: int) -> NamespaceQuota:
+    """The quota of a namespace, which may use 10 cores."""
+    amounts = {"cpu": least * small_gangs.CORE}, {"cpu": 10 * small_gangs.CORE}
+    return NamespaceQuota(uid=namespace, namespace=namespace, name="q", min=amounts[0], max=amounts[1])
+
+
+def test_other_plugin_settings_have_a_plan_of_their_own() -> None:
+    """A question may ask what would be decided by them, in the same state."""
+    members = small_gangs.gang("g", 2)
+    small = small_gangs.Cluster(small_gangs.node("n0", 10), quota("x", 1), *members, beside=(ElasticQuota(),))
+    assert "no capacity in cpu" in small.why(members[0])
+    cycle = cycles.cycle(members[0], frozenset(("n0",)), small.snapshot)
+    assert pipeline.run_filter(registry.Registry((Coscheduling(),)), cycle).kept == {"n0"}
+    assert "no capacity in cpu" in small.why(members[0])

@@ -87,7 +87,7 @@ def plan(question: Question) -> Plan:
     """The plan over all nodes, kept until something changes that it depends on."""
     snapshot, supposing = question.snapshot, question.above is not None
     names = tuple(gang.key for gang in question.gangs)
-    key = __name__, type(question.peers), names, question.usual, question.above
+    key = __name__, question.peers, names, question.usual, question.above
     latest = snapshot.derived(key, kept_plans.Latest[Plan])
     basis = kept_plans.basis(snapshot, question.gangs, question.holding, question.nominated, supposing)
     return latest.plan(snapshot, basis, lambda: _computed(question))
