@@ -89,6 +89,7 @@ class Classifies(Plugin, Protocol):
 class Sums(Plugin, Protocol):
     """Refuses pods by sums over nodes that are alike in some labels: a pod on all of them or on none.
 
+    Sums are counts (schema.Counter) and may include nominated pods; of other pods nothing else is read.
     It also classifies: pods of a namespace that are equal in ``pod_class`` add the same to its sums.
     """
 

@@ -33,6 +33,10 @@ class Peers(Protocol):
         """The kind of the pod, if all that may refuse it do so by sums (capabilities.Sums); else None."""
         ...
 
+    def by_sums(self, pods: Iterable[model.Pod]) -> bool:
+        """Whether all of them that may refuse one of the pods do so by sums."""
+        ...
+
     def stays_refused(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
         """Whether a pod of the same kind, once refused, is refused also beside more of them."""
         ...
@@ -51,6 +55,9 @@ class _NoPeers:
 
     def summed(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> Kind | None:
         return Kind((), ())
+
+    def by_sums(self, pods: Iterable[model.Pod]) -> bool:
+        return True
 
     def stays_refused(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
         return True

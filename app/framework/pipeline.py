@@ -7,7 +7,7 @@ The nominations of these pods do not count for one another, because its plan has
 """
 
 import itertools
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final
@@ -291,6 +291,13 @@ class _Others:
             labels += plugins.sums[name].summed_by(pod.namespace, snapshot)
             found.append((name, plugins.classifies[name].pod_class(pod, snapshot)))
         return cycles.Kind(labels, tuple(found))
+
+    def by_sums(self, pods: Iterable[model.Pod]) -> bool:
+        plugins = self.plugins
+        if plugins.transforms or plugins.transforms_nodes:
+            return False
+        apart = [one for one in plugins.filters if one.name != self.asking and one.name not in plugins.sums]
+        return not (apart and any(one.interested(pod) for pod in pods for one in apart))
 
     def stays_refused(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
         sums = self.plugins.sums

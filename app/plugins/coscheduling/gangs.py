@@ -183,6 +183,19 @@ def group(
     return tuple(found), objection
 
 
+def attracting(snapshot: snapshots.Snapshot, together: Sequence[Gang]) -> dict[model.NodeName, int]:
+    """Node -> pods of other gangs with the network-topology-selector of a waiting member."""
+    found: dict[model.NodeName, int] = {}
+    own = {seat.pod.uid for gang in together for seat in gang.seats}
+    waiting = [pod for gang in together for pod in gang.waiting]
+    for namespace, value in {(pod.namespace, pod.annotations.get(options.SELECTOR)) for pod in waiting}:
+        for pod in snapshot.siblings(namespace, options.SELECTOR, value) if value else ():
+            node = snapshot.node_of(pod.uid)
+            if node and pod.counted and pod.uid not in own:
+                found[node] = found.get(node, 0) + 1
+    return found
+
+
 def _order(pod: model.Pod) -> tuple[bool, int, str, str]:
     """By index if there is one from 0, then by name."""
     index = options.number(pod.annotations.get(options.INDEX))

@@ -34,6 +34,13 @@ class NodeLabelPriority:
     def pod_class(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
         return self.interested(pod)
 
+    def summed_by(self, namespace: str, snapshot: snapshots.Snapshot) -> tuple[str, ...]:
+        """The label alone decides: no sum is needed."""
+        return (self.label,)
+
+    def stays_refused(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
+        return True
+
     def score(self, cycle: cycles.Cycle) -> verdicts.Rating:
         return logic.rating(cycle, self.label)
 

@@ -1,8 +1,11 @@
 """The plan of a group that preempts is kept while nothing changes that it depends on, and no longer."""
 
-import msgspec
+from dataclasses import dataclass
 
-from app.domain import model
+import msgspec
+import pytest
+
+from app.domain import model, verdicts
 from app.domain.fit import budgets
 from app.framework import cycles, pipeline, registry
 from app.plugins.coscheduling import options
@@ -10,7 +13,7 @@ from app.plugins.coscheduling.planner import evictions
 from app.plugins.coscheduling.plugin import Coscheduling
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.sigs.namespace_quota import NamespaceQuota
-from tests.support.decisions import call_counts, group_evictions, scheduling_driver, small_gangs
+from tests.support.decisions import call_counts, fake_plugins, group_evictions, scheduling_driver, small_gangs
 
 NODES = ["n0", "n1"]
 GROUP = group_evictions.GROUP
@@ -97,6 +100,20 @@ def quota(namespace: str, least: int) -> NamespaceQuota:
     return NamespaceQuota(uid=namespace, namespace=namespace, name="q", min=amounts[0], max=amounts[1])
 
 
+def test_a_nominated_pod_that_is_less_important_changes_what_other_plugins_answer() -> None:
+    """What a namespace is guaranteed is not lent while a pod of it is nominated."""
+    members = [msgspec.structs.replace(one, priority=10) for one in small_gangs.gang("g", 2)]
+    low = small_gangs.pod("low", 3, namespace="y")
+    quotas = quota("x", 0), quota("y", 4)
+    node = small_gangs.node("n0", 10)
+    small = small_gangs.Cluster(node, *quotas, *members, low, beside=(ElasticQuota(),))
+    assert small.planned(members[0])
+    small.see(msgspec.structs.replace(low, nominated="n0"))
+    assert "no capacity in cpu within the mins of all quotas" in small.why(members[0])
+    small.see(low)
+    assert small.planned(members[0])
+
+
 def test_other_plugin_settings_have_a_plan_of_their_own() -> None:
     """A question may ask what would be decided by them, in the same state."""
     members = small_gangs.gang("g", 2)
@@ -105,3 +122,43 @@ def test_other_plugin_settings_have_a_plan_of_their_own() -> None:
     cycle = cycles.cycle(members[0], frozenset(("n0",)), small.snapshot)
     assert pipeline.run_filter(registry.Registry((Coscheduling(),)), cycle).kept == {"n0"}
     assert "no capacity in cpu" in small.why(members[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Apart(fake_plugins.Idle):
+    """Refuses nodes on which a pod of that label runs: no count has it."""
+
+    name: str = "Apart"
+
+    def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
+        on = cycle.snapshot.on
+        found = frozenset(name for name in cycle.candidates if any("app" in one.labels for one in on(name)))
+        return verdicts.Refusal("apart", found)
+
+
+def test_a_label_that_another_plugin_reads_changes_the_plan() -> None:
+    members = small_gangs.gang("g", 2)
+    nodes = [small_gangs.node(name, 8) for name in NODES]
+    beside = small_gangs.pod("beside", 1, node="n0"), small_gangs.pod("other", 1, node="n1")
+    small = small_gangs.Cluster(*nodes, *members, *beside, beside=(Apart(),))
+    first = small.planned(members[0])
+    small.see(msgspec.structs.replace(beside[NODES.index(first)], labels={"app": "db"}))
+    assert {small.planned(one) for one in members} == {*NODES} - {first}
+    small.see(beside[NODES.index(first)])
+    assert small.planned(members[0]) == first
+
+
+@pytest.mark.parametrize("changed", [{"terminating": True}, {"annotations": {}}])
+def test_pods_that_no_longer_attract_the_members_change_the_plan(changed: dict[str, object]) -> None:
+    marked = {options.SELECTOR: "s"}
+    members = [
+        msgspec.structs.replace(one, annotations={**one.annotations, **marked})
+        for one in small_gangs.gang("g", 2)
+    ]
+    nodes = [small_gangs.node(name, 4, {small_gangs.ZONE: name}) for name in NODES]
+    near = [small_gangs.pod(name, 1, node="n0", annotations=marked) for name in ("a", "b")]
+    far = small_gangs.pod("c", 1, node="n1", annotations=marked), small_gangs.pod("d", 1, node="n1")
+    small = small_gangs.Cluster(*nodes, *members, *near, *far)
+    assert small.planned(members[0]) == "n0"
+    small.see(*(msgspec.structs.replace(one, **changed) for one in near))
+    assert small.planned(members[0]) == "n1"

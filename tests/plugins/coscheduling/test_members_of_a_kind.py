@@ -14,6 +14,7 @@ from app.plugins.coscheduling.plugin import Coscheduling
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.sigs import namespace_quota
 from app.plugins.elastic_quota.trees import membership
+from app.plugins.node_label_priority.plugin import NodeLabelPriority
 from app.plugins.workload_policy import logic, policy_model
 from app.plugins.workload_policy.plugin import WorkloadPolicy
 from tests.support.decisions import call_counts, fake_plugins, small_clusters, small_quotas
@@ -117,6 +118,8 @@ def generated(seed: int) -> tuple[Cluster, list[model.Pod]]:
     enabled: tuple[capabilities.Plugin, ...] = dice.choice(((rules,), (domains,), (domains, rules)))
     layers = (RACK,) if dice.random() < 0.5 else ()
     seen = asked[1:] if dice.random() < 0.1 else asked
+    if dice.random() < 0.2:
+        enabled = (*enabled, NodeLabelPriority(scheduler_names=(asked[0].scheduler,), label=HALL))
     return Cluster(*nodes, *quotas, *beside, *seen, beside=enabled, layers=layers), asked
 
 

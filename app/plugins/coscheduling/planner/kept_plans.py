@@ -7,28 +7,34 @@ from typing import Generic, NamedTuple, TypeVar
 
 from app.domain import model, snapshots
 from app.domain.fit import budgets
-from app.plugins.coscheduling.gangs import Gang
+from app.plugins.coscheduling.gangs import Gang, attracting
 from app.plugins.coscheduling.planner import evictions, nominations
 
 P = TypeVar("P")
 
 
 class Basis(NamedTuple):
-    """What a plan depends on beside objects and counts. The first two are compared by identity."""
+    """What a plan depends on beside objects and counts. The first three are compared by identity."""
 
     residents: object
     nodes: object
+    versions: object
+    """Other with every event, where another plugin may read anything; None where all refuse by sums."""
     gangs: tuple[Gang, ...]
     holding: tuple[model.Pod, ...]
     """Nominated pods of others."""
     nominated: Mapping[model.Uid, model.NodeName]
     """Those of the gangs."""
+    nominees: tuple[model.Pod, ...]
+    """All nominated pods of others: other plugins may count any of them, or none."""
+    attracting: Mapping[model.NodeName, int]
+    """Node -> pods of other gangs that attract the members."""
     limits: tuple[budgets.DisruptionBudget, ...]
     """Where pods may have to go."""
 
     def equals(self, other: "Basis") -> bool:
         """Whether the same follows from both."""
-        return all(map(operator.is_, self[:2], other[:2])) and self[2:] == other[2:]
+        return all(map(operator.is_, self[:3], other[:3])) and self[3:] == other[3:]
 
 
 def basis(
@@ -36,11 +42,27 @@ def basis(
     gangs: tuple[Gang, ...],
     holding: tuple[model.Pod, ...],
     nominated: Mapping[model.Uid, model.NodeName],
+    *,
     supposing: bool,
+    summed: bool,
 ) -> Basis:
-    """The basis in a state; ``supposing``: pods may have to go."""
+    """The basis in a state.
+
+    ``supposing``: pods may have to go; ``summed``: other plugins refuse members by sums, if at all.
+    """
     limits = budgets.recorded(snapshot) if supposing else ()
-    return Basis(snapshot.residents, snapshot.nodes, gangs, holding, nominated, limits)
+    nominees = tuple(pod for uid in snapshot.nominated if (pod := snapshot.pod(uid)) is not None)
+    return Basis(
+        residents=snapshot.residents,
+        nodes=snapshot.nodes,
+        versions=None if summed else snapshot.versions,
+        gangs=gangs,
+        holding=holding,
+        nominated=nominated,
+        nominees=nominees,
+        attracting=attracting(snapshot, gangs),
+        limits=limits,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from app.domain import model, node_sets, snapshots
 from app.domain.fit import budgets, node_fit
 from app.framework import cycles
-from app.plugins.coscheduling import options
+from app.plugins.coscheduling import gangs
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.planner import (
     arrangements,
@@ -89,7 +89,10 @@ def plan(question: Question) -> Plan:
     names = tuple(gang.key for gang in question.gangs)
     key = __name__, question.peers, names, question.usual, question.above
     latest = snapshot.derived(key, kept_plans.Latest[Plan])
-    basis = kept_plans.basis(snapshot, question.gangs, question.holding, question.nominated, supposing)
+    summed = question.peers.by_sums(question.pods)
+    basis = kept_plans.basis(
+        snapshot, question.gangs, question.holding, question.nominated, supposing=supposing, summed=summed
+    )
     return latest.plan(snapshot, basis, lambda: _computed(question))
 
 
@@ -349,22 +352,11 @@ class _Planning:
 
     def _existing(self) -> dict[model.NodeName, int]:
         """Node -> members, and pods of gangs with the same network-topology-selector."""
-        found: dict[model.NodeName, int] = {}
-        own: set[model.Uid] = set()
+        found = gangs.attracting(self._snapshot, self._question.gangs)
         for gang in self._question.gangs:
             for seat in gang.seats:
-                own.add(seat.pod.uid)
                 found[seat.node] = found.get(seat.node, 0) + 1
-        for namespace, value in sorted(self._selectors()):
-            for pod in self._snapshot.siblings(namespace, options.SELECTOR, value):
-                node = self._snapshot.node_of(pod.uid)
-                if node and pod.counted and pod.uid not in own:
-                    found[node] = found.get(node, 0) + 1
         return found
-
-    def _selectors(self) -> set[tuple[str, str]]:
-        given = ((pod.namespace, pod.annotations.get(options.SELECTOR, "")) for pod in self._pods)
-        return {(namespace, value) for namespace, value in given if value}
 
     # -- reasons -------------------------------------------------------------------------------
 
