@@ -111,8 +111,8 @@ class EvictPods:
     """Evict pods through the Eviction API, which refuses while a PodDisruptionBudget does not allow it.
 
     An effect has all evictions that its plugin wants, and replaces the former one: what it no longer has is
-    not carried out. At most one pod of a plugin is evicted at a time, and the next one once the log shows
-    that it terminates. A plugin with this effect declares it (capabilities.Evicts).
+    not carried out. At most one pod of a plugin is evicted at a time, and the next one by an effect that was
+    computed from a state in which it terminates. A plugin with this effect declares it (capabilities.Evicts).
     """
 
     plugin: str

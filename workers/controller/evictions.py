@@ -1,9 +1,9 @@
 """Carries out EvictPods: evicts what plugins want evicted, pod by pod.
 
-The evictions of a plugin are computed from the state of the log, so the next pod is evicted only once the log
-shows that the former one terminates: otherwise another pod could be evicted for what was freed already. An
-eviction that a PodDisruptionBudget or another plugin does not allow is tried again later, and until then no
-other pod is evicted for the same subject.
+The evictions of a plugin are computed from the state of the log, so the next pod is evicted only by what was
+computed from a state in which the former one terminates: otherwise another pod could be evicted for what was
+freed already. An eviction that a PodDisruptionBudget or another plugin does not allow is tried again later,
+and until then no other pod is evicted for the same subject.
 """
 
 import http
@@ -34,6 +34,8 @@ Post = Callable[[effects.PostEvent, str], None]
 
 class _Wanted(NamedTuple):
     found: effects.EvictPods
+    snapshot: snapshots.Snapshot
+    """The state that it was computed from."""
     term: str
     since: dict[str, float]
     """Subject -> since when it has been wanted (monotonic)."""
@@ -71,14 +73,17 @@ class Evictor:
         self._refused: dict[tuple[str, str], float] = {}
         """Plugin and subject -> when it may be tried again (monotonic); those of the past are removed."""
 
-    def submit(self, found: effects.EvictPods, term: str) -> None:
-        """Evict these pods, in place of those that the plugin wanted before. Thread-safe."""
+    def submit(self, found: effects.EvictPods, snapshot: snapshots.Snapshot, term: str) -> None:
+        """Evict these pods, in place of those that the plugin wanted before. Thread-safe.
+
+        ``snapshot``: the state that the effect was computed from.
+        """
         now = self._clock.monotonic()
         with self._lock:
             former = self._wanted.get(found.plugin)
             known = former.since if former is not None and former.term == term else {}
             since = {one.subject: known.get(one.subject, now) for one in found.wanted}
-            self._wanted[found.plugin] = _Wanted(found, term, since)
+            self._wanted[found.plugin] = _Wanted(found, snapshot, term, since)
 
     def run_once(self) -> int:
         """Evict at most one pod for each plugin; how many were evicted."""
@@ -90,7 +95,7 @@ class Evictor:
 
     def _evict_one(self, wanted: _Wanted, snapshot: snapshots.Snapshot, now: float) -> bool:
         plugin = wanted.found.plugin
-        if not self._seen(plugin, snapshot, now):
+        if not self._seen(wanted, now):
             return False
         for one in wanted.found.wanted:
             key = (plugin, one.subject)
@@ -105,12 +110,12 @@ class Evictor:
             return outcome == "evicted"
         return False
 
-    def _seen(self, plugin: str, snapshot: snapshots.Snapshot, now: float) -> bool:
-        """Whether the state has the latest eviction, and another one may follow it."""
-        last = self._evicted.get(plugin)
+    def _seen(self, wanted: _Wanted, now: float) -> bool:
+        """Whether the plugin knew of its latest eviction, and another one may follow it."""
+        last = self._evicted.get(wanted.found.plugin)
         if last is None:
             return True
-        pod = snapshot.pod(last.uid)
+        pod = wanted.snapshot.pod(last.uid)
         going = pod is None or pod.terminating or pod.finished
         return now - last.at >= (EVERY if going else SEEN)
 

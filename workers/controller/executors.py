@@ -43,7 +43,7 @@ class StatusWriter(Protocol):
 class Evictor(Protocol):
     """Evicts pods (evictions.Evictor)."""
 
-    def submit(self, found: effects.EvictPods, term: str) -> None:
+    def submit(self, found: effects.EvictPods, snapshot: snapshots.Snapshot, term: str) -> None:
         """Evict the pods, in place of those that the plugin wanted before."""
         ...
 
@@ -88,7 +88,7 @@ class Executor:
             case effects.PatchStatus():
                 self._statuses.submit(found, snapshot, term)
             case effects.EvictPods():
-                self._evictor.submit(found, term)
+                self._evictor.submit(found, snapshot, term)
             case effects.ReleasePlacements():
                 self._release(found, snapshot)
 

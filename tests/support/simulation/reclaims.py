@@ -68,7 +68,7 @@ class Reclaims:
         evictor = self._evictor = self._evictor or self._made()
         for found in _RULES.reconcile(snapshot, effects.Changes()):
             if isinstance(found, effects.EvictPods):
-                evictor.submit(found, _TERM)
+                evictor.submit(found, snapshot, _TERM)
         if of.rng.random() < 0.7:
             of.clock.advance(_PATIENCE)
         evictor.run_once()

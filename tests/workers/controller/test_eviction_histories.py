@@ -203,7 +203,7 @@ class History:
         """The controller asks the plugin about the state."""
         for found in RULES.reconcile(self.snapshot, effects.Changes()):
             if isinstance(found, effects.EvictPods):
-                self.evictor.submit(found, str(self.term))
+                self.evictor.submit(found, self.snapshot, str(self.term))
 
     # -- what is checked ---------------------------------------------------------------------
 

@@ -83,7 +83,7 @@ class Evicting:
             effects.Eviction(text, tuple(self.pod(name) for name in text.split()), f"for {text}", after)
             for text in each
         )
-        self.evictor.submit(effects.EvictPods(plugin, wanted), term)
+        self.evictor.submit(effects.EvictPods(plugin, wanted), self.snapshot, term)
 
     def asked(self, *, after: float = 0.0) -> list[str]:
         """The pods whose eviction is requested when that many seconds have passed."""
@@ -135,8 +135,10 @@ def test_one_pod_is_evicted_and_the_next_once_the_state_shows_that_it_terminates
     assert evicting.asked(after=evictions.SEEN - 1) == []
     evicting.observe()
     assert evicting.pod("a").terminating
+    evicting.want("a b", "c")
     assert evicting.asked() == ["b"]
     evicting.observe()
+    evicting.want("a b", "c")
     assert evicting.asked(after=evictions.EVERY / 2) == []
     assert evicting.asked(after=evictions.EVERY) == ["c"]
     assert outcomes()["evicted"] == before + 3
@@ -145,6 +147,18 @@ def test_one_pod_is_evicted_and_the_next_once_the_state_shows_that_it_terminates
         ("ns/b", evictions.EVICTED, "for a b"),
         ("ns/c", evictions.EVICTED, "for c"),
     ]
+
+
+@pytest.mark.scenario("TR-17")
+def test_what_was_wanted_in_a_state_without_the_former_eviction_waits(evicting: Evicting) -> None:
+    """A pod may have ended meanwhile: with what the former one frees, that is enough."""
+    evicting.want("a b", "c")
+    assert evicting.asked() == ["a"]
+    evicting.observe()
+    assert evicting.pod("a").terminating
+    assert evicting.asked(after=evictions.SEEN - 1) == []
+    evicting.want("c")
+    assert evicting.asked() == ["c"]
 
 
 def test_the_pod_is_evicted_with_its_grace_and_its_uid(evicting: Evicting) -> None:
@@ -301,4 +315,5 @@ def test_a_lost_reply_counts_as_an_eviction_until_the_state_shows_otherwise(evic
     assert evicting.asked(after=evictions.SEEN - 1) == []
     evicting.observe()
     assert evicting.pod("a").terminating
+    evicting.want("a", "b")
     assert evicting.asked() == ["b"]
