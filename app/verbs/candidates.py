@@ -8,7 +8,7 @@ from app.domain import model, node_sets
 class Candidates:
     """Offered node names. ``spelled`` is their JSON as it was sent: equal text is equal candidates."""
 
-    __slots__ = ("names", "nodes", "repeated", "spelled")
+    __slots__ = ("names", "nodes", "repeated", "spelled", "whole")
 
     def __init__(
         self,
@@ -16,8 +16,10 @@ class Candidates:
         spelled: bytes = b"",
         *,
         everywhere: node_sets.Names = node_sets.NONE,
+        whole: bool = False,
     ) -> None:
         """``everywhere``: all nodes of the cluster, whose memoised results the candidates can share.
+        ``whole``: the call carried whole nodes instead of their names.
 
         Usually kube-scheduler offers all of them, in an order that it chooses: then ``nodes`` is that set
         itself. If it offers some of them, ``nodes`` is a Subset of it.
@@ -28,6 +30,7 @@ class Candidates:
         """A name was offered twice; a reply must not repeat it (docs/design/extender-contract.md, 7)."""
         self.names = names
         self.spelled = spelled
+        self.whole = whole
 
     @property
     def plain(self) -> bool:

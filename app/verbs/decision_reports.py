@@ -32,6 +32,8 @@ class Decided(msgspec.Struct, frozen=True):
     victims: Mapping[model.NodeName, tuple[model.Uid, ...]] = {}
     trace: verdicts.Trace | None = None
     """For the debug flags."""
+    whole: bool = False
+    """Whole nodes were sent, and not their names."""
 
 
 def filtered(answer: filtering.Answer, offered: candidates.Candidates) -> Decided:
@@ -51,6 +53,7 @@ def filtered(answer: filtering.Answer, offered: candidates.Candidates) -> Decide
         plugins=tuple(dict.fromkeys(refusal.plugin for refusal in trace.refusals)),
         node=answer.only or "",
         trace=trace,
+        whole=offered.whole,
     )
 
 
@@ -64,12 +67,13 @@ def scored(answer: filtering.Answer, offered: candidates.Candidates) -> Decided:
         snapshot=answer.snapshot,
         plugins=tuple(rating.plugin for rating in answer.trace.ratings),
         trace=answer.trace,
+        whole=offered.whole,
     )
 
 
 def failed(pod: model.Pod, offered: candidates.Candidates, error: str) -> Decided:
     """The report of a filter that was answered with an error."""
-    return Decided(pod=pod, outcome="error", names=offered.nodes, error=error)
+    return Decided(pod=pod, outcome="error", names=offered.nodes, error=error, whole=offered.whole)
 
 
 def bound(done: binding.BindResult) -> Decided:
@@ -174,6 +178,7 @@ def report(context: contexts.Context, verb: str, decided: Decided, seconds: floa
             node=decided.node,
             victims=dict(decided.victims),
             error=decided.error,
+            whole=decided.whole,
             snapshot=snapshot,
             concerned=context.plugins.objects,
         )

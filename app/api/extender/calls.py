@@ -177,7 +177,7 @@ def nodes_of(raw: bytes | msgspec.Raw, everywhere: node_sets.Names = node_sets.N
     except (ValueError, RecursionError) as error:
         strict_json.bad(error)
     names = [head.metadata.name for head in heads.items or ()]
-    found = candidates.Candidates(names, everywhere=everywhere)
+    found = candidates.Candidates(names, everywhere=everywhere, whole=True)
     _refuse_unfit(found, everywhere)
     return found
 

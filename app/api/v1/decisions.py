@@ -21,10 +21,12 @@ class Decision(Schema):
     at = schemas.text("When it was answered (RFC 3339).")
     verb = schemas.text("filter, filter_onlyone, prioritize, bind or preempt.")
     pod = schemas.nested(schemas.PodReference, "The pod.")
+    scheduler = schemas.text("spec.schedulerName of the pod; empty where the record does not hold it.")
     position = schemas.text("The log position that it was decided at.")
     outcome = schemas.text("kept, refused, scored, bound or error.")
     node = schemas.text("The one node, for filter_onlyone and bind.")
     candidates = schemas.number("Nodes offered.")
+    wholeNodes = schemas.truth("Whether the call carried whole nodes, and not their names.")
     kept = schemas.number("Nodes kept.")
     reasons = schemas.counts("Reason -> nodes refused for it.")
     objects = schemas.texts("The objects of plugins that it concerns, as KIND:NAME: policies, gangs, quotas.")
@@ -156,10 +158,13 @@ def _row(decision: records.Decision) -> pages.Body:
         "at": decision.at,
         "verb": decision.verb,
         "pod": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
+        # A pod that was not seen has no creation time, and no scheduler but the default of the record.
+        "scheduler": pod.scheduler if pod.created else "",
         "position": str(decision.position),
         "outcome": decision.outcome,
         "node": decision.node,
         "candidates": decision.count,
+        "wholeNodes": decision.whole,
         "kept": decision.kept,
         "reasons": decision.reasons,
         "objects": list(decision.objects),

@@ -48,6 +48,8 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     victims: dict[str, tuple[str, ...]] = {}
     """Node -> uids, for preempt."""
     error: str = ""
+    whole: bool = False
+    """A filter or prioritize that was sent whole nodes instead of their names (nodeCacheCapable: false)."""
 
 
 class Draft(Answered, frozen=True, kw_only=True):
