@@ -16,6 +16,7 @@ from app.doctor.cluster import catalog as cluster_catalog
 from app.doctor.policies import examination as policy_examination
 from app.doctor.run import catalog as run_catalog
 from app.doctor.scheduler import catalog as scheduler_catalog
+from app.doctor.scheduler import log_evidence
 from app.doctor.tls import catalog as tls_catalog
 from app.domain import snapshots
 from app.framework import doctor_checks, registry
@@ -222,6 +223,13 @@ def _checks(area: str, checks: Sequence[doctor_checks.Check]) -> Iterator[str]:
         yield from ("| ID | what has to be so |", "|---|---|")
         yield from (f"| [{one.id}](../{one.docs}) | {one.about} |" for one in found)
     yield ""
+    witnessed = [one.id for one in found if one in log_evidence.SHOWN]
+    if witnessed:
+        yield (
+            f"{', '.join(witnessed[:-1])} and {witnessed[-1]} are also checked by the log of a running"
+            " extender. It decides where it contradicts a configuration, or where none could be read"
+            " ([what it shows](../how-to/find-out-what-is-wrong.md#what-the-log-shows-of-kube-scheduler)).\n"
+        )
 
 
 def _cell(text: str) -> str:

@@ -7,7 +7,7 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from app import plugins, settings
+from app import exit_codes, plugins, settings
 from app.cli import certs, exits
 from app.cli import processes as cli_processes
 from app.cli.client import api_client
@@ -19,6 +19,8 @@ from app.kube import errors
 from app.kube.client import clients, credentials
 from app.kube.objects import decoding
 
+_QUESTION: Final = 5.0
+"""Seconds for the answer to a question about one pod."""
 _BY_URLS: Final = "the URL of each health port with --process"
 
 
@@ -138,18 +140,29 @@ class Witness:
         return True
 
     def get(self, path: str, **query: object) -> Mapping[str, Any]:
-        """The JSON at a path of the REST API. Raises Unseen."""
+        """The JSON at a path of the REST API. Raises Unseen, and Missing for 404 and 410."""
         try:
             found = self._client.get(path, query)
         except exits.Failed as problem:
-            raise api_reader.Unseen(
-                problem.message,
-                "name a running extender with --server, --cert, --key and --ca; in a cluster:"
-                f" {examination.forward(self._namespace)}",
-            ) from problem
+            raise self._unseen(problem) from problem
         if isinstance(found, str):
             raise api_reader.Unseen(f"the reply to {path} is not JSON", "name an extender with --server")
         return found
+
+    def ask(self, path: str, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The answer to a question. Raises Unseen, and Missing for 404 and 410."""
+        try:
+            return self._client.post(path, question, timeout=_QUESTION)
+        except exits.Failed as problem:
+            raise self._unseen(problem) from problem
+
+    def _unseen(self, problem: exits.Failed) -> api_reader.Unseen:
+        kind = api_reader.Missing if problem.code == exit_codes.NEGATIVE else api_reader.Unseen
+        return kind(
+            problem.message,
+            "name a running extender with --server, --cert, --key and --ca; in a cluster:"
+            f" {examination.forward(self._namespace)}",
+        )
 
     def called(self, pod: str) -> bool:
         """Whether the log has a decision about the pod NAMESPACE/NAME. Raises Unseen."""

@@ -103,6 +103,7 @@ def examine(
     from app.doctor.scheduler import entry_checks, examination
 
     enabled = inputs.enabled(loaded)
+    witness = inputs.Witness(config, server, namespace)
     certificate = pathlib.Path(server_cert) if server_cert else inputs.server_certificate(loaded)
     given = examination.Given(
         entry_checks.Expected(
@@ -114,7 +115,9 @@ def examine(
         tuple(found for file in files for found in _read(file)),
         namespace=namespace,
         interested=lambda pod: bool(enabled.interested(pod)),
-        called=inputs.Witness(config, server, namespace).called,
+        called=witness.called,
+        # Files are checked without an installation, unless one is named.
+        log=witness if server["server"] or not files else None,
     )
     results: list[doctor_checks.Result] = []
     if configz:
@@ -170,15 +173,11 @@ def _asked(
 def _of_cluster(given: "examination.Given", loaded: settings.Settings) -> list["doctor_checks.Result"]:
     from app.cli.doctor import inputs
     from app.doctor import api_reader
-    from app.doctor.scheduler import catalog, examination
+    from app.doctor.scheduler import examination
 
     try:
         return examination.of_cluster(given, inputs.reader(loaded))
     except api_reader.Unseen as unseen:
-        return [
-            *(examination.of_files(given)),
-            *(
-                check.unsure("the cluster", unseen.reason, fix=f"{unseen.fix}; or add --file")
-                for check in (catalog.PRESENT, *catalog.NEED_THE_CLUSTER)
-            ),
-        ]
+        return examination.without_cluster(
+            given, api_reader.Unseen(unseen.reason, f"{unseen.fix}; or add --file")
+        )

@@ -119,6 +119,8 @@ class SchedulerConfiguration:
     elected: bool = True
     lease: str = f"kube-system/{DEFAULT_LEASE}"
     """Namespace and name of the Lease, if ``elected``."""
+    started: float = 0.0
+    """Of a running kube-scheduler: seconds since 1970 of its start; 0 if that was not seen."""
     gangs: bool | None = None
     """Of a running kube-scheduler: whether its gate GenericWorkload is on; None if that was not seen."""
 

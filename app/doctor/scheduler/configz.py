@@ -2,6 +2,7 @@
 
 import dataclasses
 import ipaddress
+import re
 import ssl
 import urllib.parse
 import warnings
@@ -15,6 +16,7 @@ from app.kube import errors
 from app.kube.client import credentials
 
 _SECONDS = 10.0
+_STARTED = re.compile(r"^process_start_time_seconds ([0-9.e+]+)$", re.MULTILINE)
 _FORWARD = "forward port 10259 of kube-scheduler's pod to this machine, and name its URL here in --configz"
 
 
@@ -59,7 +61,11 @@ def ask(
     found = configurations.read(reply.data, address)[0]
     if measured.status != 200:
         return found
-    return dataclasses.replace(found, gangs=feature_gates.of_metrics(measured.data.decode(errors="replace")))
+    text = measured.data.decode(errors="replace")
+    started = _STARTED.search(text)
+    return dataclasses.replace(
+        found, gangs=feature_gates.of_metrics(text), started=float(started[1]) if started else 0.0
+    )
 
 
 def _context(access: credentials.Access, ca: str) -> ssl.SSLContext:

@@ -4,7 +4,7 @@ import base64
 import binascii
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeVar
 
 from cryptography import x509
@@ -16,7 +16,9 @@ from app.doctor.scheduler import (
     entry_checks,
     feature_gates,
     fleet_checks,
+    log_evidence,
     scheduler_pods,
+    testimony,
 )
 from app.domain import model
 from app.framework import doctor_checks
@@ -29,6 +31,10 @@ _SERVICE = "topolog-extender"
 _SECRET = "topolog-tls"
 _MOST_WAITING = 10
 """Pending pods that are compared with the log."""
+_NAMED = (
+    "topolog doctor scheduler, with its configuration as --file, or the URL of its secure port as --configz"
+)
+_RESTART = "restart the kube-scheduler that reads it"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,15 +51,85 @@ class Given:
     """Whether a plugin is interested in a pod."""
     called: Callable[[str], bool] = lambda _: False
     """Whether the log has a call about the pod NAMESPACE/NAME; raises Unseen."""
+    log: testimony.Source | None = None
+    """An extender, whose log is compared with the configurations."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the checks of configurations are made on."""
+
+    pairs: tuple[tuple[configurations.SchedulerConfiguration, scheduler_pods.Scheduler | None], ...]
+    """Configurations, and the scheduler that reads each; None for one that was given."""
+    expected: entry_checks.Expected
+    schedulers: tuple[scheduler_pods.Scheduler, ...]
+    log: log_evidence.Log | api_reader.Unseen | None
+    """None if it was not to be read."""
+
+    def calling(self) -> list[tuple[configurations.SchedulerConfiguration, scheduler_pods.Scheduler | None]]:
+        """The configurations with an entry for the extender."""
+        return [pair for pair in self.pairs if entry_checks.ours(pair[0], self.expected.hosts)]
+
+    def facts(self) -> log_evidence.Log:
+        """What the log shows; nothing if it was not read."""
+        return self.log if isinstance(self.log, log_evidence.Log) else log_evidence.Log()
+
+    def nevertheless(self) -> dict[str, log_evidence.Log]:
+        """The schedulers that call although no entry of theirs was read, and their calls."""
+        known = {one.name for configuration, _ in self.calling() for one in configuration.profiles}
+        facts = self.facts()
+        found = {
+            name: facts.of((name,), self._started((name,))) for name in facts.names() if name not in known
+        }
+        return {name: log for name, log in found.items() if log.calls}
+
+    def concerning(
+        self,
+        configuration: configurations.SchedulerConfiguration,
+        scheduler: scheduler_pods.Scheduler | None,
+    ) -> log_evidence.Log:
+        """What the log shows of the schedulers of a configuration, since the last of them was started."""
+        names = [one.name for one in configuration.profiles]
+        if configuration.form == configurations.LIVE:
+            # It is in force: only later calls could contradict it.
+            since = configuration.started
+            return self.facts().of(names, since) if since else log_evidence.Log()
+        return self.facts().of(names, self._started(names))
+
+    def _started(self, names: Collection[str]) -> float:
+        """When the last of the schedulers that may have these names was started; 0 if none is seen."""
+        return max(
+            (
+                one.started
+                for one in self.schedulers
+                if one.configuration is None or any(each.name in names for each in one.configuration.profiles)
+            ),
+            default=0.0,
+        )
 
 
 def of_files(given: Given) -> list[doctor_checks.Result]:
-    """The checks that configurations alone can answer."""
+    """The checks that configurations alone can answer, and those of an extender's log if one is named."""
     found = [*given.written, *given.live]
-    results = list(_of_configurations([(one, None) for one in found], given.expected)) if found else []
+    log = _gathered(given, None, None)
+    seen = _Seen(tuple((one, None) for one in found), given.expected, (), log)
+    results = list(_of_configurations(seen)) if found else []
+    if isinstance(log, api_reader.Unseen):
+        results += _unseen(log, tuple(log_evidence.SHOWN))
     if given.written:
         results += [fleet_checks.current(one, given.written) for one in given.live]
     return results
+
+
+def without_cluster(given: Given, unseen: api_reader.Unseen) -> list[doctor_checks.Result]:
+    """The checks that can be made although the cluster's schedulers are not seen."""
+    found = [*given.written, *given.live]
+    log = _gathered(given, None, None)
+    seen = _Seen(tuple((one, None) for one in found), given.expected, (), log)
+    return [
+        *(_of_configurations(seen) if found or seen.nevertheless() else _silent(seen, unseen.reason)),
+        *_unseen(unseen, (catalog.PRESENT, *catalog.NEED_THE_CLUSTER)),
+    ]
 
 
 def of_cluster(given: Given, reader: api_reader.ApiReader) -> list[doctor_checks.Result]:
@@ -61,19 +137,16 @@ def of_cluster(given: Given, reader: api_reader.ApiReader) -> list[doctor_checks
     expected = _completed(given, reader)
     schedulers = _seen(lambda: scheduler_pods.schedulers(reader))
     if isinstance(schedulers, api_reader.Unseen):
-        return [*of_files(given), *_unseen(schedulers, (catalog.PRESENT, *catalog.NEED_THE_CLUSTER))]
+        return without_cluster(given, schedulers)
     found = [
         *((one.configuration, one) for one in _distinct(schedulers)),
         *((one, None) for one in (*given.written, *given.live)),
     ]
     pairs = [(configuration, one) for configuration, one in found if configuration is not None]
-    results = list(_of_configurations(pairs, expected, schedulers))
-    profiles = {
-        profile.name
-        for configuration, _ in pairs
-        if entry_checks.ours(configuration, expected.hosts)
-        for profile in configuration.profiles
-    }
+    seen = _Seen(tuple(pairs), expected, tuple(schedulers), _gathered(given, reader, expected.nodes))
+    results = list(_of_configurations(seen))
+    profiles = {profile.name for configuration, _ in seen.calling() for profile in configuration.profiles}
+    profiles |= seen.nevertheless().keys()
     results.append(fleet_checks.own_pods(_own_pods(reader, given.namespace), profiles))
     results += fleet_checks.leases(schedulers)
     version = _seen(lambda: str(reader.get("/version").get("gitVersion", "")))
@@ -212,36 +285,83 @@ def _decoded(item: object) -> model.Pod | None:
 # -- configurations -----------------------------------------------------------------------------
 
 
-def _of_configurations(
-    pairs: Sequence[tuple[configurations.SchedulerConfiguration, scheduler_pods.Scheduler | None]],
-    expected: entry_checks.Expected,
-    schedulers: Sequence[scheduler_pods.Scheduler] = (),
-) -> Iterator[doctor_checks.Result]:
-    calling = [pair for pair in pairs if entry_checks.ours(pair[0], expected.hosts)]
-    if not calling:
-        yield from (entry_checks.present(configuration, expected.hosts) for configuration, _ in pairs)
-        for one in schedulers:
-            if one.configuration is None:
-                yield catalog.PRESENT.unsure(
-                    f"pod {one.pod}",
-                    one.unseen,
-                    fix=f"on node {one.node}: topolog doctor scheduler --file {one.file}; or from here:"
-                    f" {scheduler_pods.forward(one)}",
-                )
-        if not pairs and not schedulers:
-            yield catalog.PRESENT.unsure(
-                "kube-scheduler",
-                "no pod runs one",
-                fix="topolog doctor scheduler, with its configuration as --file, or the URL of its secure"
-                " port as --configz",
-            )
+def _gathered(
+    given: Given, reader: api_reader.ApiReader | None, nodes: int | None
+) -> log_evidence.Log | api_reader.Unseen | None:
+    """What the log shows of the schedulers of a cluster."""
+    source = given.log
+    if source is None:
+        return None
+    pods = _seen(lambda: reader.items("/api/v1/pods")) if reader is not None else []
+    return _seen(
+        lambda: testimony.gather(
+            source,
+            nodes=nodes,
+            pods=[] if isinstance(pods, api_reader.Unseen) else pods,
+            interested=lambda item: (found := _decoded(item)) is not None and given.interested(found),
+        )
+    )
+
+
+def _of_configurations(seen: _Seen) -> Iterator[doctor_checks.Result]:
+    calling, others, hosts = seen.calling(), seen.nevertheless(), seen.expected.hosts
+    for configuration, _ in seen.pairs:
+        result = entry_checks.present(configuration, hosts)
+        calls = [others[one.name] for one in configuration.profiles if one.name in others]
+        if calls:
+            yield log_evidence.called_nevertheless(result, calls[0])
+        elif not (calling or others):
+            yield result
+    if not (calling or others):
+        yield from _unsure(seen)
     for configuration, scheduler in calling:
-        yield entry_checks.present(configuration, expected.hosts)
-        entry = entry_checks.ours(configuration, expected.hosts)
+        yield entry_checks.present(configuration, hosts)
+        entry = entry_checks.ours(configuration, hosts)
         if entry is not None:
             unresolving = scheduler.unresolving if scheduler else None
-            known = dataclasses.replace(expected, host_network=unresolving)
-            yield from entry_checks.of_entry(configuration, entry, known)
+            known = dataclasses.replace(seen.expected, host_network=unresolving)
+            results = list(entry_checks.of_entry(configuration, entry, known))
+            log = seen.concerning(configuration, scheduler)
+            yield from log_evidence.confronted(
+                results,
+                log.of_sent() if entry.managed else log,
+                restart=scheduler.restart if scheduler else _RESTART,
+            )
+    for name, log in others.items():
+        yield from log_evidence.alone(log, name, fix=_reading(seen))
+
+
+def _unsure(seen: _Seen) -> Iterator[doctor_checks.Result]:
+    """What neither a configuration nor the log shows."""
+    unread = [one for one in seen.schedulers if one.configuration is None]
+    for one in unread:
+        yield catalog.PRESENT.unsure(f"pod {one.pod}", one.unseen, fix=_reading_of(one))
+    if not seen.pairs and not seen.schedulers:
+        yield catalog.PRESENT.unsure("kube-scheduler", "no pod runs one", fix=_NAMED)
+    if unread or not seen.pairs:
+        yield from _silent(seen, unread[0].unseen if unread else "no pod runs one")
+
+
+def _silent(seen: _Seen, reason: str) -> Iterator[doctor_checks.Result]:
+    """S02, S03, S04 and S07 if no configuration was read, for this reason, and the log has no call."""
+    fix, why = _reading(seen), "the log has no call"
+    if isinstance(seen.log, api_reader.Unseen):
+        fix, why = f"{fix}; or {seen.log.fix}", seen.log.reason
+    if seen.log is not None:
+        for check in log_evidence.SHOWN:
+            yield check.unsure("kube-scheduler", f"{reason}; {why}", fix=fix)
+
+
+def _reading(seen: _Seen) -> str:
+    """How a configuration that was not read is read."""
+    return next((_reading_of(one) for one in seen.schedulers if one.configuration is None), _NAMED)
+
+
+def _reading_of(one: scheduler_pods.Scheduler) -> str:
+    return (
+        f"on node {one.node}: topolog doctor scheduler --file {one.file}; or from here:"
+        f" {scheduler_pods.forward(one)}"
+    )
 
 
 def _distinct(schedulers: Sequence[scheduler_pods.Scheduler]) -> list[scheduler_pods.Scheduler]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from app.doctor import api_reader, restarts
+from app.doctor import api_reader, restarts, times
 from app.doctor.scheduler import configurations, feature_gates
 
 PORT: Final = 10259
@@ -31,6 +31,8 @@ class Scheduler:
     """On the host network without the cluster's DNS, so that it does not resolve names of Services."""
     gangs: bool = False
     """Whether the gate of its own gangs is on."""
+    started: float = 0.0
+    """Seconds since 1970 of its start; 0 if that was not seen."""
     file: str = ""
     """Its --config, inside the container."""
     configuration: configurations.SchedulerConfiguration | None = None
@@ -92,6 +94,7 @@ def _scheduler(
         restarts.of_pod(pod),
         host_network and spec.get("dnsPolicy") != "ClusterFirstWithHostNet",
         feature_gates.of_arguments(arguments),
+        _started(pod, str(container.get("name", ""))),
         _flag(arguments, "config"),
     )
     path = made.file
@@ -106,6 +109,13 @@ def _scheduler(
         yield dataclasses.replace(made, unseen=str(error))
     except api_reader.Unseen as error:
         yield dataclasses.replace(made, unseen=error.reason)
+
+
+def _started(pod: Mapping[str, Any], name: str) -> float:
+    """When the container that runs was started."""
+    statuses = pod.get("status", {}).get("containerStatuses") or ()
+    running = (one.get("state", {}).get("running") or {} for one in statuses if one.get("name") == name)
+    return max((times.seconds(str(one.get("startedAt", ""))) for one in running), default=0.0)
 
 
 def _of_flags(arguments: Sequence[str], source: str) -> configurations.SchedulerConfiguration:

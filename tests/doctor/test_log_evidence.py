@@ -1,0 +1,143 @@
+"""What calls and bound pods show, in cases that a test cannot bring about in seconds."""
+
+import dataclasses
+
+import pytest
+
+from app.doctor.scheduler import log_evidence
+
+Call = log_evidence.Call
+POD = Call(100.0, "filter", "kept", "shop/a", "uid-a", "one", 3, whole=False)
+
+
+def call(at: float, verb: str, outcome: str, pod: str = "a") -> Call:
+    return dataclasses.replace(POD, at=at, verb=verb, outcome=outcome, pod=f"shop/{pod}", uid=f"uid-{pod}")
+
+
+def bypass(at: float, pod: str = "a", created: float = 99.0) -> log_evidence.Bypass:
+    return log_evidence.Bypass(f"shop/{pod}", f"uid-{pod}", "one", created, at, "n1")
+
+
+ERROR = call(100.0, "filter", "error")
+CASES: dict[str, tuple[list[Call], list[log_evidence.Bypass], bool | None]] = {
+    "nothing": ([], [], None),
+    "an error that ends the calls": ([ERROR], [], None),
+    "an error, and another attempt": ([ERROR, call(101.2, "filter", "kept")], [], True),
+    "a preemption decides nothing": (
+        [ERROR, call(100.1, "preempt", "kept"), call(101.2, "filter", "kept")],
+        [],
+        True,
+    ),
+    "scored right after an error": ([ERROR, call(100.1, "prioritize", "scored")], [], False),
+    "bound right after an error": ([ERROR, call(100.1, "bind", "bound")], [], False),
+    # The record of the attempt that was answered is missing.
+    "bound long after an error": ([ERROR, call(101.2, "bind", "bound")], [], None),
+    "bound in spite of an error": ([ERROR], [bypass(100.2)], False),
+    "a bind without the store, bound all the same": (
+        [POD, call(100.1, "bind", "error")],
+        [bypass(100.2)],
+        False,
+    ),
+    "a bind that failed at the API server is tried again": (
+        [POD, call(100.1, "bind", "error"), call(101.2, "filter", "kept")],
+        [],
+        None,
+    ),
+    "obeyed since": (
+        [
+            *(ERROR, call(100.1, "bind", "bound")),
+            *(call(200.0, "bind", "refused", "b"), call(200.1, "filter", "kept", "b")),
+        ],
+        [],
+        True,
+    ),
+    "ignored since": (
+        [ERROR, call(101.2, "filter", "kept"), call(200.0, "filter", "error", "b")],
+        [bypass(200.1, "b")],
+        False,
+    ),
+    "not called, while others were": (
+        [call(90.0, "filter", "kept", "b"), call(110.0, "filter", "kept", "c")],
+        [bypass(100.0)],
+        False,
+    ),
+    "not called, before all others": ([call(110.0, "filter", "kept", "c")], [bypass(100.0)], None),
+    "not called, after all others": ([call(90.0, "filter", "kept", "b")], [bypass(100.0)], None),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_errors_are_obeyed_or_ignored(name: str) -> None:
+    calls, bypasses, expected = CASES[name]
+    found = log_evidence.ignored(log_evidence.Log(tuple(calls), tuple(bypasses)))
+    assert (found.holds if found is not None else None) == expected
+
+
+@pytest.mark.parametrize(
+    ("calls", "bypasses", "expected"),
+    [
+        ([POD], [], None),
+        ([POD], [bypass(101.0)], False),
+        ([POD, call(100.1, "bind", "error")], [bypass(101.0)], True),
+        ([call(50.0, "bind", "bound", "b"), POD], [bypass(101.0)], False),
+        ([POD, call(200.0, "bind", "bound", "b")], [bypass(101.0)], True),
+        ([call(100.0, "filter", "refused")], [bypass(101.0)], None),
+    ],
+)
+def test_pods_are_bound_by_bind_or_without(
+    calls: list[Call], bypasses: list[log_evidence.Bypass], expected: bool | None
+) -> None:
+    found = log_evidence.bound(log_evidence.Log(tuple(calls), tuple(bypasses)))
+    assert (found.holds if found is not None else None) == expected
+
+
+def offer(offered: int, fitting: int, nodes: int, *, exact: bool = True) -> log_evidence.Offer:
+    return log_evidence.Offer(100.0, "shop/a", "one", offered, fitting, exact, nodes)
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (offer(100, 150, 150), False),
+        (offer(150, 150, 150), True),
+        (offer(148, 148, 150), True),  # Two nodes with taints.
+        (offer(148, 150, 150), None),  # Two more than the log has seen full.
+        (offer(140, 140, 150), None),  # All that fit; a percentage of 94 would offer them, too.
+        (offer(100, 150, 150, exact=False), None),
+        (offer(99, 150, 150), None),  # A sample has 100 at least.
+        (offer(100, 100, 100), None),
+    ],
+)
+def test_a_sample_is_distinguished_from_nodes_that_do_not_fit(
+    made: log_evidence.Offer, expected: bool | None
+) -> None:
+    found = log_evidence.sampled(log_evidence.Log(offers=(made,)))
+    assert (found.holds if found is not None else None) == expected
+
+
+LATER = dataclasses.replace(POD, at=101.0)
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        (dataclasses.replace(LATER, whole=True), False),
+        (dataclasses.replace(LATER, whole=False), True),
+        # Recorded by an earlier version: the one before counts.
+        (dataclasses.replace(LATER, whole=None), True),
+        # The pod was too large to be read.
+        (dataclasses.replace(LATER, whole=True, offered=0), True),
+        (dataclasses.replace(LATER, whole=True, verb="preempt"), True),
+    ],
+)
+def test_the_latest_call_with_nodes_counts(last: Call, expected: bool) -> None:
+    found = log_evidence.named(log_evidence.Log((POD, last)))
+    assert found is not None
+    assert found.holds == expected
+
+
+def test_only_pods_of_the_scheduler_count_and_only_since_its_start() -> None:
+    log = log_evidence.Log((POD, call(200.0, "bind", "bound")), (bypass(101.0),), (offer(100, 150, 150),))
+    assert log.of(("other",)) == log_evidence.Log()
+    assert log.of(("one",)) == log
+    assert log.of(("one",), 150.0) == log_evidence.Log((log.calls[1],))
