@@ -13,6 +13,7 @@ from click import shell_completion
 
 from app import __version__, exit_codes
 from app.cli import exits
+from app.cli.output import colours
 
 _COMMANDS = types.MappingProxyType(
     {
@@ -99,6 +100,7 @@ class Commands(click.Group):
     type=click.Path(dir_okay=False),
     help="Settings file (YAML). TOPOLOG_* variables override it; `topolog settings` lists them.",
 )
+@colours.option
 @click.version_option(__version__, message="topolog %(version)s")
 @click.pass_context
 def topolog(context: click.Context, config: str | None) -> None:

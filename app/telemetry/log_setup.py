@@ -2,6 +2,7 @@
 
 import atexit
 import logging
+import os
 import re
 import sys
 from collections.abc import MutableMapping
@@ -130,5 +131,5 @@ def _named(logger: object, method: str, event: MutableMapping[str, Any]) -> Muta
 
 def _renderer() -> structlog.typing.Processor:
     if line_format.console:
-        return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty() and not os.environ.get("NO_COLOR"))
     return structlog.processors.JSONRenderer(sort_keys=False)

@@ -9,7 +9,7 @@ import click
 
 from app import settings
 from app.cli.client import urls
-from app.cli.output import formats
+from app.cli.output import colours, formats
 from app.framework import doctor_checks
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -91,6 +91,7 @@ def output(command: F) -> F:
             show_default=True,
             help="The mildest verdict with exit code 1; warning includes unsure.",
         ),
+        colours.option,
         formats.option(formats.TEXT, formats.TABLE, formats.WIDE, default=formats.TEXT),
     ):
         found = option(found)

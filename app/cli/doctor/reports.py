@@ -11,7 +11,7 @@ import click
 
 from app import __version__, exit_codes
 from app.cli.doctor import options
-from app.cli.output import formats, tables
+from app.cli.output import colours, formats, tables
 from app.framework import doctor_checks
 
 _WIDTH = 100
@@ -70,7 +70,8 @@ def show(area: str, cluster: str, results: Sequence[doctor_checks.Result], shown
 def _text(results: Sequence[doctor_checks.Result]) -> Iterator[str]:
     for group in _groups([one for one in results if one.verdict != doctor_checks.OK]):
         one = group[0]
-        yield f"\n{one.verdict.upper():8} {' '.join(dict.fromkeys(each.id for each in group))}  {one.subject}"
+        verdict = colours.verdict(f"{one.verdict.upper():8}", one.verdict)
+        yield f"\n{verdict} {' '.join(dict.fromkeys(each.id for each in group))}  {one.subject}"
         lines = [("seen", one.seen), ("why", one.why), ("fix", one.fix), ("docs", _page(one.docs))]
         if one.verdict == doctor_checks.UNSURE:  # Nothing follows from what was not seen.
             lines = [("seen", one.seen), ("fix", one.fix)]
@@ -81,7 +82,8 @@ def _text(results: Sequence[doctor_checks.Result]) -> Iterator[str]:
     if good:
         yield ""
     for one in good:
-        yield from _wrapped(f"{'ok':8} {one.id}  ", f"{one.subject}: {one.seen}")
+        first, *others = _wrapped(f"{'ok':8} {one.id}  ", f"{one.subject}: {one.seen}")
+        yield from (first.replace("ok", colours.verdict("ok", one.verdict, bold=False), 1), *others)
     counts = _counts(results)
     yield "\n" + ", ".join(f"{counts[verdict]} {verdict}" for verdict in doctor_checks.VERDICTS)
 

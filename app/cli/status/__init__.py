@@ -10,7 +10,7 @@ import click
 from app import __version__, exit_codes, settings
 from app.cli.client import api_client
 from app.cli.doctor import options as doctor_options
-from app.cli.output import formats
+from app.cli.output import colours, formats
 from app.cli.status import screens
 
 if typing.TYPE_CHECKING:
@@ -23,6 +23,7 @@ if typing.TYPE_CHECKING:
 @doctor_options.namespace
 @api_client.server_options
 @formats.option(formats.TEXT, default=formats.TEXT)
+@colours.option
 @click.pass_obj
 def status_command(
     config: str | None,

@@ -1,15 +1,12 @@
-"""The document of ``topolog status`` as text: 80 columns in a file or pipe, colours on a terminal only."""
+"""The document of ``topolog status`` as text: 80 columns in a file or pipe."""
 
-import os
 import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import click
-
-from app.cli.output import tables
+from app.cli.output import colours, tables
 
 Json = Mapping[str, Any]
 _WIDTH: Final = 80
@@ -18,7 +15,6 @@ _LABEL: Final = 10
 """Columns of the name of a section."""
 _SHOWN: Final = 8
 """Lines of one section that are shown."""
-_COLOURS: Final = {"problem": "red", "unsure": "magenta", "warning": "yellow", "ok": "green"}
 _UNSEEN: Final = "unknown"
 
 
@@ -27,7 +23,7 @@ def lines(document: Json) -> Iterator[str]:
     width = _width()
     verdict = document["verdict"]
     title = f"topolog {document['topolog']}, cluster {document['name']}, {document['at']}"
-    yield f"{_cut(title, width - 9)}  {_coloured(verdict.upper(), verdict)}"
+    yield f"{_cut(title, width - 9)}  {colours.verdict(verdict.upper(), verdict)}"
     yield ""
     yield from _processes(document["processes"], width)
     yield ""
@@ -48,13 +44,6 @@ def _width() -> int:
     if not sys.stdout.isatty():
         return _WIDTH
     return max(40, min(_WIDEST, shutil.get_terminal_size().columns))
-
-
-def _coloured(text: str, verdict: str, *, bold: bool = True) -> str:
-    """The text in the colour of a verdict; plain in a file or pipe, and with NO_COLOR (no-color.org)."""
-    if os.environ.get("NO_COLOR") or not sys.stdout.isatty():
-        return text
-    return click.style(text, fg=_COLOURS[verdict], bold=bold)
 
 
 def _cut(text: str, width: int) -> str:
@@ -78,7 +67,7 @@ def _processes(found: Sequence[Json], width: int) -> Iterator[str]:
     for row, one in zip(rows, found, strict=True):
         name = row[1] if len(row[1]) <= sizes[1] else f"...{row[1][3 - sizes[1] :]}"
         text = _row((row[0], name, row[2], row[3]), sizes)
-        mark = _coloured(row[2], "ok" if one["ready"] else "problem", bold=False)
+        mark = colours.verdict(row[2], "ok" if one["ready"] else "problem", bold=False)
         yield (text.replace(row[2], mark, 1) + _cut(tables.cell(one["state"] or "-"), left)).rstrip()
 
 
@@ -171,7 +160,7 @@ def _attention(found: Sequence[Json], width: int) -> Iterator[str]:
             max_lines=2,
             placeholder=" ...",
         )
-        wrapped[0] = wrapped[0].replace(one["verdict"], _coloured(one["verdict"], one["verdict"]), 1)
+        wrapped[0] = wrapped[0].replace(one["verdict"], colours.verdict(one["verdict"], one["verdict"]), 1)
         yield from wrapped
     if len(groups) > 2 * _SHOWN:
         yield f"... and {len(groups) - 2 * _SHOWN} more"
