@@ -14,6 +14,7 @@ from app.cli import exits
 from app.cli.client import api_client, moment_option
 from app.cli.output import formats, progress
 from app.cli.questions import declared_overrides
+from app.domain import model
 from app.settings import yaml_documents
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -100,7 +101,10 @@ def situation(options: dict[str, Value], first: Sequence[Document] = ()) -> Docu
         base["configuration"] = {**base.get("configuration", {}), **made["configuration"]}
     saved = options.pop("save", None)
     if saved is not None:
-        pathlib.Path(saved).write_text(json.dumps(base, indent=2) + "\n")
+        try:
+            pathlib.Path(saved).write_text(json.dumps(base, indent=2) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise exits.Failed(exit_codes.USAGE, f"cannot write {saved}: {error.strerror}") from error
     return base
 
 
@@ -159,17 +163,30 @@ def _configuration(options: dict[str, Value]) -> Document:
 
 
 def read(file: str) -> list[Document]:
-    """The objects of a YAML or JSON file, those of Lists one by one; - is standard input."""
+    """The objects of a YAML or JSON file, those of Lists one by one; - is standard input.
+
+    Raises Failed, also if there is none: a gate over the empty output of another command would pass.
+    """
+    where = "standard input" if file == "-" else file
     try:
-        text = sys.stdin.read() if file == "-" else pathlib.Path(file).read_text()
-        documents = yaml_documents.load_all(text)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise exits.Failed(exit_codes.USAGE, f"cannot read {file}: {' '.join(str(error).split())}") from error
+        held = sys.stdin.buffer.read() if file == "-" else pathlib.Path(file).read_bytes()
+        documents = yaml_documents.load_all(str(held, "utf-8-sig"))
+    except OSError as error:
+        raise exits.Failed(exit_codes.USAGE, f"cannot read {where}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise exits.Failed(
+            exit_codes.USAGE, f"cannot read {where}: byte {error.start} is not UTF-8"
+        ) from error
+    except yaml.YAMLError as error:
+        text = " ".join(str(error).replace('in "<unicode string>", ', "in ").split())
+        raise exits.Failed(exit_codes.USAGE, f"cannot read {where}: {text}") from error
     found: list[Document] = []
     for document in documents:
         if not isinstance(document, dict):
-            raise exits.Failed(exit_codes.USAGE, f"{file} must contain objects")
+            raise exits.Failed(exit_codes.USAGE, f"{where} must contain objects")
         found += document["items"] if isinstance(document.get("items"), list) else [document]
+    if not found:
+        raise exits.Failed(exit_codes.USAGE, f"{where} contains no object")
     return found
 
 
@@ -181,11 +198,14 @@ def pods_and_objects(files: Sequence[str], namespace: str | None) -> tuple[list[
     return pods, [{"op": "setObject", "manifest": one} for one in others]
 
 
-def labels(selector: str | None) -> dict[str, str]:
-    """``a=b,c=d`` as labels."""
-    if not selector:
-        return {}
-    return dict(_pair(part, "-l") for part in selector.split(","))
+def labels(selector: model.Selector | None) -> dict[str, str]:
+    """``a=b,c=d`` as labels. Raises BadParameter for what labels cannot express."""
+    found: dict[str, str] = {}
+    for one in selector.expressions if selector is not None else ():
+        if one.operator != "In" or len(one.values) != 1 or found.get(one.key, one.values[0]) != one.values[0]:
+            raise click.BadParameter(f"{one.key}: only a=b,c=d selects here", param_hint="-l")
+        found[one.key] = one.values[0]
+    return found
 
 
 def pod_name(name: str, namespace: str) -> str:

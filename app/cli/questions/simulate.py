@@ -7,8 +7,10 @@ import click
 from app import exit_codes
 from app.cli import explain
 from app.cli.client import api_client
+from app.cli.get import selectors
 from app.cli.output import tables
 from app.cli.questions import declared_overrides, groups, question_options
+from app.domain import model
 
 
 @click.command("simulate", cls=declared_overrides.Question)
@@ -27,7 +29,11 @@ from app.cli.questions import declared_overrides, groups, question_options
     "-n", "--namespace", metavar="NAMESPACE", help="The namespace of pods.  [default: default; all]"
 )
 @click.option(
-    "-l", "--selector", metavar="LABELS", help="With --pending: only pods with these labels, a=b,c=d."
+    "-l",
+    "--selector",
+    type=selectors.Selector(),
+    metavar="LABELS",
+    help="With --pending: only pods with these labels, a=b,c=d.",
 )
 @click.option(
     "--candidates",
@@ -48,7 +54,7 @@ def simulate_command(
     files: tuple[str, ...],
     pending: bool,
     namespace: str | None,
-    selector: str | None,
+    selector: model.Selector | None,
     candidates: str | None,
     preemption: bool,
     top: int,
@@ -81,7 +87,7 @@ def simulate_command(
     question |= {"situation": question_options.situation(options, created), "top": top, "budget": budget}
     if pending:
         question["pending"] = {"namespace": namespace or "", "selector": question_options.labels(selector)}
-    elif selector:
+    elif selector is not None:
         raise click.UsageError("-l requires --pending")
     elif "gang" not in question and "group" not in question:
         question |= {"pod": asked[0]} if len(asked) == 1 else {"pods": asked}

@@ -61,6 +61,17 @@ def test_a_gate_without_anything_to_compare_does_not_pass(run: questions.Run) ->
     assert "no decision of the range can be compared: none is selected" in done.stderr
 
 
+@pytest.mark.parametrize("text", ["", "# no policy\n", "kind: List\nitems: []\n"])
+def test_a_gate_over_a_file_without_policies_does_not_pass(
+    run: questions.Run, tmp_path: pathlib.Path, text: str
+) -> None:
+    file = tmp_path / "policies.yaml"
+    file.write_text(text)
+    done = run("replay", "-f", str(file), "--fail-on", "refused")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"topolog: {file} contains no object\n"
+
+
 @pytest.mark.parametrize("chain", [(), ("--chain",)])
 def test_a_gate_over_a_range_without_records_names_the_cause(
     run: questions.Run, tmp_path: pathlib.Path, chain: tuple[str, ...]

@@ -100,7 +100,14 @@ def test_a_policy_of_a_file_replaces_the_present_one(run: Run, tmp_path: pathlib
         (("shop/a-5", "--scale", "shop/spread", "host"), 2, "host is not NAME=VALUE"),
         (("shop/a-5", "--override", "{"), 2, "not JSON"),
         (("shop/a-5", "--weights", "WorkloadPolicy=x"), 2, "x is not a number"),
-        (("-f", "/nonexistent/pod.yaml"), 2, "cannot read /nonexistent/pod.yaml"),
+        (("--pending", "-l", "app!=web"), 2, "app: only a=b,c=d selects here"),
+        (("--pending", "-l", "app in (a,b)"), 2, "app: only a=b,c=d selects here"),
+        (("--pending", "-l", "app=a,app=b"), 2, "app: only a=b,c=d selects here"),
+        (("-f", "/nonexistent/pod.yaml"), 2, "cannot read /nonexistent/pod.yaml: No such file or directory"),
+        (("-f", "/"), 2, "cannot read /: Is a directory"),
+        (("-f", "/dev/null"), 2, "/dev/null contains no object"),
+        (("-f", "-"), 2, "standard input contains no object"),
+        (("shop/a-5", "--save", "/nonexistent/a"), 2, "cannot write /nonexistent/a: No such file"),
         (("shop/a-5", "--cordon", "n9"), 2, "situation.overrides[0].nodes[0]: there is no node n9 at"),
         (("shop/none",), 1, "cannot find pod shop/none"),
     ],
@@ -113,6 +120,15 @@ def test_a_mistake_is_one_line_and_an_exit_code(
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_the_place_of_what_is_not_yaml_or_not_utf_8_is_named(run: Run, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_bytes(b"kind: \xff")
+    assert run("simulate", "-f", str(file)).stderr == f"topolog: cannot read {file}: byte 6 is not UTF-8\n"
+    file.write_text("a: [1\n")
+    done = run("simulate", "-f", str(file))
+    assert f"cannot read {file}: while parsing a flow sequence in line 1, column 4" in done.stderr
 
 
 def test_a_value_that_its_tag_does_not_allow_is_named_with_its_line(run: Run, tmp_path: pathlib.Path) -> None:
