@@ -4,6 +4,7 @@ An error that an operator can fix is one line on standard error, without a trace
 """
 
 import contextlib
+import errno
 import sys
 from collections.abc import Iterator
 from typing import NoReturn
@@ -24,6 +25,12 @@ class Failed(click.ClickException):
     def show(self, file: object = None) -> None:
         """Write the line."""
         click.echo(f"topolog: {self.message}", err=True)
+
+
+def not_listening(where: str, error: OSError) -> Failed:
+    """The failure to listen, with the exit code of its cause; ``where``: as in ``port 8443``."""
+    code = exit_codes.PORT_IN_USE if error.errno == errno.EADDRINUSE else exit_codes.SETTINGS
+    return Failed(code, f"cannot listen on {where}: {error.strerror}")
 
 
 @contextlib.contextmanager

@@ -214,7 +214,7 @@ def _listening(client: api_client.ExtenderClient, port: int) -> "proxies.Proxy":
     try:
         return proxies.Proxy(client, port)
     except OSError as error:
-        raise exits.Failed(exit_codes.SETTINGS, f"cannot listen on port {port}: {error.strerror}") from error
+        raise exits.not_listening(f"port {port}", error) from error
 
 
 def _receive(client: api_client.ExtenderClient, query: str, file: pathlib.Path) -> None:

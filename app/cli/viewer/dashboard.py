@@ -6,7 +6,6 @@ import webbrowser
 
 import click
 
-from app import exit_codes
 from app.cli import exits
 from app.cli.client import api_client, moment_option
 
@@ -39,7 +38,7 @@ def dashboard_command(
     try:
         proxy = proxies.Proxy(client, port)
     except OSError as error:
-        raise exits.Failed(exit_codes.SETTINGS, f"cannot listen on port {port}: {error.strerror}") from error
+        raise exits.not_listening(f"port {port}", error) from error
     path = "/dashboard/" if chosen == "overview" else f"/dashboard/{chosen}"
     query = f"?{urllib.parse.urlencode({'at': at})}" if at else ""
     address = proxy.address(path + query)

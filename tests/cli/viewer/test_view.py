@@ -5,11 +5,12 @@ import json
 import os
 import pathlib
 import re
+import socket
 import urllib.request
 
 import pytest
 
-from app import cli, plugins
+from app import cli, exit_codes, plugins
 from app.cli.get import resources
 from app.framework import registry
 from app.store.bundles import bundle_reader
@@ -199,6 +200,14 @@ def test_watch_names_a_position_that_cannot_be_resumed(seen: Seen) -> None:
     done = commands.called("watch", "--from", "99999", "--server", seen.viewer.url)
     assert done.returncode == 2
     assert "beyond the head of the log" in done.stderr
+
+
+def test_a_port_that_is_taken_has_its_exit_code(seen: Seen) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = commands.called("dashboard", "--no-browser", "--port", str(port), "--server", seen.viewer.url)
+    assert done.returncode == exit_codes.PORT_IN_USE
+    assert done.stderr == f"topolog: cannot listen on port {port}: Address already in use\n"
 
 
 def test_get_raw_prints_what_the_api_answers(seen: Seen) -> None:
