@@ -14,6 +14,7 @@ END = r"$(?!\n)"
 """Python's $ also matches before a final newline; the patterns of OpenAPI have no \\Z."""
 NAMESPACED = re.compile(rf"^{NAME}/{NAME}{END}", re.ASCII)
 LEVELS = re.compile(rf"^[^,\x00-\x20]{{1,317}}(,[^,\x00-\x20]{{1,317}}){{0,7}}{END}")
+SUBJECT = re.compile(rf"^[^:\x00-\x20]+:[^\x00-\x20]+{END}")
 _OFFSET = r"([^/\s]*/)?[0-9]{1,18}"
 _TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9:]{8}[0-9.]*([Zz]|[+ -][0-9:]{5})"
 MOMENT = rf"^({_OFFSET}|{_TIME}){END}"
@@ -134,6 +135,17 @@ class Decisions(Page):
     until = at("Only decisions before this moment")
 
 
+def subject(description: str) -> fields.String:
+    """A parameter that names the subject of events."""
+    return fields.String(
+        validate=[
+            validate.Length(1, 512),
+            validate.Regexp(SUBJECT, error="must be KIND:NAME, such as pod:NAMESPACE/NAME or node:NAME"),
+        ],
+        metadata={"description": description},
+    )
+
+
 def event_type() -> fields.String:
     """A parameter that names a type of events."""
     return fields.String(
@@ -148,7 +160,7 @@ class Events(Page):
     from_ = at("Only events at or after this moment", data_key="from")
     to = at("Only events up to this moment")
     type = event_type()
-    object = text(
+    object = subject(
         "Only events about this subject: pod:UID, pod:NS/NAME, node:NAME, policy:NS/NAME, flag:LETTER,"
         " shadow:NAME."
     )

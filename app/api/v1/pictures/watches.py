@@ -33,7 +33,7 @@ class WatchQuery(queries.Empty):
 
     from_ = queries.at("Only events behind this position; Last-Event-ID comes first", data_key="from")
     type = queries.event_type()
-    object = queries.text("Only events about this subject: pod:UID, node:NAME, policy:NS/NAME ...")
+    object = queries.subject("Only events about this subject: pod:UID, node:NAME, policy:NS/NAME ...")
     namespace = queries.text("Only events about objects of this namespace.")
     tick = fields.Integer(
         validate=validate.Range(50, 60_000),
