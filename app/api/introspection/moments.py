@@ -12,6 +12,8 @@ from app.api import errors
 from app.api.introspection import services, times
 from app.domain import model, snapshots
 
+_LONGEST = 64
+"""Characters of a wrong value that its error shows."""
 _TIMEOUT = 1.0
 """Seconds that a request waits for the store before it is refused."""
 
@@ -57,7 +59,10 @@ def parse(text: str) -> At:
     try:
         return At(time_ms=times.milliseconds(text))
     except ValueError as error:
-        raise ValueError("must be an offset of the log, or an RFC 3339 time with its zone") from error
+        raise ValueError(
+            "must be an offset of the log, or an RFC 3339 time with its zone, such as 2026-07-01T12:00:00Z;"
+            f" it is {text[:_LONGEST]!r}"
+        ) from error
 
 
 def take(at: At = NOW) -> Moment:

@@ -7,21 +7,24 @@ from typing import Final
 
 import click
 
-_AGO: Final = re.compile(r"(?=\d)(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?", re.ASCII)
+_AGO: Final = re.compile(r"(?=\d)(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?", re.ASCII)
+_OTHER: Final = re.compile(r"(?:[^/\s]+/)?\d+|\d{4}-\d\d-\d\d[Tt]\S+( \S+)?", re.ASCII)
+"""An offset, a position, or what begins as a time does."""
 
 
 def moment(text: str) -> str:
-    """The text as the API takes it: a duration, such as ``24h`` or ``1h30m``, is that long before now."""
+    """The text as the API takes it: a duration, such as ``7d`` or ``1h30m``, is that long before now."""
     match = _AGO.fullmatch(text)
     if match is None:
         return text
-    hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    at = datetime.fromtimestamp(max(0.0, time.time() - 3600 * hours - 60 * minutes - seconds), UTC)
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    ago = 86_400 * days + 3600 * hours + 60 * minutes + seconds
+    at = datetime.fromtimestamp(max(0.0, time.time() - ago), UTC)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Moment(click.ParamType[str]):
-    """An offset, a position, an RFC 3339 time, or how long ago; the API refuses anything else."""
+    """An offset, a position, an RFC 3339 time, or how long ago; anything else is a usage error."""
 
     name = "moment"
 
@@ -30,8 +33,16 @@ class Moment(click.ParamType[str]):
         return "OFFSET|TIME|AGO"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The moment as the API takes it."""
-        return moment(value)
+        """The moment as the API takes it, which knows whether the log covers it."""
+        found = moment(value)
+        if _OTHER.fullmatch(found) is None:
+            self.fail(
+                f"{value!r} is not a moment: write an offset of the log, a position, a time such as"
+                " 2026-07-01T12:00:00Z, or how long ago, such as 90s, 24h or 7d",
+                param,
+                ctx,
+            )
+        return found
 
 
 MOMENT: Final = Moment()

@@ -43,7 +43,7 @@ def diff_command(
 ) -> None:
     """Show what differs between the moments FROM and TO (now, if they are left out).
 
-    A moment is an offset of the log, a position, an RFC 3339 time, or how long ago: 90s, 24h.
+    A moment is an offset of the log, a position, an RFC 3339 time, or how long ago: 90s, 24h, 7d.
     Overrides are those of TO, so that without moments their effect is shown.
 
     \b

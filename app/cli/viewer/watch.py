@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from app.cli.client import api_client, streams
+from app.cli.client import api_client, moment_option, streams
 from app.cli.output import formats
 
 _NOTICES = ("gap", "incarnation")
 
 
 @click.command("watch")
-@click.option("--from", "start", metavar="POSITION", help="Begin behind this position, instead of now.")
+@click.option("--from", "start", type=moment_option.MOMENT, help="Begin behind this moment, instead of now.")
 @click.option("--type", "kind", metavar="TYPE", help="Only events of this type, such as PodSeen.")
 @click.option("--object", "subject", metavar="SUBJECT", help="Only about pod:NS/NAME, node:NAME ...")
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Only about objects of this namespace.")

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from app.cli.client import moment_option
+from tests.support import commands
 from tests.support.extender import api_worlds
 from tests.support.extender.questions import Run
 
@@ -34,6 +35,8 @@ def decided(six: api_worlds.World) -> None:
     ("text", "at"),
     [
         ("24h", "1970-01-01T03:46:40.500Z"),
+        ("1d", "1970-01-01T03:46:40.500Z"),
+        ("1d3h", "1970-01-01T00:46:40.500Z"),
         ("90m", "1970-01-02T02:16:40.500Z"),
         ("1h30m5s", "1970-01-02T02:16:35.500Z"),
         ("0s", "1970-01-02T03:46:40.500Z"),
@@ -45,7 +48,7 @@ def test_a_duration_is_a_time_before_now(monkeypatch: pytest.MonkeyPatch, text: 
     assert moment_option.moment(text) == at
 
 
-@pytest.mark.parametrize("text", ["", "24", "f3c1/24", "24d", "h", "24h ", "-1h", "2026-07-01T00:00:00Z"])
+@pytest.mark.parametrize("text", ["", "24", "f3c1/24", "24w", "h", "24h ", "-1h", "2026-07-01T00:00:00Z"])
 def test_what_is_no_duration_is_left_to_the_api(text: str) -> None:
     assert moment_option.moment(text) == text
 
@@ -64,7 +67,18 @@ def test_a_range_begins_so_long_ago(run: Run) -> None:
     # They were recorded just now; the time of the decisions is that of a test.
     assert run("get", "decisions", "--where", "since=24h", "-o", "name").stdout == ""
     assert len(run("get", "decisions", "--where", "until=24h", "-o", "name").stdout.split()) == 2
-    assert "must be an offset of the log, or an RFC 3339 time" in run("replay", "--since", "24d").stderr
+    assert "since: must be an offset of the log, or an RFC 3339 time" in (
+        run("get", "decisions", "--where", "since=24w").stderr
+    )
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "24w", "-5", "2026-07-01", "a/b"])
+def test_what_is_no_moment_is_a_usage_error_before_any_request(text: str) -> None:
+    nowhere = {"TOPOLOG_CLIENT_URL": "http://127.0.0.1:9"}
+    for words in (("diff", "--", text), ("watch", "--from", text), ("get", "pods", "--at", text)):
+        done = commands.called(*words, **nowhere)
+        assert done.returncode == 2
+        assert f"{text!r} is not a moment: write an offset of the log, a position, a time" in done.stderr
 
 
 def test_a_difference_is_of_a_namespace(run: Run) -> None:
