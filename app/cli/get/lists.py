@@ -11,7 +11,7 @@ from app import exit_codes
 from app.cli import exits
 from app.cli.client import api_client
 from app.cli.get import resources
-from app.cli.output import paths, tables
+from app.cli.output import paths, progress, tables
 from app.domain import model, selectors
 
 _PAGE = 500
@@ -55,7 +55,7 @@ def read(
             return {"items": []}
         query = {**query, **dict.fromkeys(resource.select_name, selection.name)}
     if not (whole or selection.namespace or selection.labels.expressions or selection.name):
-        reply = _page(client, path, {**query, "limit": selection.limit})
+        reply = _filled(client, path, query, selection.limit)
         return {**reply, "items": _sorted(reply["items"], selection.sort)}
     items: list[Mapping[str, Any]] = []
     seen = 0
@@ -76,6 +76,23 @@ def read(
     # Where the API has more, the number of those that are selected is not known.
     metadata = {**(reply.get("metadata") or {}), "remaining": None if following else left}
     return {**reply, "items": shown, "metadata": metadata}
+
+
+def _filled(
+    client: api_client.ExtenderClient, path: str, query: Mapping[str, object], limit: int
+) -> dict[str, Any]:
+    """The list up to the limit; a page of the API may be short, because it looks at a part of the log."""
+    items: list[Mapping[str, Any]] = []
+    asked: Mapping[str, object] = query
+    with progress.shown(f"reading {path}") as line:
+        while True:
+            reply = _page(client, path, {**asked, "limit": limit - len(items)})
+            items += reply["items"]
+            following = (reply.get("metadata") or {}).get("continue")
+            if not following or following == asked.get("continue") or len(items) >= limit:
+                return {**reply, "items": items}
+            line.text = f"reading {path}: {len(items)} of at most {limit} found"
+            asked = {**query, "continue": following}
 
 
 def selecting(query: Mapping[str, object], condition: str) -> Mapping[str, object]:

@@ -170,3 +170,17 @@ def test_answers_have_the_formats_for_scripts(
     assert run(*words, "-o", f"jsonpath={path}").stdout == f"{found}\n"
     wrong = run(*words, "-o", "jsonpath={.x}")
     assert (wrong.returncode, wrong.stdout) == (2, "")
+
+
+def test_a_rare_event_is_found_behind_many_others(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API looks at a part of the log for one page."""
+    listed = json.loads(run("get", "events", "-o", "json").stdout)["items"]
+    last = listed[-1]
+    assert sum(one["type"] == last["type"] for one in listed) < len(listed) - 3
+    monkeypatch.setattr("app.api.v1.events._WINDOW", 2)
+    found = run("get", "events", "--where", f"type={last['type']}", "-o", "name")
+    assert found.stdout.splitlines()[-1] == f"events/{last['offset']}"
+    few = run("get", "events", "--limit", "5", "-o", "json")
+    assert json.loads(few.stdout)["items"] == listed[:5]
+    assert "more" in run("get", "events", "--limit", "5").stderr
+    assert run("get", "events").stderr == ""
