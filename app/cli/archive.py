@@ -65,7 +65,8 @@ def ls_command(config: str | None, directory: str | None, output: str) -> None:
         formats.show_document(rows, output)
     else:
         heads = ["kind", "incarnation", "first", "last", "bytes", "file"]
-        tables.show([head.upper() for head in heads], [[row[head] for head in heads] for row in rows])
+        cells = [[row[head] for head in heads] for row in rows]
+        tables.show([head.upper() for head in heads], cells, empty=_empty(archive))
 
 
 @archive_command.command("verify")
@@ -76,7 +77,7 @@ def ls_command(config: str | None, directory: str | None, output: str) -> None:
 def verify_command(config: str | None, directory: str | None, output: str) -> None:
     """Verify the checksum of every file and that no offset is missing.
 
-    Exit code 1 if a problem is found.
+    Exit code 1 if a problem is found, or no file.
     """
     from app.store import errors
 
@@ -105,6 +106,9 @@ def verify_command(config: str | None, directory: str | None, output: str) -> No
         click.echo(f"{archive.storage}: {len(files)} files, {len(problems)} problems")
         for problem in problems:
             click.echo(f"  {problem}")
+    if not files:
+        # A job that verifies a mistyped place must not pass.
+        raise exits.Failed(exit_codes.NEGATIVE, _empty(archive))
     if problems:
         click.get_current_context().exit(exit_codes.NEGATIVE)
 
@@ -135,7 +139,13 @@ def export_command(
     archive = _archive(config, directory)
     segments = archive.files("segment")
     if not segments:
-        raise exits.Failed(exit_codes.NEGATIVE, f"{archive.storage} contains no segments")
+        raise exits.Failed(exit_codes.NEGATIVE, _empty(archive))
+    known = {file.incarnation for file in segments}
+    if incarnation is not None and incarnation not in known:
+        names = ", ".join(sorted(known))
+        raise exits.Failed(
+            exit_codes.NEGATIVE, f"{archive.storage} has no incarnation {incarnation}; it has {names}"
+        )
     newest = max(segments, key=lambda file: archive.details(file).modified).incarnation
     selected = archives.Archive(archive.storage, archive.cluster, lambda: incarnation or newest)
     exported = since - 1
@@ -150,6 +160,10 @@ def export_command(
     except errors.Damaged as error:
         raise exits.Failed(exit_codes.NEGATIVE, str(error)) from error
     sys.stdout.buffer.flush()
+
+
+def _empty(archive: "archives.Archive") -> str:
+    return f"{archive.storage} has no files: check compaction.archive or --directory, and the setting cluster"
 
 
 def _archive(config: str | None, directory: str | None) -> "archives.Archive":

@@ -38,13 +38,28 @@ def test_files_are_listed_by_offset(folder: pathlib.Path) -> None:
         ("segment", 6, 10),
     ]
     assert "FIRST" in archive(folder, "ls").stdout
-    assert archive(folder / "none", "ls").returncode == 0
+    none = archive(folder / "none", "ls")
+    assert (none.returncode, none.stdout) == (0, "")
+    assert f"{folder}/none/berlin has no files: check compaction.archive or --directory" in none.stderr
 
 
 def test_an_intact_archive_has_no_problems(folder: pathlib.Path) -> None:
     done = archive(folder, "verify")
     assert done.returncode == 0
     assert "2 files, 0 problems" in done.stdout
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_an_archive_without_files_is_not_verified(folder: pathlib.Path, output: str) -> None:
+    done = archive(folder, "verify", "--directory", str(folder / "mistyped"), "-o", output)
+    assert done.returncode == 1
+    assert f"{folder}/mistyped/berlin has no files" in done.stderr
+
+
+def test_an_incarnation_that_is_not_archived_is_not_exported(folder: pathlib.Path) -> None:
+    done = archive(folder, "export", "--incarnation", "j")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "has no incarnation j; it has i" in done.stderr
 
 
 def test_a_damaged_file_and_missing_offsets_are_reported(folder: pathlib.Path, store: stores.Store) -> None:
