@@ -254,6 +254,16 @@ def test_an_error_is_its_message_and_an_exit_code(
     assert (done.returncode, done.stderr) == (code, f"topolog: the message{used}\n")
 
 
+@pytest.mark.parametrize("status", [404, 503])
+def test_an_error_that_is_not_of_topolog_is_no_answer_about_an_object(
+    server: str, certs: pathlib.Path, status: int
+) -> None:
+    Canned.replies["/apis/v1/nodes/n"] = (status, "<html>nothing here</html>")
+    done = run(server, certs, "get", "nodes", "n")
+    assert done.returncode == 5
+    assert f"{server} is not an extender: its reply to /apis/v1/nodes/n is HTTP {status}" in done.stderr
+
+
 def test_without_a_client_certificate_the_error_names_the_options(server: str, certs: pathlib.Path) -> None:
     done = commands.called("get", "nodes", "--server", server, "--ca", str(certs / "ca.crt"))
     assert done.returncode == 5
@@ -271,7 +281,31 @@ def test_an_extender_of_another_ca_is_not_trusted(server: str, certs: pathlib.Pa
 def test_missing_certificate_files_are_a_settings_error(server: str) -> None:
     done = commands.called("get", "nodes", "--server", server, "--ca", "/nowhere/ca.crt")
     assert done.returncode == 3
-    assert "/nowhere/ca.crt" in done.stderr
+    assert done.stderr == (
+        "topolog: cannot load the CA certificates /nowhere/ca.crt (client.ca): No such file or directory\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cert", "key", "words"),
+    [
+        (
+            "viewer.crt",
+            "operator.key",
+            "with the private key {0}/operator.key (client.cert, client.key): the key",
+        ),
+        ("none.crt", "viewer.key", "cannot load the certificate {0}/none.crt: No such file or directory"),
+        ("viewer.crt", "none.key", "cannot load the private key {0}/none.key: No such file or directory"),
+        ("ca.key", "viewer.key", "not in PEM form"),
+    ],
+)
+def test_the_file_that_cannot_be_used_is_named(
+    server: str, certs: pathlib.Path, cert: str, key: str, words: str
+) -> None:
+    files = ("--ca", str(certs / "ca.crt"), "--cert", str(certs / cert), "--key", str(certs / key))
+    done = commands.called("get", "nodes", "--server", server, *files)
+    assert done.returncode == 3
+    assert words.format(certs) in done.stderr
 
 
 @pytest.mark.parametrize(

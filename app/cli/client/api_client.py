@@ -182,15 +182,25 @@ class ExtenderClient:
 
     def _context(self) -> ssl.SSLContext:
         client = self.client
+        what = f"the CA certificates {client.ca} (client.ca)"
         try:
             context = ssl.create_default_context(cafile=client.ca or None)
             if client.cert:
+                key = client.key or client.cert
+                for file, name in ((client.cert, "the certificate"), (key, "the private key")):
+                    what = f"{name} {file}"
+                    pathlib.Path(file).read_bytes()
+                what = f"the certificate {client.cert} with the private key {key} (client.cert, client.key)"
                 context.load_cert_chain(client.cert, client.key or None)
-        except (OSError, ssl.SSLError) as error:
-            files = ", ".join(name for name in (client.ca, client.cert, client.key) if name)
-            raise exits.Failed(
-                exit_codes.SETTINGS, f"cannot load the certificates {files}: {error}"
-            ) from error
+        except OSError as error:
+            reason = str(error)
+            if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
+                reason = "the key is that of another certificate"
+            elif isinstance(error, ssl.SSLError):
+                reason = f"not in PEM form ({error})"
+            elif error.strerror:
+                reason = error.strerror
+            raise exits.Failed(exit_codes.SETTINGS, f"cannot load {what}: {reason}") from error
         return context
 
     def _unreachable(self, error: Exception) -> str:
@@ -225,7 +235,10 @@ class ExtenderClient:
             problem = json.loads(data)
             message, reason = str(problem["message"]), problem.get("reasonCode")
         except (ValueError, KeyError, TypeError):
-            message, reason = f"{path}: {status}", ""
+            return exits.Failed(
+                exit_codes.UNREACHABLE,
+                f"{self.client.url} is not an extender: its reply to {path} is HTTP {status} and not JSON",
+            )
         if status == http.HTTPStatus.FORBIDDEN and self.client.cert:
             message += f" (the client certificate is {self.client.cert})"
         codes: dict[int, int] = {

@@ -10,6 +10,7 @@ import pathlib
 import re
 import socket
 import ssl
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -163,7 +164,8 @@ def _of_client(connection: Connection, text: str) -> str:
 def _certificates(path: str) -> Iterable[x509.Certificate]:
     """The certificates of a PEM file; none if it cannot be read."""
     try:
-        return x509.load_pem_x509_certificates(pathlib.Path(path).read_bytes())
+        with warnings.catch_warnings(action="ignore"):  # A hint names no flaws of other certificates.
+            return x509.load_pem_x509_certificates(pathlib.Path(path).read_bytes())
     except (OSError, ValueError):
         return []
 
