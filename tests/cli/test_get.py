@@ -119,11 +119,13 @@ def test_a_label_selector_selects(running: installations.Installation, words: st
 
 
 USAGE = {
-    "flags -l a=b": "flags have no labels; leave out -l",
+    "flags -l a=b": "leave out -l: nothing of flags has labels",
     "nodes n0 -l a=b": "-l selects items of a list; leave out the name, or -l",
     "nodes -l a=b,": "'a=b,' is not a selector such as a=b,c!=d",
     "nothing": "'nothing' is not one of nodes, pods",
-    "nodes n0 -n shop": "nodes are in no namespace; leave out -n",
+    "nodes n0 -n shop": "leave out -n: no namespace contains nodes",
+    "pods web-0": "pods/web-0 needs a namespace: NAMESPACE/web-0, or -n NAMESPACE",
+    "policies/spread nodes/n0": "policies/spread needs a namespace",
     "pods other/web-0 -n shop": "pods/other/web-0 is not in the namespace shop of -n",
     "pods -n shop -A": "-n and -A exclude each other",
     "nodes -w --at 3": "-w watches the present; leave out --at",
@@ -137,7 +139,7 @@ USAGE = {
     "nodes -o custom-columns=": "column 1, '', is not HEADING:PATH; write NAME:.name,CPU:.remaining.cpu",
     "nodes -o custom-columns=NAME:.name,CPU": "column 2, 'CPU', is not HEADING:PATH",
     "nodes -o custom-columns=A:.x[": "column A: '.x[' is not a path",
-    "nodes -o custom-columns-file=/nonexistent": "cannot read the file '/nonexistent'",
+    "nodes -o custom-columns-file=/nonexistent": "cannot read the file '/nonexistent': No such file or directory",
     "lag 7": "lag does not take a name",
     "nodes a b": "name several as KIND/NAME",
     "nodes/a b": "b is not KIND/NAME",

@@ -145,7 +145,7 @@ def _refuse_labels(asked: Sequence[tuple[str, str | None]]) -> None:
         if name is not None:
             raise click.UsageError("-l selects items of a list; leave out the name, or -l")
         if not resources.RESOURCES[kind].labelled:
-            raise click.UsageError(f"{kind} have no labels; leave out -l")
+            raise click.UsageError(f"leave out -l: nothing of {kind} has labels")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ class _Request:
     def _of_list(self, kind: str, name: str) -> dict[str, Any]:
         reply = lists.read(self.client, kind, self.query, lists.Selection(1, name=name))
         if not reply["items"]:
-            raise exits.Failed(exit_codes.NEGATIVE, f"no {kind} is named {name}")
+            raise exits.Failed(exit_codes.NEGATIVE, f"cannot find {kind}/{name}")
         return dict(reply["items"][0])
 
 

@@ -215,13 +215,16 @@ def asked(what: tuple[str, ...], namespace: str = "") -> Iterator[tuple[str, str
             raise click.UsageError(f"{kind!r} is not one of {', '.join(RESOURCES)}")
         if name is not None and not RESOURCES[full].columns:
             raise click.UsageError(f"{full} does not take a name")
+        kind_in_full = RESOURCES[full]
+        if name and "/" not in name and not namespace and kind_in_full.namespace and not kind_in_full.endless:
+            raise click.UsageError(f"{full}/{name} needs a namespace: NAMESPACE/{name}, or -n NAMESPACE")
         yield full, _within(full, name, namespace) if namespace else name
 
 
 def _within(kind: str, name: str | None, namespace: str) -> str | None:
     """The name, with the namespace. Raises UsageError."""
     if not RESOURCES[kind].namespace:
-        raise click.UsageError(f"{kind} are in no namespace; leave out -n")
+        raise click.UsageError(f"leave out -n: no namespace contains {kind}")
     if name is None or RESOURCES[kind].endless:
         return name
     before, slash, _ = name.rpartition("/")

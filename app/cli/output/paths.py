@@ -70,8 +70,10 @@ def columns_of_file(name: str) -> Columns:
     """The columns of a file: headings on the first line, their paths on the second. Raises Wrong."""
     try:
         text = pathlib.Path(name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise Wrong(f"cannot read the file {name!r}: {problem}") from problem
+    except OSError as problem:
+        raise Wrong(f"cannot read the file {name!r}: {problem.strerror}") from problem
+    except UnicodeDecodeError as problem:
+        raise Wrong(f"cannot read the file {name!r}: byte {problem.start} is not UTF-8") from problem
     lines = [line.split() for line in text.splitlines() if line.strip()]
     if len(lines) != 2:
         raise Wrong(f"the file {name!r} has {len(lines)} lines; write headings on one and paths on the next")
