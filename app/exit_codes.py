@@ -18,6 +18,8 @@ PORT_IN_USE: Final = 6
 """A port is in use by another process."""
 INTERRUPTED: Final = 130
 """128 and the number of SIGINT, as of a program that the signal ended."""
+OUTPUT_CLOSED: Final = 141
+"""128 and the number of SIGPIPE, as of a program that the signal ended."""
 
 EPILOG: Final = """\b
 Exit codes:
@@ -29,6 +31,7 @@ Exit codes:
   5  the API server or the extender is unreachable, or rejects the request
   6  a port is in use by another process
   130  interrupted, such as by Ctrl-C
+  141  the reader of the output has closed it, such as head
 """
 
 Refusal = settings.SettingsRefused | registry.ConfigurationRefused

@@ -1,6 +1,9 @@
 """The exit code of every command, for each way in which it may end (app.exit_codes)."""
 
+import os
 import pathlib
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -142,3 +145,19 @@ def test_a_command_that_is_alone_ends_with_its_code(
     if done.returncode in (exit_codes.STORE, exit_codes.UNREACHABLE):
         assert done.stderr.startswith("topolog: ")
         assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_output_that_its_reader_has_closed_is_no_negative_result() -> None:
+    """As with ``topolog get events | head -1``."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "app.cli", "settings"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        env=commands.environment({}),
+        timeout=60,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (exit_codes.OUTPUT_CLOSED, b"")

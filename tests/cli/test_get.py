@@ -139,7 +139,7 @@ USAGE = {
     "nodes -o custom-columns=": "column 1, '', is not HEADING:PATH; write NAME:.name,CPU:.remaining.cpu",
     "nodes -o custom-columns=NAME:.name,CPU": "column 2, 'CPU', is not HEADING:PATH",
     "nodes -o custom-columns=A:.x[": "column A: '.x[' is not a path",
-    "nodes -o custom-columns-file=/nonexistent": "cannot read the file '/nonexistent': No such file or directory",
+    "nodes -o custom-columns-file=/none": "cannot read the file '/none': No such file or directory",
     "lag 7": "lag does not take a name",
     "nodes a b": "name several as KIND/NAME",
     "nodes/a b": "b is not KIND/NAME",
