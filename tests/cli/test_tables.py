@@ -1,5 +1,8 @@
 """Cells, headings and columns of tables."""
 
+import types
+
+import click
 import pytest
 
 from app.cli.output import tables
@@ -25,3 +28,33 @@ def test_a_heading_has_the_words_of_the_field(field: str, heading: str) -> None:
 )
 def test_an_age_is_in_its_largest_unit(seconds: float | None, shown: str | None) -> None:
     assert tables.pick({"age": seconds}, "age~") == shown
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard output is a terminal of 20 columns."""
+    stdout = types.SimpleNamespace(isatty=lambda: True)
+    monkeypatch.setattr("app.cli.output.tables.sys", types.SimpleNamespace(stdout=stdout))
+    monkeypatch.setenv("COLUMNS", "20")
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_line_that_does_not_fit_on_the_terminal_shows_that_it_was_cut(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [("web-0", "no capacity in zone a"), ("web-1", "fits here 20")]
+    with click.Context(click.Command("get")):
+        tables.show(["POD", "REASON"], rows)
+        tables.show(["POD", "REASON"], rows)
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[:3] == ["POD    REASON", "web-0  no capacit...", "web-1  fits here 20"]
+    assert shown.err == "lines are cut at 20 columns; through a pipe (| cat) they are whole\n"
+
+
+@pytest.mark.usefixtures("terminal")
+def test_what_fits_and_a_whole_table_are_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.show(["POD"], [("x" * 20,)])
+    tables.Table(["POD"], whole=True).write([("x" * 21,)])
+    shown = capsys.readouterr()
+    assert shown.out.split() == ["POD", "x" * 20, "POD", "x" * 21]
+    assert shown.err == ""

@@ -36,7 +36,8 @@ class Path(click.ParamType[str]):
     "get",
     help="Show cluster state known to an extender.\n\n\b\n" + resources.listing() + "\n\n"
     "NAME selects one item (NAMESPACE/NAME if it is namespaced); several are named as KIND/NAME, as -o name"
-    " writes them. Lists are limited by --limit. -o wide adds the columns that a table leaves out.\n\n"
+    " writes them. Lists are limited by --limit. -o wide adds the columns that a table leaves"
+    " out, and cuts no line at the width of a terminal.\n\n"
     "With -w, the list is followed by each item that is new or changed, until Ctrl-C (exit code 130); an item"
     " that is gone is named on standard error, and -o json has a document on a line for each item.\n\n"
     "The extender and the certificates are set by client.*; after `topolog up` on this machine the"

@@ -62,7 +62,7 @@ class Rows:
 
     def _write(self, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         if self._table is None:
-            self._table = tables.Table(headings, heading=self.heading)
+            self._table = tables.Table(headings, heading=self.heading, whole=self.output == formats.WIDE)
         self._table.write(rows)
 
 

@@ -10,29 +10,54 @@ from typing import Any
 import click
 
 _GAP = "  "
+_CUT = "..."
+_NOTED = f"{__name__}.cut"
 
 
 class Table:
     """A table that is written in parts; a column becomes wider if a later part needs it."""
 
-    def __init__(self, headers: Sequence[str], *, heading: bool = True) -> None:
-        """``heading``: whether the headers are written, above the first rows."""
+    def __init__(self, headers: Sequence[str], *, heading: bool = True, whole: bool = False) -> None:
+        """``heading``: whether the headers are written, above the first rows; ``whole``: cut no line."""
         self._headers = list(headers)
         self._heading = heading
+        self._whole = whole
         self._widths = [len(header) if heading else 0 for header in headers]
 
     def write(self, rows: Iterable[Sequence[object]]) -> None:
-        """Write rows; lines are cut at the width of a terminal, never in a file or pipe."""
+        """Write rows; a line that is longer than that of a terminal ends in three dots there."""
         texts = [[cell(value) for value in row] for row in rows]
         if not texts:
             return
         lines = [self._headers, *texts] if self._heading else texts
         self._heading = False
         self._widths = [max(width, *(len(line[i]) for line in lines)) for i, width in enumerate(self._widths)]
-        limit = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        for line in lines:
-            padded = _GAP.join(text.ljust(width) for text, width in zip(line, self._widths, strict=True))
-            click.echo(padded.rstrip()[:limit])
+        padded = [
+            _GAP.join(text.ljust(width) for text, width in zip(line, self._widths, strict=True)).rstrip()
+            for line in lines
+        ]
+        limit = _width(max(map(len, padded))) if not self._whole else None
+        for line in padded:
+            click.echo(line if limit is None or len(line) <= limit else line[: limit - len(_CUT)] + _CUT)
+        if limit is not None:
+            _note_once(limit)
+
+
+def _width(longest: int) -> int | None:
+    """Where lines are cut; None if none is."""
+    if not sys.stdout.isatty():
+        return None
+    limit = max(shutil.get_terminal_size().columns, len(_CUT))
+    return limit if longest > limit else None
+
+
+def _note_once(limit: int) -> None:
+    """Write that lines are cut, once for a command."""
+    context = click.get_current_context(silent=True)
+    meta = context.meta if context is not None else {}
+    if not meta.get(_NOTED):
+        click.echo(f"lines are cut at {limit} columns; through a pipe (| cat) they are whole", err=True)
+    meta[_NOTED] = True
 
 
 def show(
