@@ -31,8 +31,12 @@ def bad(message: str) -> Problem:
 
 
 def missing(kind: str, name: str) -> Problem:
-    """404, in one form for all kinds of objects."""
-    return Problem(404, "NotFound", f"cannot find {kind} {name}")
+    """404, in one form for all kinds of objects; with the position, if a moment was asked for."""
+    moment = flask.g.get("moment") if "at" in flask.request.args else None
+    where = "" if moment is None else f" at {moment.position}"
+    if moment is not None and not moment.position.offset:
+        where += ", before the first event of the log"
+    return Problem(404, "NotFound", f"cannot find {kind} {name}{where}")
 
 
 def elsewhere(path: str) -> Problem:

@@ -35,6 +35,13 @@ def test_a_time_shows_what_had_happened_by_then(world: api_worlds.World) -> None
     assert len(items(shown)) == 6
     early = world.client.get("/apis/v1/nodes", query_string={"at": "2020-01-01T00:00:00+01:00"})
     assert items(early) == []
+    gone = world.client.get("/apis/v1/nodes/host-1", query_string={"at": "2020-01-01T00:00:00+01:00"})
+    assert gone.status_code == 404
+    assert body(gone)["message"].endswith("/0, before the first event of the log")
+    position = shown.headers["X-Topolog-Position"]
+    none = world.client.get("/apis/v1/nodes/none", query_string={"at": at})
+    assert body(none)["message"] == f"cannot find node none at {position}"
+    assert body(world.client.get("/apis/v1/nodes/none"))["message"] == "cannot find node none"
 
 
 def test_the_age_of_the_past_counts_from_its_last_event(world: api_worlds.World) -> None:

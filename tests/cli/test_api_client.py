@@ -136,6 +136,12 @@ def test_counts_are_shown_with_their_reasons(server: str, certs: pathlib.Path) -
     assert done.stderr == "... and maybe more (--limit)\n"
 
 
+def test_a_moment_before_the_log_is_named(server: str, certs: pathlib.Path) -> None:
+    for position, words in (("i/0", ": this is before the first event of the log"), ("i/10", "")):
+        Canned.replies["/apis/v1/pods"] = (200, {"items": [], "metadata": {"position": position}})
+        assert run(server, certs, "get", "pods", "--at", "24h").stderr == f"nothing found{words}\n"
+
+
 def test_conditions_are_passed_to_the_server(server: str, certs: pathlib.Path) -> None:
     Canned.replies["/apis/v1/decisions"] = (200, {"items": [], "metadata": {}})
     done = run(server, certs, "get", "decisions", "--where", "pod=ns/p", "--where", "outcome=refused")

@@ -71,9 +71,10 @@ def show_list(rows: Rows, reply: Mapping[str, Any]) -> None:
     rows.show(reply["items"])
     if rows.output == formats.NAME:
         return
-    if not reply["items"]:
-        click.echo("nothing found", err=True)
     metadata = reply.get("metadata", {})
+    if not reply["items"]:
+        early = str(metadata.get("position")).endswith("/0")
+        click.echo(f"nothing found{': this is before the first event of the log' * early}", err=True)
     if metadata.get("remaining") or metadata.get("continue"):
         click.echo(f"... and {metadata.get('remaining') or 'maybe'} more (--limit)", err=True)
 
