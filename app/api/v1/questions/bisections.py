@@ -74,6 +74,7 @@ def bisect(_: pages.Query) -> pages.Body:
             "limits": [
                 "an answer that changed there and back between two steps of the search is not noticed",
                 *_offered(question, shown.snapshot),
+                *_unknown(question, shown.snapshot),
             ],
             "spentMs": budget.spent,
         }
@@ -100,6 +101,13 @@ def _offered(question: question_schema.Bisect, last: snapshots.Snapshot) -> list
     names, limit = candidate_choice.of(question.candidates, last)
     pods = [pod for pod in (last.pod_named(*question.fits.split("/")),) if pod is not None]
     return candidate_choice.limits(f"{limit}, at each moment", candidate_choice.lacking(names, last, pods))
+
+
+def _unknown(question: question_schema.Bisect, last: snapshots.Snapshot) -> list[str]:
+    """That the count of the question may be misspelled."""
+    if question.count is None or question.count.count in last.counts:
+        return []
+    return [f"there is no count {question.count.count[:200]!r} at the end of the range: it is taken as 0"]
 
 
 def _since(offset: int, low: int, incarnation: str) -> pages.Body:
