@@ -232,6 +232,7 @@ class Bisect(Question, frozen=True):
 ALLOWED: tuple[Allowed, ...] = ("objects", "nodes", "labels", "pods")
 Q = TypeVar("Q", bound=Question)
 _PLACE = re.compile(r"^(?P<text>.*?)(?: - at `(?:key in )?\$(?P<path>.*)`)?\Z", re.DOTALL)
+_FIELD = re.compile(r"\.?(?P<name>\w+)")
 _NAMED = re.compile(r"unknown field `(?P<name>[^`]*)`")
 
 
@@ -240,7 +241,7 @@ def read(document: Mapping[str, Any], kind: type[Q]) -> Q:
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
-        raise _mistake(error, "", _names(kind)) from error
+        raise _mistake(error, "", kind) from error
 
 
 def overrides(
@@ -267,17 +268,37 @@ def _override(
     try:
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
-        raise _mistake(error, path, _names(kind)) from error
+        raise _mistake(error, path, kind) from error
 
 
-def _mistake(error: msgspec.ValidationError, path: str, names: Sequence[str]) -> errors.Mistake:
+def _mistake(error: msgspec.ValidationError, path: str, kind: type[msgspec.Struct]) -> errors.Mistake:
     match = _PLACE.match(str(error))
     text, below = (match["text"], match["path"] or "") if match else (str(error), "")
     unknown = _NAMED.search(text)
     if unknown:
-        text = f"there is no field {_short(unknown['name'])}{_nearest(unknown['name'], names)}"
+        text = f"there is no field {_short(unknown['name'])}{_nearest(unknown['name'], _names(kind))}"
+    field = _FIELD.match(below)
+    if field and text.startswith("Invalid enum value"):
+        text += f"; known: {', '.join(_words_of(kind, field['name']))}"
     place = f"{path}{below}" if path else below.removeprefix(".")
     return errors.Mistake(_short(place, quoted=False), text[:1].lower() + text[1:])
+
+
+def _words_of(kind: type[msgspec.Struct], name: str) -> list[str]:
+    """The words that a field, or an item of it, may be."""
+    shape = msgspec.inspect.type_info(kind)
+    fields = shape.fields if isinstance(shape, msgspec.inspect.StructType) else ()
+    found: list[str] = []
+    left: list[msgspec.inspect.Type] = [one.type for one in fields if one.encode_name == name]
+    while left:
+        match left.pop():
+            case msgspec.inspect.LiteralType(values=values):
+                found += map(str, values)
+            case msgspec.inspect.UnionType(types=types):
+                left += types
+            case msgspec.inspect.ListType(item_type=inner) | msgspec.inspect.Metadata(type=inner):
+                left.append(inner)
+    return found
 
 
 def _names(kind: type[msgspec.Struct]) -> list[str]:

@@ -71,6 +71,11 @@ def test_counts_waiting_pods_and_objects_are_followed(six: api_worlds.World) -> 
     count = ask(six, "bisect", count={"count": "shop/spread|role=host", "atLeast": 3})
     assert count["now"] is True
     assert count["since"]["event"]["name"] == "shop/a-4"
+    assert len(count["limits"]) == 1
+    unknown = ask(six, "bisect", count={"count": "shop/spraed|role=host", "atLeast": 3})
+    assert unknown["limits"][1:] == [
+        "there is no count 'shop/spraed|role=host' at the end of the range: it is taken as 0"
+    ]
     assert ask(six, "bisect", waiting={"atLeast": 2})["since"]["event"]["name"] == "shop/a-6"
     assert ask(six, "bisect", waiting={"atLeast": 1, "namespace": "none"})["since"] is None
     assert ask(six, "bisect", exists="node:host-4")["since"]["event"]["type"] == "NodeSeen"
@@ -92,6 +97,7 @@ def test_counts_waiting_pods_and_objects_are_followed(six: api_worlds.World) -> 
         ({"exists": "n1"}, 400, "BadRequest", "exists: 'n1' is not KIND:NAME"),
         ({"exists": "secret:a"}, 400, "BadRequest", "exists: there is no kind secret; declared kinds:"),
         ({"waiting": {"atLeast": 0}}, 400, "BadRequest", "waiting.atLeast"),
+        ({"candidates": "some"}, 400, "BadRequest", "invalid enum value 'some'; known: all, roomy"),
         ({"waiting": {}, "from": "x"}, 400, "BadRequest", "from: must be"),
         ({"waiting": {}, "to": "999999"}, 400, "BadRequest", "beyond the head"),
     ],
