@@ -43,10 +43,13 @@ class Scenario:
 
 def read(content: bytes, *, schema: schemas.Schema, indexed: Iterable[str] = ()) -> Scenario:
     """Parse a scenario file. Raises Unreadable."""
+    if not content.strip():
+        raise Unreadable("it is empty")
     try:
         document = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Unreadable(f"not JSON: {error}") from error
+        place = str(error).removeprefix("JSON is malformed: ")
+        raise Unreadable(f"not JSON: {place}; `kubectl get -o json` prints objects as JSON") from error
     if not isinstance(document, dict):
         optional = " and ".join(("pods", *_declared(schema)))
         raise Unreadable(f"must be an object with the keys pod and nodes, and optionally {optional}")

@@ -115,7 +115,9 @@ def test_plugins_and_weights_are_read_from_the_settings() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param("{", "not JSON", id="not JSON"),
+        pytest.param("", "it is empty", id="empty"),
+        pytest.param("{", "not JSON: Input data was truncated", id="not JSON"),
+        pytest.param("pod: {}", "not JSON: invalid character (byte 0); `kubectl get -o json`", id="YAML"),
         pytest.param("[" * 100_000, "not JSON", id="nested"),
         pytest.param("[]", "must be an object", id="no object"),
         pytest.param("{}", "pod is missing", id="no pod"),
