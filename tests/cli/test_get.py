@@ -124,6 +124,8 @@ USAGE = {
     "nodes -l a=b,": "'a=b,' is not a selector such as a=b,c!=d",
     "nothing": "'nothing' is not one of nodes, pods",
     "nodes n0 -n shop": "leave out -n: no namespace contains nodes",
+    "nodes ../lag": "'../lag' is not the name of one of nodes",
+    "pods shop/": "'shop/' is not the name of one of pods",
     "pods web-0": "pods/web-0 needs a namespace: NAMESPACE/web-0, or -n NAMESPACE",
     "policies/spread nodes/n0": "policies/spread needs a namespace",
     "pods other/web-0 -n shop": "pods/other/web-0 is not in the namespace shop of -n",

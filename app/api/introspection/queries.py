@@ -57,11 +57,21 @@ def at(description: str, *, data_key: str | None = None) -> At:
     )
 
 
-class Empty(Schema):
+class Parameters(Schema):
+    """The parameters of a query; one of another name is an error that lists them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        names = [field.data_key or name for name, field in self.fields.items()]
+        known = f"known: {', '.join(names)}" if names else "there are none here"
+        self.error_messages["unknown"] = f"there is no parameter of this name; {known}"
+
+
+class Empty(Parameters):
     """No parameters."""
 
 
-class Moment(Schema):
+class Moment(Parameters):
     """The moment of the request."""
 
     at = at("The moment to show, instead of now")
@@ -204,7 +214,7 @@ class DryRun(Moment):
     limit = _limit()
 
 
-class Flag(Schema):
+class Flag(Parameters):
     """How long a flag is in force, and for which pods."""
 
     ttl = fields.String(

@@ -215,6 +215,8 @@ def asked(what: tuple[str, ...], namespace: str = "") -> Iterator[tuple[str, str
             raise click.UsageError(f"{kind!r} is not one of {', '.join(RESOURCES)}")
         if name is not None and not RESOURCES[full].columns:
             raise click.UsageError(f"{full} does not take a name")
+        if name is not None and not {"", ".", ".."}.isdisjoint(name.split("/")):
+            raise click.UsageError(f"{name!r} is not the name of one of {full}")
         kind_in_full = RESOURCES[full]
         if name and "/" not in name and not namespace and kind_in_full.namespace and not kind_in_full.endless:
             raise click.UsageError(f"{full}/{name} needs a namespace: NAMESPACE/{name}, or -n NAMESPACE")

@@ -11,7 +11,7 @@ routes = blueprints.create("moments", "/apis/v1", "The time axis of the log.")
 _USUAL_WINDOW = 20_000
 
 
-class ChronicleQuery(Schema):
+class ChronicleQuery(queries.Parameters):
     """The window, and how many buckets."""
 
     from_ = queries.at("The first moment of the window, instead of 20,000 events before", data_key="from")

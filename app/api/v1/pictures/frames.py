@@ -13,7 +13,7 @@ MOST = 120
 _USUAL_WINDOW = 5000
 
 
-class FramesQuery(Schema):
+class FramesQuery(queries.Parameters):
     """The window, and how many frames."""
 
     from_ = queries.at("The first moment of the window, instead of 5,000 events before", data_key="from")

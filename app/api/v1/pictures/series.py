@@ -18,7 +18,7 @@ _USUAL_WINDOW = 5000
 _OF = re.compile(rf"^({'|'.join(steps.NUMBERS)}|[a-z]{{1,40}}:[^\s]{{1,507}}){queries.END}")
 
 
-class SeriesQuery(Schema):
+class SeriesQuery(queries.Parameters):
     """What to count, and where."""
 
     of = fields.String(
