@@ -237,7 +237,7 @@ class ExtenderClient:
         except (ValueError, KeyError, TypeError):
             return exits.Failed(
                 exit_codes.UNREACHABLE,
-                f"{self.client.url} is not an extender: its reply to {path} is HTTP {status} and not JSON",
+                f"{self.client.url} is not an extender: its reply to {path} is HTTP {status}, no message",
             )
         if status == http.HTTPStatus.FORBIDDEN and self.client.cert:
             message += f" (the client certificate is {self.client.cert})"
