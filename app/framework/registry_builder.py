@@ -2,7 +2,7 @@
 
 import dataclasses
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -84,9 +84,51 @@ def tables_of(classes: Sequence[type[Any]]) -> tuple[tuple[str, views.Table], ..
 
 
 def operations_of(classes: Sequence[type[Any]]) -> tuple[type[supposed_operations.Operation], ...]:
-    """The operations that plugins declare. Raises ConfigurationRefused."""
+    """The operations that plugins declare. Raises ConfigurationRefused.
+
+    Of two with one name in any case, or with one option of commands, only one could be asked for: they are
+    refused, and so is one with the name of an operation that needs no plugin.
+    """
     made = [_made(kind, {}) for kind in classes]
-    return tuple(one for each in made if isinstance(each, capabilities.Supposes) for one in each.operations())
+    found = [
+        (one.name, each)
+        for one in made
+        if isinstance(one, capabilities.Supposes)
+        for each in one.operations()
+    ]
+    _refuse_clashes((plugin, supposed_operations.described(each)) for plugin, each in found)
+    return tuple(each for _, each in found)
+
+
+def _refuse_clashes(declared: Iterable[tuple[str, supposed_operations.Described]]) -> None:
+    """Refuse operations of which one would take the place of another; each with the name of its plugin."""
+    reserved = {name.lower() for name in supposed_operations.RESERVED}
+    names: dict[str, str] = {}
+    options: dict[str, str] = {}
+    for plugin, one in declared:
+        name, option = one.op.lower(), one.option
+        if name in reserved:
+            raise registry.ConfigurationRefused(
+                f"plugin {plugin} declares the override {one.op}, which exists without a plugin; give it"
+                " another name, or uninstall the distribution of the plugin"
+            )
+        if name in names:
+            raise registry.ConfigurationRefused(
+                f"plugins {names[name]} and {plugin} both declare the override {one.op};"
+                f" {_CURE.format('name')}"
+            )
+        names[name] = plugin
+        if not one.fields:
+            continue
+        if option in options:
+            raise registry.ConfigurationRefused(
+                f"plugins {options[option]} and {plugin} both declare overrides with the option {option};"
+                f" {_CURE.format('option')}"
+            )
+        options[option] = plugin
+
+
+_CURE = "give that of one of them another {}, or uninstall its distribution"
 
 
 def terms_of(classes: Sequence[type[Any]]) -> views.Terms:

@@ -6,13 +6,29 @@ objects (capabilities.Supposes).
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Final, Literal, NamedTuple
 
 import msgspec
 import msgspec.inspect
 
 from app.domain import events, model, snapshots
 
+RESERVED: Final = frozenset(
+    (
+        "addNodes",
+        "addPods",
+        "cordon",
+        "deleteObject",
+        "deletePods",
+        "labelNodes",
+        "labelPods",
+        "patchObject",
+        "removeNodes",
+        "setObject",
+        "uncordon",
+    )
+)
+"""Names of the operations that need no plugin: no plugin may declare one of them."""
 NodeName = Annotated[model.NodeName, msgspec.Meta(min_length=1, max_length=253)]
 Name = Annotated[model.NamespacedName, msgspec.Meta(pattern=r"^[^/\s]+/[^/\s]+\Z", max_length=507)]
 """``namespace/name``."""

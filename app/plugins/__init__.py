@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import Any, NamedTuple, Protocol
 
 from app.domain import schema
-from app.framework import registry, registry_builder
+from app.framework import registry, registry_builder, supposed_operations
 from app.plugins.coscheduling import plugin as coscheduling
 from app.plugins.elastic_quota import plugin as elastic_quota
 from app.plugins.job_affinity import plugin as job_affinity
@@ -40,12 +40,14 @@ class Catalog(NamedTuple):
     point."""
     schema: schema.Schema
     """The kinds and counters that they declare."""
+    operations: tuple[type[supposed_operations.Operation], ...]
+    """The overrides of hypothetical questions that they declare."""
 
 
 def catalog() -> Catalog:
     """The plugins that this process can use. Raises ConfigurationRefused, such as PluginUnusable."""
     classes = (*IN_TREE, *map(_loaded, sorted(metadata.entry_points(group=GROUP), key=_place)))
-    return Catalog(classes, registry_builder.schema_of(classes))
+    return Catalog(classes, registry_builder.schema_of(classes), registry_builder.operations_of(classes))
 
 
 class Settings(Protocol):

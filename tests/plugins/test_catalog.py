@@ -1,13 +1,18 @@
 """The plugins of a process: those in the tree, and those that an installed distribution offers."""
 
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from app import plugins
+from app import exit_codes, plugins
 from app.domain import schema
-from app.framework import registry, registry_builder
+from app.framework import registry, registry_builder, supposed_operations
+from app.verbs.questions import operations
 from tests.support import declared, distributions
 
 MODULE = """
@@ -100,3 +105,105 @@ def test_declarations_that_contradict_those_in_the_tree_are_refused(site: Path) 
     distributions.install(site, "gadgeteer", GADGETEER, {"gadgeteer_plugin": text})
     with pytest.raises(registry.ConfigurationRefused, match="the same kind: workloadpolicies"):
         plugins.catalog()
+
+
+OPERATOR = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from app.framework import supposed_operations
+
+
+class Renamed(supposed_operations.Operation, frozen=True, tag="TAG"):
+    usage: ClassVar[str] = "USAGE"
+    FIELDS
+
+
+@dataclass(frozen=True)
+class NAME:
+    name: ClassVar[str] = "NAME"
+
+    def interested(self, pod):
+        return False
+
+    def operations(self):
+        return (Renamed,)
+"""
+FIELD = "rack: str"
+
+
+def operator(site: Path, name: str, tag: str, usage: str, fields: str = FIELD) -> None:
+    """Install a distribution with a plugin that declares one operation."""
+    text = (
+        OPERATOR.replace("NAME", name).replace("TAG", tag).replace("USAGE", usage).replace("FIELDS", fields)
+    )
+    module = f"{name.lower()}_plugin"
+    distributions.install(site, name.lower(), {name: f"{module}:{name}"}, {module: text})
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "text"),
+    [
+        (
+            ("closeRack", "--close RACK"),
+            ("closeRack", "--shut RACK"),
+            "plugins Gadgeteer and Operator both declare the override closeRack; give that of one of them"
+            " another name, or uninstall its distribution",
+        ),
+        (("closeRack", ""), ("closerack", ""), "Gadgeteer and Operator both declare the override closerack;"),
+        (
+            ("closeRack", "--close RACK"),
+            ("shutRack", "--close WHICH"),
+            "plugins Gadgeteer and Operator both declare overrides with the option --close; give that of one"
+            " of them another option, or uninstall its distribution",
+        ),
+        (("aRack", ""), ("scaleQuota", ""), "plugins ElasticQuota and Operator both declare the override"),
+        (
+            ("aRack", ""),
+            ("b", "--scale A"),
+            "WorkloadPolicy and Operator both declare overrides with the option",
+        ),
+        (
+            ("aRack", ""),
+            ("addnodes", ""),
+            "plugin Operator declares the override addnodes, which exists without a plugin; give it another"
+            " name, or uninstall the distribution of the plugin",
+        ),
+    ],
+)
+def test_overrides_of_one_name_or_option_are_refused(
+    tmp_path: Path, one: tuple[str, str], other: tuple[str, str], text: str
+) -> None:
+    with distributions.importable(tmp_path, "gadgeteer_plugin", "operator_plugin"):
+        operator(tmp_path, "Gadgeteer", *one)
+        assert len(plugins.catalog().operations) > 1
+        operator(tmp_path, "Operator", *other)
+        with pytest.raises(registry.ConfigurationRefused, match=re.escape(text)):
+            plugins.catalog()
+
+
+def test_an_override_without_an_option_clashes_by_its_name_alone(tmp_path: Path) -> None:
+    with distributions.importable(tmp_path, "gadgeteer_plugin", "operator_plugin"):
+        operator(tmp_path, "Gadgeteer", "closeRacks", "--close", "")
+        operator(tmp_path, "Operator", "closeRack", "--close RACK")
+        assert [one.__name__ for one in plugins.catalog().operations][-2:] == ["Renamed", "Renamed"]
+
+
+def test_a_command_names_the_plugins_whose_overrides_clash(tmp_path: Path) -> None:
+    operator(tmp_path, "Gadgeteer", "closeRack", "")
+    operator(tmp_path, "Operator", "closeRack", "")
+    done = subprocess.run(
+        [sys.executable, "-m", "app.cli", "simulate", "--help"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == exit_codes.SETTINGS
+    assert "plugins Gadgeteer and Operator both declare the override closeRack;" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_reserved_names_are_those_of_the_operations_that_need_no_plugin() -> None:
+    core = {supposed_operations.described(one).op for one in operations.CORE}
+    assert core == supposed_operations.RESERVED

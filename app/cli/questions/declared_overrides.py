@@ -1,17 +1,18 @@
 """Options for the overrides that installed plugins declare (supposed_operations): one for each.
 
 The first value of an option is the first field of the operation, the second one has the others. An operation
-without fields has no option, and neither has one whose name is taken: --override takes them.
+without fields has no option, and neither has one that is called like an option of the command: --override
+takes them. No two have one name, or one option: plugins that declare such are refused (registry_builder).
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 import click
 
 from app import plugins
-from app.framework import registry_builder, supposed_operations
+from app.framework import supposed_operations
 
 F = TypeVar("F", bound=Callable[..., None])
 Value: TypeAlias = Any
@@ -32,27 +33,17 @@ class Question(click.Command):
         super().__init__(params=kept, **given)
 
 
-def _first_of_each(
-    found: Iterable[supposed_operations.Described],
-) -> Iterator[supposed_operations.Described]:
-    """The operations that can have an option; of two that are called alike, the first in plugin order."""
-    known = set[str]()
-    for one in found:
-        names = {one.option, _parameter(one)}
-        if one.fields and known.isdisjoint(names):
-            known |= names
-            yield one
-
-
-DECLARED: Final = tuple(
-    map(supposed_operations.described, registry_builder.operations_of(plugins.catalog().classes))
-)
+DECLARED: Final = tuple(map(supposed_operations.described, plugins.catalog().operations))
 """The operations of all plugins, whether or not they are enabled where the question is asked."""
+
+
+def _with_option() -> Iterator[supposed_operations.Described]:
+    return (one for one in DECLARED if one.fields)
 
 
 def options() -> Iterator[Callable[[F], F]]:
     """The options, in plugin order."""
-    for one in _first_of_each(DECLARED):
+    for one in _with_option():
         yield click.option(
             one.option,
             _parameter(one),
@@ -67,7 +58,7 @@ def options() -> Iterator[Callable[[F], F]]:
 def taken(given: dict[str, Value]) -> list[dict[str, Any]]:
     """The overrides of the options, which are taken out of ``given``."""
     found = []
-    for one in _first_of_each(DECLARED):
+    for one in _with_option():
         for values in given.pop(_parameter(one), ()):
             found.append(_override(one, values if isinstance(values, tuple) else (values,)))
     return found

@@ -80,7 +80,7 @@ def test_a_mistake_names_the_option(words: Sequence[str], mistake: str) -> None:
     assert mistake in re.sub(r"\s+", " ", done.output)
 
 
-class Cordon(supposed_operations.Operation, frozen=True, tag="cordon"):
+class CordonRack(supposed_operations.Operation, frozen=True, tag="cordonRack"):
     """Has the name of a usual option."""
 
     usage = "--cordon RACK"
@@ -93,13 +93,6 @@ class Pod(supposed_operations.Operation, frozen=True, tag="pod"):
     pod: str
 
 
-class CloseAgain(supposed_operations.Operation, frozen=True, tag="closeRack"):
-    """Is called like an operation of another plugin."""
-
-    usage = "--close-again RACK"
-    rack: str
-
-
 class CloseAll(supposed_operations.Operation, frozen=True, tag="closeAll"):
     """Has no field."""
 
@@ -108,7 +101,7 @@ class CloseAll(supposed_operations.Operation, frozen=True, tag="closeAll"):
 def test_an_operation_whose_name_is_taken_has_no_option(
     monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:
-    further = map(supposed_operations.described, (Cordon, Pod, CloseAgain, CloseAll))
+    further = map(supposed_operations.described, (CordonRack, Pod, CloseAll))
     monkeypatch.setattr(declared_overrides, "DECLARED", (*declared_overrides.DECLARED, *further))
     done = called("--cordon", "n1", "--pod", "shop/web", "--close-rack", "r1")
     assert done.exit_code == 0, done.output
@@ -117,8 +110,7 @@ def test_an_operation_whose_name_is_taken_has_no_option(
         {"op": "closeRack", "rack": "r1"},
     ]
     assert not recwarn.list
-    for option in ("--close-again", "--close-all"):
-        assert "No such option" in called(option, "r1").output
+    assert "No such option" in called("--close-all", "r1").output
 
 
 def commands(held: click.Command) -> Iterator[click.Command]:
