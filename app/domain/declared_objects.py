@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import immutables
 import msgspec
 
 from app.domain import events, memos, model
+from app.domain.fold import recounts
 
 T = TypeVar("T", bound=model.DeclaredObject)
 V = TypeVar("V")
@@ -79,6 +80,44 @@ Held = immutables.Map[str, Any]
 _NONE: Held = immutables.Map()
 
 
+class _Latest:
+    """The latest state of objects that a value was derived from. Threads may share it: one reference."""
+
+    __slots__ = ("held",)
+
+    def __init__(self) -> None:
+        self.held: tuple[recounts.Steps, Any] | None = None
+
+
+class Kept(NamedTuple):
+    """What follows from the objects of one kind alone."""
+
+    values: memos.Memo
+    """Of these objects."""
+    latest: memos.Memo
+    """Of the latest state of the objects that was asked about: all states share it."""
+    steps: recounts.Steps
+    """The latest changes of the objects, by identity."""
+
+    def after(self, identity: str) -> "Kept":
+        """What follows once the object of the identity has changed."""
+        return Kept(memos.Memo(), self.latest, recounts.then(self.steps, {identity: 1}))
+
+    def followed(self, key: Hashable, compute: Callable[[V | None, Iterable[str]], V]) -> V:
+        """The value of these objects, from the latest one (Objects.followed)."""
+        latest = self.latest.get(key, _Latest)
+        steps, known = latest.held or ((), None)
+        changed = recounts.between(steps, self.steps)
+        made = compute(None, ()) if changed is None else compute(known, changed)
+        latest.held = self.steps, made
+        return made
+
+
+def _unknown() -> Kept:
+    """Nothing is derived, and no other state of the objects is known."""
+    return Kept(memos.Memo(), memos.Memo(), (recounts.RecountStep({}),))
+
+
 @dataclass(frozen=True, slots=True)
 class Objects:
     """The objects of all declared kinds. Immutable; a change shares everything that it does not touch."""
@@ -89,7 +128,7 @@ class Objects:
     """Kind -> namespace -> identity -> object."""
     memo: memos.Memo = field(default_factory=memos.Memo, compare=False, repr=False)
     """What follows from all of these objects."""
-    kept: immutables.Map[str, memos.Memo] = field(default_factory=immutables.Map, compare=False, repr=False)
+    kept: immutables.Map[str, Kept] = field(default_factory=immutables.Map, compare=False, repr=False)
     """Kind -> what follows from its objects alone; a kind without objects may be left out."""
 
     def __len__(self) -> int:
@@ -115,29 +154,42 @@ class Objects:
     def derived(self, kind: Kind[Any], key: Hashable, compute: Callable[[], V]) -> V:
         """The value that ``compute`` derives from the objects of the kind alone, held until one changes."""
         held = self.kept.get(kind.name)
-        return compute() if held is None else held.get(key, compute)
+        return compute() if held is None else held.values.get(key, compute)
+
+    def followed(self, kind: Kind[Any], key: Hashable, compute: Callable[[V | None, Iterable[str]], V]) -> V:
+        """As ``derived``, from the value of another state of the objects if one is known.
+
+        ``compute`` is given that value, and the identities of all objects that may differ; or None.
+        """
+        held = self.kept.get(kind.name)
+        if held is None:
+            return compute(None, ())
+        return held.values.get(key, lambda: held.followed(key, compute))
 
     def set(self, kind: str, found: model.DeclaredObject) -> "Objects":
         """The objects with this one, in place of an earlier one of its identity."""
         spaces = self.namespaces.get(kind, _NONE)
         space = spaces.get(found.namespace, _NONE).set(found.key, found)
-        return self._with(kind, self.named(kind).set(found.key, found), spaces.set(found.namespace, space))
+        spaces = spaces.set(found.namespace, space)
+        return self._with(kind, self.named(kind).set(found.key, found), spaces, found.key)
 
     def without(self, kind: str, found: model.DeclaredObject) -> "Objects":
         """The objects without this one, which is among them."""
         held, spaces = self.named(kind).delete(found.key), self.namespaces[kind]
         space = spaces[found.namespace].delete(found.key)
         spaces = spaces.set(found.namespace, space) if space else spaces.delete(found.namespace)
-        return self._with(kind, held, spaces)
+        return self._with(kind, held, spaces, found.key)
 
     def only(self, kind: str, found: model.DeclaredObject | None) -> "Objects":
         """The objects of all other kinds, and of this kind at most this one."""
         held = self._with(kind, _NONE, _NONE) if kind in self.kinds else self
         return held if found is None else held.set(kind, found)
 
-    def _with(self, kind: str, held: Held, spaces: Held) -> "Objects":
-        """The objects with these of a kind."""
-        kept = self.kept.set(kind, memos.Memo())
+    def _with(self, kind: str, held: Held, spaces: Held, changed: str | None = None) -> "Objects":
+        """The objects with these of a kind, of which one has changed; None: any of them."""
+        known = self.kept.get(kind)
+        follows = _unknown() if known is None or changed is None else known.after(changed)
+        kept = self.kept.set(kind, follows)
         if held:
             return Objects(self.kinds.set(kind, held), self.namespaces.set(kind, spaces), kept=kept)
         return Objects(self.kinds.delete(kind), self.namespaces.delete(kind), kept=kept)
@@ -155,5 +207,5 @@ def objects(held: Mapping[str, Iterable[model.DeclaredObject]]) -> Objects:
         if each:
             kinds[name] = immutables.Map(each)
             namespaces[name] = immutables.Map({key: immutables.Map(space) for key, space in spaces.items()})
-    kept = immutables.Map({name: memos.Memo() for name in kinds})
+    kept = immutables.Map({name: _unknown() for name in kinds})
     return Objects(immutables.Map(kinds), immutables.Map(namespaces), kept=kept)

@@ -4,6 +4,7 @@ The kind and its counters are those of tests.support.gadgets; the oracle counts 
 """
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -335,3 +336,28 @@ def test_what_follows_from_the_objects_of_a_kind_is_held_until_one_of_them_chang
     assert computed == [1, 3, 1]
     assert [total(one) for one in (larger.without("gadgets", gadget), larger.only("gadgets", None))] == [0, 0]
     assert total(declared_objects.objects({"gadgets": [gadget, gadget]})) == 1
+
+
+def test_what_follows_from_objects_is_computed_from_another_state_and_from_what_changed_since() -> None:
+    first = declared_objects.Objects().set("gadgets", gadgets.Gadget(uid="1", namespace="blue", name="a"))
+    given: list[tuple[int | None, list[str]]] = []
+
+    def total(held: declared_objects.Objects) -> int:
+        def compute(former: int | None, changed: Iterable[str]) -> int:
+            given.append((former, sorted(changed)))
+            return sum(one.size for one in held.all(gadgets.GADGETS).values())
+
+        return held.followed(gadgets.GADGETS, "total", compute)
+
+    second = first.set("gadgets", gadgets.Gadget(uid="2", namespace="blue", name="b", size=5))
+    third = second.without("gadgets", gadgets.Gadget(uid="1", namespace="blue", name="a"))
+    branch = second.set("gadgets", gadgets.Gadget(uid="3", namespace="red", name="c", size=7))
+    states = (first, third, branch, first, branch.only("gadgets", None), declared_objects.Objects())
+    assert [total(one) for one in states] == [1, 5, 13, 1, 0, 0]
+    assert given == [
+        (None, []),
+        (1, ["blue/a", "blue/b"]),
+        (5, ["blue/a", "red/c"]),
+        (None, []),
+        (None, []),
+    ]

@@ -22,7 +22,7 @@ class RecountStep:
 
     __slots__ = ("changes", "pods")
 
-    def __init__(self, changes: Changes, pods: Collection[model.Uid]) -> None:
+    def __init__(self, changes: Changes, pods: Collection[model.Uid] = ()) -> None:
         self.changes = changes
         self.pods = pods
 
@@ -37,7 +37,7 @@ def then(steps: Steps, changes: Changes, pods: Collection[model.Uid] = ()) -> St
     ``pods``: those that were counted again: what they raise may differ, or only the node where they raise it.
     """
     if len(changes) > KEYS or len(pods) > KEYS:
-        return (RecountStep({}, ()),)
+        return (RecountStep({}),)
     return (*steps[1 - LENGTH :], RecountStep(changes, pods))
 
 
