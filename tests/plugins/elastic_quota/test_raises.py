@@ -201,7 +201,7 @@ def test_a_quota_with_other_amounts_admits_as_the_state_that_has_them(seed: int)
         observed = [make() for make in raised_amounts.changes(snapshot, raised)]
         folded = projections.project_all(snapshot, observed)
         for pod in (ASKS, msgspec.structs.replace(ASKS, uid="new", requests={resource: unit * 3})):
-            supposed = usage.supposed(grown, whole, changed, resource)
+            supposed = usage.supposed(grown, whole, changed)
             found = admission.admission(snapshot, pod, plugin, supposed)
             assert found == admission.admission(folded, pod, plugin), (raised, pod.uid)
 

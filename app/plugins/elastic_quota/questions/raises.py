@@ -81,7 +81,7 @@ def _in_tree(
 
         def admits(more: dict[Place, int], resource: str = resource) -> bool:
             quotas = {one.name: one for one in _quotas(snapshot, more)}
-            supposed = usage.supposed(grown, tree, quotas, resource)
+            supposed = usage.supposed(grown, tree, quotas)
             again = admission.admission(snapshot, pod, rules, supposed)
             tests = () if again is None else again.tests
             return all(test.fits for test in tests if test.resource == resource)

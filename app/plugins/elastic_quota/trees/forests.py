@@ -4,10 +4,12 @@ of the quotas concerned, and the rest is used.
 The name of a quota identifies it in the whole cluster, because a pod's label names no tree.
 """
 
-import operator
+import copy
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+
+import msgspec
 
 from app.domain import memos
 from app.plugins.elastic_quota import quota_model
@@ -38,7 +40,7 @@ class Column(NamedTuple):
     """The place of each quota among the places of its group; None where max does not name the resource."""
 
     def amended(self, tree: "Tree", resource: str, quotas: Mapping[int, Quota]) -> "Column":
-        """The column with these quotas, by index, which differ in amounts of the resource alone."""
+        """The column with these quotas, by index, which differ in amounts alone."""
         minimums, limits, groups = self.minimums.copy(), self.limits.copy(), dict(self.groups)
         for at, quota in quotas.items():
             spot, parent = self.spots[at], tree.parents[at]
@@ -55,6 +57,11 @@ class Column(NamedTuple):
 
 def _with(values: tuple[int, ...], place: int, value: int) -> tuple[int, ...]:
     return (*values[:place], value, *values[place + 1 :])
+
+
+def _stated(quota: Quota, resource: str) -> tuple[int | None, ...]:
+    """What a column has of a quota, and may differ where only amounts do."""
+    return quota.min.get(resource), quota.max.get(resource), quota.weights.get(resource)
 
 
 class Tree:
@@ -76,9 +83,31 @@ class Tree:
         """Indices of the root's children."""
         self.resources = tuple(sorted({resource for quota in self.quotas for resource in quota.max}))
         self.columns = {resource: self._column(resource) for resource in self.resources}
-        roots = [quota for quota in self.quotas if quota.is_root and name]
-        self.root = roots[0] if roots else None
+        self._root = next((at for at, quota in enumerate(self.quotas) if quota.is_root and name), None)
+
+    @property
+    def root(self) -> Quota | None:
         """The quota that carries the total of the tree."""
+        return None if self._root is None else self.quotas[self._root]
+
+    def amended(self, changed: Iterable[Quota]) -> "Tree":
+        """The tree with these in place of the quotas of their names, from which they differ in amounts."""
+        by_index = {self.index[quota.name]: quota for quota in changed}
+        quotas = list(self.quotas)
+        for at, quota in by_index.items():
+            quotas[at] = quota
+        tree = copy.copy(self)
+        tree.quotas = tuple(quotas)
+        tree.columns = dict(self.columns)
+        for resource in self.resources:
+            touched = {
+                at: quota
+                for at, quota in by_index.items()
+                if _stated(quota, resource) != _stated(self.quotas[at], resource)
+            }
+            if touched:
+                tree.columns[resource] = self.columns[resource].amended(self, resource, touched)
+        return tree
 
     @property
     def total(self) -> Amounts:
@@ -123,8 +152,41 @@ class Forest:
     """Tree id -> its valid quotas."""
     by_namespace: Mapping[str, str]
     """Namespace -> the quota that lists it."""
+    claimed: tuple[Amounts, ...]
+    """The totals of the trees that have one and leave so much less to the default tree."""
     memo: memos.Memo = field(compare=False, repr=False)
-    """What is derived from the forest, and the runtimes of the latest requests."""
+    """What is derived from the forest."""
+    shared: memos.Memo = field(compare=False, repr=False)
+    """What is derived from it whatever its amounts, and the runtimes of the latest state: forests that differ
+    in amounts share it."""
+
+    def amended(self, changed: Mapping[str, Quota | None]) -> "Forest | None":
+        """The forest with these objects, by identity; None if they differ in more than amounts.
+
+        What does not depend on the amounts of a quota that has changed is shared, and not computed again.
+        """
+        found: dict[str, Quota] = {}
+        for identity, quota in changed.items():
+            former = None if quota is None else self.quotas.get(quota.name)
+            if quota is None or former is None or former.key != identity or not _alike(former, quota):
+                return None
+            found[quota.name] = quota
+        trees = dict(self.trees)
+        touched: dict[str, list[Quota]] = {}
+        for name, quota in found.items():
+            tree = trees.get(quota.tree)
+            if tree is not None and name in tree.index:
+                touched.setdefault(tree.name, []).append(quota)
+        for name, quotas in touched.items():
+            trees[name] = trees[name].amended(quotas)
+        rooted = any(trees[name].root is not self.trees[name].root for name in touched)
+        return replace(
+            self,
+            quotas={**self.quotas, **found},
+            trees=trees,
+            claimed=_claimed(trees) if rooted else self.claimed,
+            memo=memos.Memo(),
+        )
 
     @property
     def warnings(self) -> Mapping[str, tuple[str, ...]]:
@@ -148,8 +210,13 @@ class Forest:
 
     def children(self, name: str) -> list[Quota]:
         """The quotas that name this one as their parent, valid or not, by name."""
-        found = [quota for quota in self.quotas.values() if quota.above == name]
-        return sorted((one for one in found if one.name not in quota_model.BUILT_IN), key=_name)
+        return [self.quotas[one] for one in self.shared.get("children", self._all_children).get(name, ())]
+
+    def _all_children(self) -> Mapping[str, Iterable[str]]:
+        below: dict[str, list[str]] = {}
+        for name in sorted(self.quotas.keys() - quota_model.BUILT_IN):
+            below.setdefault(self.quotas[name].above, []).append(name)
+        return below
 
     def _warnings(self, quota: Quota) -> Iterator[str]:
         parent = self.quotas.get(quota.parent)
@@ -190,9 +257,6 @@ class Forest:
         return sums
 
 
-_name = operator.attrgetter("name")
-
-
 def grown(objects: Iterable[Quota]) -> Forest:
     """The trees of the objects, in any order."""
     used, unused = _in_use(objects)
@@ -207,14 +271,33 @@ def grown(objects: Iterable[Quota]) -> Forest:
     for name in sorted(used):
         for namespace in used[name].namespaces:
             by_namespace.setdefault(namespace, name)
+    made = {name: Tree(name, members) for name, members in trees.items()}
     return Forest(
         quotas=used,
         unused=unused,
         errors=errors,
         chains=chains,
-        trees={name: Tree(name, members) for name, members in trees.items()},
+        trees=made,
         by_namespace=by_namespace,
-        memo=memos.Memo(16 + 4 * len(trees)),  # Four values of each tree, and some of the whole forest.
+        claimed=_claimed(made),
+        memo=memos.Memo(),
+        shared=memos.Memo(16 + 4 * len(trees)),  # Four values of each tree, and some of the whole forest.
+    )
+
+
+def _alike(one: Quota, other: Quota) -> bool:
+    """Whether two quotas differ in amounts alone, and limit the same resources."""
+    if one.max.keys() != other.max.keys():
+        return False
+    amounts = {field: getattr(one, field) for field in ("min", "max", "weight", "total")}
+    return msgspec.structs.replace(other, **amounts) == one
+
+
+def _claimed(trees: Mapping[str, Tree]) -> tuple[Amounts, ...]:
+    return tuple(
+        tree.total
+        for tree in trees.values()
+        if tree.name and tree.root is not None and not tree.root.ignores_default_tree
     )
 
 

@@ -1,5 +1,6 @@
 """Which quota a pod belongs to: a function of its labels, its namespace and the quotas that exist."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from app.domain import declared_objects, model, snapshots
@@ -21,8 +22,14 @@ class Membership(NamedTuple):
 
 
 def forest(objects: declared_objects.Objects) -> forests.Forest:
-    """The trees of the quotas, built once for each state of the quotas."""
-    return objects.derived(kinds.QUOTAS, __name__, lambda: forests.grown(objects.all(kinds.QUOTAS).values()))
+    """The trees of the quotas, for each state of them: built again only if more than amounts has changed."""
+
+    def compute(former: forests.Forest | None, changed: Iterable[str]) -> forests.Forest:
+        found = objects.all(kinds.QUOTAS)
+        amended = None if former is None else former.amended({one: found.get(one) for one in changed})
+        return forests.grown(found.values()) if amended is None else amended
+
+    return objects.followed(kinds.QUOTAS, __name__, compute)
 
 
 def of(pod: model.Pod, grown: forests.Forest) -> Membership:

@@ -8,10 +8,11 @@ The sums follow each change along the chain of the quota that it concerns. A gro
 runtime of one of its members is asked for, and again only if its total or a member's request changed.
 """
 
-from collections.abc import Mapping, Sequence
+import itertools
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from app.plugins.elastic_quota import quota_model
 from app.plugins.elastic_quota.quota_model import Amounts
 from app.plugins.elastic_quota.trees import forests, weighted_shares
 
@@ -155,12 +156,15 @@ class TreeResource:
             line._used(at, change)
         return line
 
-    def amended(self, total: int, quotas: Mapping[int, quota_model.Quota]) -> "TreeResource":
-        """The line if these quotas, by index, had other amounts of the resource, and of none beside."""
-        line = self._copied(total)
-        line._column = self._column.amended(self._tree, self._resource, quotas)
-        for at in quotas:
-            parent = self._tree.parents[at]
+    def amended(self, tree: forests.Tree, changed: Iterable[int]) -> "TreeResource":
+        """The line of the tree, which differs from that of this line in amounts of the changed quotas."""
+        column = tree.columns[self._resource]
+        if column is self._column:
+            return self
+        line = self._copied(self.total)
+        line._tree, line._column = tree, column
+        for at in changed:
+            parent = tree.parents[at]
             line._former.pop(parent, None)
             before = line.limited[at]
             line._limit(at)
@@ -247,9 +251,11 @@ class Runtimes:
         }
         return Runtimes(self.tree, lines)
 
-    def amended(self, resource: str, total: int, quotas: Mapping[int, quota_model.Quota]) -> "Runtimes":
-        """The runtimes if these quotas, by index, had other amounts of the resource, and of none beside."""
-        return Runtimes(self.tree, {**self.lines, resource: self.lines[resource].amended(total, quotas)})
+    def amended(self, tree: forests.Tree) -> "Runtimes":
+        """The runtimes of the tree, which differs from that of these in amounts alone."""
+        differs = map(operator.is_not, self.tree.quotas, tree.quotas)
+        changed = tuple(itertools.compress(itertools.count(), differs))
+        return Runtimes(tree, {name: line.amended(tree, changed) for name, line in self.lines.items()})
 
 
 def derive(

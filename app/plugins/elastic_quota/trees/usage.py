@@ -6,12 +6,12 @@ binding, the runtimes are reused.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import immutables
 
-from app.domain import memos, model, schema, snapshots
+from app.domain import model, schema, snapshots
 from app.domain.fold import recounts
 from app.plugins.elastic_quota import quota_counts, quota_model
 from app.plugins.elastic_quota.quota_model import Amounts
@@ -30,10 +30,9 @@ class TreeUsage:
 
 
 class Supposed(NamedTuple):
-    """Quotas of one tree with other amounts of one resource, in a snapshot that is otherwise the same."""
+    """Quotas of one tree with other amounts, in a snapshot that is otherwise the same."""
 
     forest: forests.Forest
-    """Its trees have the recorded amounts."""
     tree: TreeUsage | None
     """None if the quotas are in no tree: the built-in ones."""
 
@@ -80,13 +79,22 @@ class _Latest:
         self.held: _Held | None = None
 
 
+class _NodeSums(NamedTuple):
+    """What follows from nodes, and from the totals that trees claim of them."""
+
+    nodes: Nodes
+    claimed: tuple[Amounts, ...]
+    total: Amounts
+    capacities: tuple[_Capacity, ...]
+
+
 class _LatestCapacity:
     """What follows from the latest nodes: most snapshots share their nodes."""
 
     __slots__ = ("derived",)
 
     def __init__(self) -> None:
-        self.derived: tuple[Nodes, Amounts, tuple[_Capacity, ...]] | None = None
+        self.derived: _NodeSums | None = None
 
 
 def forest(snapshot: snapshots.Snapshot) -> forests.Forest:
@@ -103,23 +111,19 @@ def of_tree(snapshot: snapshots.Snapshot, name: str, rules: runtimes.RuntimeRule
 
 
 def supposed(
-    grown: forests.Forest, found: TreeUsage | None, quotas: Mapping[str, quota_model.Quota], resource: str
+    grown: forests.Forest, found: TreeUsage | None, quotas: Mapping[str, quota_model.Quota]
 ) -> Supposed:
-    """The state if these quotas, by name, replaced those of the tree.
+    """The state if these quotas, by name, replaced those of the tree, from which they differ in amounts.
 
-    They differ in amounts of the resource alone, and no max gains or loses it, so that pods count as before.
+    No max gains or loses a resource, so that pods count as before.
     """
-    forest = replace(grown, quotas={**grown.quotas, **quotas}, memo=memos.Memo(4))
+    forest = grown.amended({quota.key: quota for quota in quotas.values()})
+    assert forest is not None, "more than amounts differs"
     if found is None:
         return Supposed(forest, None)
-    tree, total = found.tree, found.total
-    root = None if tree.root is None else quotas.get(tree.root.name)
-    if root is not None:
-        total = root.total or root.min
-    by_index = {tree.index[name]: quota for name, quota in quotas.items()}
-    return Supposed(
-        forest, TreeUsage(tree, total, found.runtimes.amended(resource, total.get(resource, 0), by_index))
-    )
+    tree = forest.trees[found.tree.name]
+    total = tree.total if tree.name else found.total
+    return Supposed(forest, TreeUsage(tree, total, found.runtimes.amended(tree).changed(total, {}, {})))
 
 
 def with_request(found: TreeUsage, name: str, counted: Amounts) -> runtimes.Runtimes:
@@ -133,8 +137,8 @@ def _of_tree(snapshot: snapshots.Snapshot, name: str, rules: runtimes.RuntimeRul
     grown, counts, steps = forest(snapshot), snapshot.counts, snapshot.recounted
     tree = grown.trees[name]
     total = _total(snapshot, grown, tree)
-    read = grown.memo.get(("counts", name), lambda: _read(tree))
-    latest = grown.memo.get(("latest", name, rules), _Latest)
+    read = grown.shared.get(("counts", name), lambda: _read(tree))
+    latest = grown.shared.get(("latest", name, rules), _Latest)
     held = latest.held
     changes = None if held is None else recounts.between(held.steps, steps)
     if held is None or changes is None:
@@ -142,7 +146,8 @@ def _of_tree(snapshot: snapshots.Snapshot, name: str, rules: runtimes.RuntimeRul
         found = runtimes.derive(tree, total, _columns(tree, requests), _columns(tree, used), rules)
     else:
         requests, used = _own_changes(tree, read, changes)
-        found = held.runtimes.changed(total, requests, used if rules.guarantee else {})
+        found = held.runtimes if held.runtimes.tree is tree else held.runtimes.amended(tree)
+        found = found.changed(total, requests, used if rules.guarantee else {})
     latest.held = _Held(steps, found)
     return TreeUsage(tree, total, found)
 
@@ -205,24 +210,25 @@ def _total(snapshot: snapshots.Snapshot, grown: forests.Forest, tree: forests.Tr
     """What the tree divides: what its root carries, or the nodes without everything that lies outside."""
     if tree.name:
         return tree.total
-    counts, (_, _, capacities) = snapshot.counts, _capacity(snapshot.nodes, grown)
+    counts = snapshot.counts
     return {
         resource: amount - (sum([counts.get(key, 0) for key in outside]) << bits)
-        for resource, amount, bits, outside in capacities
+        for resource, amount, bits, outside in _capacity(snapshot.nodes, grown).capacities
     }
 
 
 def allocatable(nodes: Nodes, grown: forests.Forest) -> Amounts:
     """The sum over all nodes, also over those that are cordoned or not ready."""
-    return _capacity(nodes, grown)[1]
+    return _capacity(nodes, grown).total
 
 
-def _capacity(nodes: Nodes, grown: forests.Forest) -> tuple[Nodes, Amounts, tuple[_Capacity, ...]]:
-    latest = grown.memo.get("capacity", _LatestCapacity)
+def _capacity(nodes: Nodes, grown: forests.Forest) -> _NodeSums:
+    latest = grown.shared.get("capacity", _LatestCapacity)
     known = latest.derived
-    if known is None or known[0] is not nodes:
-        total = _sum(nodes)
-        latest.derived = known = nodes, total, tuple(_capacities(total, grown))
+    if known is None or known.nodes is not nodes or known.claimed is not grown.claimed:
+        total = _sum(nodes) if known is None or known.nodes is not nodes else known.total
+        known = _NodeSums(nodes, grown.claimed, total, tuple(_capacities(total, grown)))
+        latest.derived = known
     return known
 
 
@@ -237,15 +243,10 @@ def _sum(nodes: Nodes) -> Amounts:
 def _capacities(total: Amounts, grown: forests.Forest) -> Iterator[_Capacity]:
     """What the default tree may divide, with the counts of what lies outside of it."""
     names = [quota_model.DEFAULT, quota_model.SYSTEM, *grown.outside()]
-    others = [
-        tree.total
-        for tree in grown.trees.values()
-        if tree.name and tree.root is not None and not tree.root.ignores_default_tree
-    ]
     for resource, amount in total.items():
         yield _Capacity(
             resource=resource,
-            amount=amount - sum(other.get(resource, 0) for other in others),
+            amount=amount - sum(other.get(resource, 0) for other in grown.claimed),
             bits=quota_counts.bits(resource),
             outside=tuple(
                 quota_counts.key(quota_counts.tree_of(grown, name), name, resource) for name in names
