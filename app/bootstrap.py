@@ -42,7 +42,8 @@ from app.verbs.explain import recorded_configurations
 from app.verbs.questions.shadows import shadow_comparison
 
 SETTLED_WITHIN = 600.0
-_VIEWED_WAITING, _VIEWED_PATIENCE = 8, 10.0
+VIEWED_WAITING, _VIEWED_PATIENCE = 4, 10.0
+"""Heavy questions that may wait in ``topolog view``, and for how many seconds."""
 _LAG_LIMIT = 5.0
 """Seconds of lag beyond which the extender is not ready (reliability: stale view)."""
 
@@ -134,7 +135,7 @@ class FollowingProcess:
                 durability=store.durability.problem,
                 stream_seconds=float(chosen.server.connection_age),
                 # One page asks several heavy questions at once, and nothing else waits for them here.
-                turns=heavy.OneAtATime(waiting=_VIEWED_WAITING, patience=_VIEWED_PATIENCE)
+                turns=heavy.OneAtATime(waiting=VIEWED_WAITING, patience=_VIEWED_PATIENCE)
                 if self._viewed
                 else heavy.OneAtATime(),
             ),

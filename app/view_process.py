@@ -27,6 +27,8 @@ from app.verbs.questions.shadows import shadow_comparison, shadow_metrics
 _LAG_LIMIT = 30.0
 """Seconds of lag beyond which the process is not ready."""
 _THREADS = 8
+_OTHER_QUESTIONS = 3
+"""Concurrent questions while heavy ones take all their places."""
 _GRACE = 2
 """Seconds that a question may take after SIGTERM: a browser asks again, and the next process answers."""
 
@@ -153,6 +155,7 @@ def options(chosen: settings.Settings) -> servers.Options:
     made = servers.options_from(chosen.server, chosen.limits, port=port(chosen), workers=1, threads=_THREADS)
     return dataclasses.replace(
         made,
+        introspection_threads=1 + bootstrap.VIEWED_WAITING + _OTHER_QUESTIONS,
         graceful_seconds=min(_GRACE, chosen.server.grace),
         limits=dataclasses.replace(made.limits, stopping=0.0),
     )

@@ -27,7 +27,8 @@ from app.serving.tls import handshakes
 SWEEP_SECONDS = 0.25
 LINGER_SECONDS = 0.05
 INTROSPECTION_THREADS, INTROSPECTION_QUEUE = 4, 16
-"""Concurrent requests to the introspection API, and the length of their queue."""
+"""Concurrent requests to the introspection API unless the server has other options, and the length of their
+queue."""
 FAULT = bodies.RequestRefusal(500, "InternalError", "internal error: see the server's log")
 
 Step = Callable[[connections.Connection], None]
@@ -54,7 +55,9 @@ class ExtenderWorker(gthread.ThreadWorker):
         self._lingerers = deque[None]((None,) * max(1, self.cfg.threads // 2))
         self._handshakes = handshakes.Handshakes(self._handshake)
         self._handshakes.start()
-        self._introspection_pool = futures.ThreadPoolExecutor(INTROSPECTION_THREADS, "introspection")
+        threads: int = served.introspection_threads
+        self._introspection_pool = futures.ThreadPoolExecutor(threads, "introspection")
+        self._introspection_places = threads + INTROSPECTION_QUEUE
         self._introspecting = 0
         self._waiting: set[connections.Connection] = set()
         self._queued: deque[connections.Connection] = deque()
@@ -171,7 +174,7 @@ class ExtenderWorker(gthread.ThreadWorker):
         conn.state = connections.State.WORKING
         if exchange.verb:
             self.tpool.submit(self._work, conn)
-        elif self._introspecting < INTROSPECTION_THREADS + INTROSPECTION_QUEUE:
+        elif self._introspecting < self._introspection_places:
             self._introspecting += 1
             conn.introspection = True
             self._introspection_pool.submit(self._work, conn)

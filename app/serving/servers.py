@@ -48,6 +48,7 @@ class Options:
 
     host, port: the address for kube-scheduler and operators. health_port: the plain port for probes and
     metrics, or None. threads: concurrent verbs per worker; a bind that waits for the API server occupies one.
+    introspection_threads: concurrent requests to the introspection API per worker.
     graceful_seconds: time for calls in flight after SIGTERM. insecure: plain HTTP without identities, on the
     loopback. small_body: size in bytes above which few bodies are processed concurrently.
     """
@@ -57,6 +58,7 @@ class Options:
     health_host: str = "0.0.0.0"
     health_port: int | None = 8081
     threads: int = 64
+    introspection_threads: int = gunicorn_worker.INTROSPECTION_THREADS
     workers: int = 1
     graceful_seconds: int = 10
     insecure: bool = False
@@ -175,6 +177,7 @@ class Application(base.BaseApplication):
         self.meter = meter
         self.limits = options.limits
         self.body_limiter = bodies.BodyLimiter(above=options.small_body)
+        self.introspection_threads = options.introspection_threads
         self.port = parts.port
         self.serves_introspection = False
         """Set in the worker that serves the introspection API."""

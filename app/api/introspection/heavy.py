@@ -8,8 +8,9 @@ import flask
 
 from app.api import errors
 
-WAITING = 4
-"""Requests that may wait for the one at work."""
+WAITING = 2
+"""Requests that may wait for the one at work: with it fewer than the threads that answer, so that those that
+wait hold up no other question."""
 PATIENCE = 2.0
 """Seconds that they wait."""
 _HUNG_UP = "topolog.hung_up"
@@ -23,6 +24,7 @@ class OneAtATime:
     """
 
     def __init__(self, *, waiting: int = WAITING, patience: float = PATIENCE) -> None:
+        self._waiting = waiting
         self._places = threading.BoundedSemaphore(waiting + 1)
         self._working = threading.Lock()
         self._patience = patience
@@ -31,10 +33,10 @@ class OneAtATime:
     def admitted(self) -> Iterator[None]:
         """Hold the place of the one at work. Raises Problem 429, or 499 if the client has left meanwhile."""
         if not self._places.acquire(blocking=False):
-            raise _busy()
+            raise _busy(f" and {self._waiting} wait" if self._waiting else "")
         try:
             if not self._working.acquire(timeout=self._patience):
-                raise _busy()
+                raise _busy("")
             try:
                 attended()()
                 yield
@@ -59,5 +61,6 @@ def attended() -> Callable[[], None]:
     return check
 
 
-def _busy() -> errors.Problem:
-    return errors.Problem(429, "TooManyRequests", "another heavy question is being answered: retry later")
+def _busy(others: str) -> errors.Problem:
+    message = f"another heavy question is being answered{others}: retry later"
+    return errors.Problem(429, "TooManyRequests", message)

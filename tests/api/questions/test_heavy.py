@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from app import bootstrap, settings, view_process
 from app.api import errors
 from app.api.introspection import heavy
+from app.serving import servers
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem
 from tests.support.extender.questions import ask, post
@@ -44,6 +46,13 @@ def test_one_works_some_wait_and_others_are_refused() -> None:
     for one in (first, *others):
         one.join(60)
     assert (admissions, refusals) == (1, 1)
+
+
+def test_heavy_questions_leave_threads_to_the_others() -> None:
+    """Of an extender and of the view: a bound that the threads reach first would have no effect."""
+    viewing = view_process.options(settings.load(None, {}))
+    assert servers.Options().introspection_threads > 1 + heavy.WAITING
+    assert viewing.introspection_threads > 1 + bootstrap.VIEWED_WAITING
 
 
 def polled(condition: Callable[[], bool]) -> bool:

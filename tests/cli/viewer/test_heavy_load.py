@@ -1,5 +1,6 @@
 """Heavy questions of many clients to a real process: served or refused, and nothing is left of them."""
 
+import email.message
 import json
 import pathlib
 import re
@@ -8,17 +9,18 @@ import threading
 import urllib.error
 import urllib.parse
 import urllib.request
+from typing import NamedTuple
 
 import pytest
 
-from app.serving import gunicorn_worker
+from app import bootstrap
 from tests.support import polling
 from tests.support.browser.seen_worlds import Seen
 from tests.support.extender import api_worlds
 
 CLIENTS, ROUNDS = 8, 12
-PLACES = gunicorn_worker.INTROSPECTION_THREADS + gunicorn_worker.INTROSPECTION_QUEUE
-"""Requests at work and waiting: any more are refused at once, however long the work takes."""
+PLACES = 1 + bootstrap.VIEWED_WAITING
+"""Heavy questions at work and waiting: any more are refused at once, however long the work takes."""
 SCALED = [{"op": "scalePolicy", "policy": "shop/spread", "allocations": {"host": "+1"}}]
 QUESTIONS = (
     ("replay", {"overrides": SCALED, "mode": "chain"}),
@@ -47,20 +49,30 @@ def memory(process: pathlib.Path) -> int:
     return int((process / "statm").read_text().split()[1])
 
 
-def status_of(seen: Seen, question: str, asked: object) -> int:
-    """The status of an answer."""
+class Reply(NamedTuple):
+    """A reply to a question."""
+
+    status: int
+    headers: email.message.Message
+    body: bytes
+
+
+def replied(seen: Seen, path: str, asked: object = None) -> Reply:
+    """The reply to a GET, or to a question."""
+    content = None if asked is None else json.dumps(asked).encode()
     request = urllib.request.Request(
-        f"{seen.viewer.url}/apis/v1/{question}",
-        json.dumps(asked).encode(),
-        {"Content-Type": "application/json"},
+        f"{seen.viewer.url}/apis/v1/{path}", content, {"Content-Type": "application/json"}
     )
     try:
         with urllib.request.urlopen(request, timeout=60) as reply:
-            reply.read()
-            return int(reply.status)
+            return Reply(reply.status, reply.headers, reply.read())
     except urllib.error.HTTPError as error:
-        error.read()
-        return error.code
+        return Reply(error.code, error.headers, error.read())
+
+
+def status_of(seen: Seen, question: str, asked: object) -> int:
+    """The status of an answer."""
+    return replied(seen, question, asked).status
 
 
 def begun(seen: Seen, question: str, asked: object) -> socket.socket:
@@ -133,14 +145,22 @@ def abandoned(seen: Seen) -> float:
 
 
 @pytest.mark.scenario("WI-12")
-def test_the_work_for_a_client_that_hangs_up_ends_and_gives_the_place_back(seen: Seen) -> None:
+def test_beyond_the_places_of_heavy_questions_one_is_429_and_its_place_comes_back(seen: Seen) -> None:
     """The one at work has most of its work before it when all leave; the others would be next."""
     many = [{"op": "addNodes", "count": 5000}, {"op": "addPods", "like": "shop/web-3", "count": 20_000}]
     long = {"pending": {}, "situation": {"overrides": many}, "budget": 20}
     short: dict[str, object] = {"pending": {}}
     before = abandoned(seen)
     connections = [begun(seen, "simulate", long) for _ in range(PLACES)]
-    polling.eventually(lambda: status_of(seen, "simulate", short) == 429, "all places are taken", within=20)
+
+    def refused() -> bool:
+        # One that has waited too long, for lack of a place to wait in, has another message.
+        reply = replied(seen, "simulate", short)
+        return (reply.status, reply.headers["Retry-After"]) == (429, "1") and b"and 4 wait" in reply.body
+
+    polling.eventually(refused, "all places are taken", within=20)
+    assert replied(seen, "nodes").status == 200, "what is not heavy is answered meanwhile"
+    assert refused()
     assert abandoned(seen) == before
     for each in connections:
         each.close()
