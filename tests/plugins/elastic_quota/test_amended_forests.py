@@ -137,6 +137,23 @@ def test_a_tree_is_built_again_only_if_more_than_amounts_changed() -> None:
         assert grown.call_count == 4
 
 
+def test_a_total_that_changed_leaves_as_much_less_to_the_default_tree() -> None:
+    carried = {"cpu": 10 * small_quotas.CORE}
+    root = small_quotas.quota("root", tree="t", is_root=True, total=carried)
+    small = small_quotas.cluster(small_quotas.node("n1", 30), root, small_quotas.quota("team"))
+
+    def left() -> float:
+        return usage.of_tree(small.snapshot, "", runtimes.DEFAULTS).total["cpu"] / small_quotas.CORE
+
+    assert left() == 20
+    before = usage.forest(small.snapshot)
+    for field, amounts, expected in (("total", {"cpu": 25_000}, 5), ("total", {}, 30), ("min", carried, 20)):
+        root = msgspec.structs.replace(root, **{field: amounts})
+        small.see(root)
+        assert left() == expected
+        assert usage.forest(small.snapshot).shared is before.shared
+
+
 def diagnosed(small: scheduling_driver.Cluster) -> list[explanations.Waiting]:
     """Why each pod waits that is on no node, and what would let it fit, one after another."""
     waits = explanations.Waits(small.snapshot, small.plugins)
