@@ -84,7 +84,7 @@ def test_durations(text: str, seconds: int) -> None:
 def test_a_past_moment_that_waits_for_others_is_answered_429(
     world: api_worlds.World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def busy(offset: int, fold: object) -> object:
+    def busy(offset: int, fold: object, attended: object) -> object:
         raise errors.Busy(5.0)
 
     monkeypatch.setattr(world.store.histories._folds, "at", busy)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import flask
 
 from app.api import errors
-from app.api.introspection import services, times
+from app.api.introspection import heavy, services, times
 from app.domain import model, snapshots
 
 _LONGEST = 64
@@ -66,7 +66,7 @@ def parse(text: str) -> At:
 
 
 def take(at: At = NOW) -> Moment:
-    """The requested moment, which ``stamp`` shows too. Raises Problem 400 or 410, or a StoreError."""
+    """The requested moment, which ``stamp`` shows too. Raises Problem 400, 410 or 499, or a StoreError."""
     given = services.current()
     head = given.follower.catch_up(timeout=_TIMEOUT)
     if at.incarnation:
@@ -77,7 +77,7 @@ def take(at: At = NOW) -> Moment:
     if at.offset == head.offset or (at.offset is None and (at.time_ms is None or at.time_ms >= now * 1000)):
         moment = _present(given, head)
     else:
-        moment = _past(given, given.histories.at(at.offset, time_ms=at.time_ms))
+        moment = _past(given, given.histories.at(at.offset, at.time_ms, attended=heavy.attended()))
     flask.g.moment = moment
     return moment
 

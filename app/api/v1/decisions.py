@@ -7,7 +7,7 @@ import flask
 from marshmallow import Schema, fields
 
 from app.api import errors
-from app.api.introspection import blueprints, moments, pages, queries, schemas, services, times
+from app.api.introspection import blueprints, heavy, moments, pages, queries, schemas, services, times
 from app.store.decisions import records
 
 routes = blueprints.create("decisions", "/apis/v1", "The answers to kube-scheduler.")
@@ -78,7 +78,8 @@ def one(_: pages.Query, identifier: str) -> pages.Body:
     pod = decision.pod
     nodes: list[str] = []
     if "candidates" not in decision.shortened:
-        nodes = sorted(given.decisions.candidates(decision, given.histories.of(decision.position)))
+        snapshot = given.histories.of(decision.position, attended=heavy.attended())
+        nodes = sorted(given.decisions.candidates(decision, snapshot))
     return {
         **_row(decision),
         "nodes": nodes,

@@ -8,7 +8,7 @@ import flask
 from marshmallow import Schema, fields
 
 from app.api import errors
-from app.api.introspection import blueprints, moments, pages, queries, schemas, services
+from app.api.introspection import blueprints, heavy, moments, pages, queries, schemas, services
 from app.api.v1 import decisions
 from app.store.decisions import records
 from app.verbs.explain import explanations, tables
@@ -222,7 +222,9 @@ def _explained(
     given, snapshot = services.current(), shown.snapshot
     pod = snapshot.pod_named(namespace, name)
     if decision is not None:
-        explanation = explanations.explain(decision, given.decisions, given.histories, given.configurations)
+        explanation = explanations.explain(
+            decision, given.decisions, given.histories, given.configurations, attended=heavy.attended()
+        )
         return replace(explanation, place=snapshot.node_of(decision.pod.uid))
     if pod is None:
         raise errors.missing("pod", f"{namespace}/{name}")

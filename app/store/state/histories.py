@@ -4,9 +4,10 @@ A past snapshot is folded from the nearest earlier one: a recent one, a cached o
 checkpoint. The events are read from the log and, where it was trimmed, from the archive.
 """
 
+import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import NamedTuple
 
 from app.domain import event_subjects, events, model, projections, snapshots
@@ -58,10 +59,17 @@ class Histories:
         self._lock = threading.Lock()
         self._folds: fold_limit.FoldLimit[snapshots.Snapshot] = fold_limit.FoldLimit(patience=patience)
 
-    def at(self, offset: int | None = None, time_ms: int | None = None) -> snapshots.Snapshot:
+    def at(
+        self,
+        offset: int | None = None,
+        time_ms: int | None = None,
+        *,
+        attended: fold_limit.Check = fold_limit.always_attended,
+    ) -> snapshots.Snapshot:
         """The snapshot at exactly that offset, or after the last event appended by that time.
 
-        Without either, the snapshot at the head. Raises Beyond, Trimmed, Rewound, Busy or StoreAway.
+        Without either, the snapshot at the head. Raises Beyond, Trimmed, Rewound, Busy or StoreAway, and what
+        ``attended`` raises: it is called at least once for 5,000 events, and what was folded is dropped then.
         """
         if offset is None:
             if time_ms is None:
@@ -72,7 +80,7 @@ class Histories:
         near = self._near(offset)
         if near is not None and near.snapshot.offset == offset:
             return near.snapshot
-        return self._folds.at(offset, lambda: self._made(offset))
+        return self._folds.at(offset, lambda check: self._made(offset, check), attended)
 
     def appended_ms(self, offset: int) -> int | None:
         """When the event at the offset was appended; None if the entry is no longer available."""
@@ -91,10 +99,12 @@ class Histories:
         found = self._begin.oldest() if self._begin is not None else None
         return max(0, self.oldest() - 1) if found is None else found
 
-    def of(self, position: model.Position) -> snapshots.Snapshot:
+    def of(
+        self, position: model.Position, *, attended: fold_limit.Check = fold_limit.always_attended
+    ) -> snapshots.Snapshot:
         """The snapshot at a position; raises as ``at``, and Superseded for another incarnation."""
         self.check(position.incarnation)
-        return self.at(position.offset)
+        return self.at(position.offset, attended=attended)
 
     def check(self, incarnation: str) -> None:
         """Raise Superseded unless the log is of this incarnation."""
@@ -231,21 +241,21 @@ class Histories:
                 self._cache.move_to_end(near.snapshot.offset)
         return near
 
-    def _made(self, offset: int) -> snapshots.Snapshot:
+    def _made(self, offset: int, check: fold_limit.Check) -> snapshots.Snapshot:
         """The snapshot at the offset; the previous fold may have produced a near one."""
         near = self._near(offset)
         if near is None or near.snapshot.offset != offset:
             with gc_pause.paused():
-                near = self._reached(near, offset)
+                near = self._reached(near, offset, check)
             self._remember(near)
         return near.snapshot
 
-    def _reached(self, near: _Kept | None, offset: int) -> _Kept:
+    def _reached(self, near: _Kept | None, offset: int, check: fold_limit.Check) -> _Kept:
         """The snapshot at the offset, folded from an available one or from a checkpoint."""
         better = self._checkpoint(offset, None if near is None else near.snapshot.offset)
         if better is None and near is not None:
             try:
-                return self._folded(near, offset)
+                return self._folded(near, offset, check)
             except errors.Trimmed:
                 better = self._checkpoint(offset, None)
                 if better is None or better.snapshot.offset <= near.snapshot.offset:
@@ -256,7 +266,7 @@ class Histories:
                 snapshots.empty(schema=now.schema, indexed=now.indexed, incarnation=now.position.incarnation),
                 0,
             )
-        return self._folded(better, offset)
+        return self._folded(better, offset, check)
 
     def _checkpoint(self, offset: int, better_than: int | None) -> _Kept | None:
         if self._begin is None:
@@ -265,18 +275,20 @@ class Histories:
         found = self._begin.not_after(offset, indexed=indexed, better_than=better_than)
         return None if found is None else _Kept(found.snapshot, found.snapshot.offset)
 
-    def _folded(self, base: _Kept, offset: int) -> _Kept:
+    def _folded(self, base: _Kept, offset: int, check: fold_limit.Check) -> _Kept:
         if base.snapshot.offset == offset:
             return base
         projection = projections.Projection(base.snapshot)
-        with codecs.folding():
-            for entries in self._runs(projection.offset, offset):
+        # Closed at once if the caller leaves: the connection may have a reply that was not read.
+        with codecs.folding(), contextlib.closing(self._runs(projection.offset, offset)) as runs:
+            for entries in runs:
+                check()
                 projection.apply_all(entries)
         if projection.offset < offset:
             raise errors.Beyond(offset, projection.offset)
         return _Kept(projection.finish(), base.origin)
 
-    def _runs(self, after: int, until: int) -> Iterator[list[events.AnyEvent]]:
+    def _runs(self, after: int, until: int) -> Generator[list[events.AnyEvent], None, None]:
         """The events from ``after + 1`` to ``until`` for a fold, from the log or the archive."""
         while after < until:
             try:

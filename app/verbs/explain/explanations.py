@@ -15,7 +15,7 @@ from app.domain import model, node_sets, schema, snapshots, verdicts
 from app.framework import cycles, pipeline, registry
 from app.store import errors
 from app.store.decisions import decision_log, records
-from app.store.state import histories
+from app.store.state import fold_limit, histories
 from app.verbs import preempting
 from app.verbs.explain import advice, equivalence, recorded_configurations
 
@@ -90,14 +90,16 @@ def explain(
     book: decision_log.DecisionLog,
     past: histories.Histories,
     recorded: recorded_configurations.RecordedConfigurations,
+    *,
+    attended: fold_limit.Check = fold_limit.always_attended,
 ) -> Explanation:
-    """The explanation of a recorded decision, by the plugins that took it.
+    """The explanation of a recorded decision, by the plugins that took it. Raises what ``attended`` raises.
 
     Raises StoreError: Trimmed if its position is no longer kept, Shortened if an input is neither in the
     record nor in the log.
     """
     plugins = recorded.find(decision.configuration) or recorded.present
-    snapshot = past.of(decision.position)
+    snapshot = past.of(decision.position, attended=attended)
     cycle = cycle_of(decision, book.candidates(decision, snapshot), snapshot, plugins)
     trace = trace_of(decision, cycle, plugins)
     chosen = decision.node

@@ -67,8 +67,9 @@ class _Attempt(NamedTuple):
 class _History:
     """One snapshot that moves along, and the peaks of its counts."""
 
-    def __init__(self, snapshot: snapshots.Snapshot) -> None:
+    def __init__(self, snapshot: snapshots.Snapshot, attended: Callable[[], object]) -> None:
         self.snapshot = snapshot
+        self._attended = attended
         self.peaks = {key: Peak(value, snapshot.offset) for key, value in snapshot.counts.items()}
         self.changed: set[str] = set()
         """Counts that changed on the way."""
@@ -82,7 +83,7 @@ class _History:
         """The snapshot after all held events, at that position of the log."""
         if self._held:
             projection = projections.Projection(self.snapshot)
-            projection.apply_all(self._held)
+            situations.advance(projection, self._held, self._attended)
             self._held = []
             self.snapshot = projection.finish()
             self.changed |= projection.increments.keys()
@@ -124,7 +125,8 @@ class Chain(replays.Replay):
         resolved = situations.resolve(base, self._supposed, strict=False)
         self._idle = set(resolved.idle)
         self._copies: Mapping[model.NodeName, model.NodeName] = resolved.copies
-        self.was, self.would = _History(base), _History(resolved.snapshot)
+        attended = self._supposed.attended
+        self.was, self.would = _History(base, attended), _History(resolved.snapshot, attended)
         self._together = not self._supposed.operations
         """Both histories are the same so far, so that one fold is enough."""
         self.placements = Placements()

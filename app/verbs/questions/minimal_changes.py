@@ -212,7 +212,7 @@ class _Search:
         try:
             for operation in question_schema.overrides(overrides, self._plugins):
                 made = situations.applied(operation, snapshot, "")
-                snapshot = situations.fold(snapshot, made) if made else snapshot
+                snapshot = situations.fold(snapshot, made, self._running) if made else snapshot
         except errors.Mistake:
             return 0
         pod = snapshot.pod(self._uid)

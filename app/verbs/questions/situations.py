@@ -5,7 +5,7 @@ not be recorded. The position of the snapshot stays that of its moment.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,6 +18,12 @@ MAX_ADDED_NODES, MAX_CHANGED_PODS = operations.MAX_NODES, operations.MAX_PODS
 """Nodes added, and pods added or deleted, by all overrides of a situation."""
 MAX_CHANGES = 50_000
 """Events that all overrides of a situation become: each is folded, kept and counted."""
+_PIECE = 1000
+"""Events that are folded at a time for one who may leave."""
+
+
+def always_attended() -> None:
+    """The check of a question whose answer is always waited for."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,6 +36,8 @@ class Hypothesis:
     """For each operation, where the question names it."""
     configured: bool = False
     """Whether the question has a configuration of its own."""
+    attended: Callable[[], object] = dataclasses.field(default=always_attended, compare=False, repr=False)
+    """Raises an exception once the answer is not waited for: called now and then in folds of overrides."""
 
     @property
     def nothing(self) -> bool:
@@ -111,9 +119,10 @@ def resolve(
 ) -> Resolved:
     """The situation at a snapshot; ``first`` are events before the overrides.
 
-    Raises Mistake for an operation that does not apply; if not ``strict``, it changes nothing there.
+    Raises Mistake for an operation that does not apply; if not ``strict``, it changes nothing there. Raises
+    what the check of the hypothesis raises.
     """
-    snapshot = fold(base, first) if first else base
+    snapshot = fold(base, first, supposed.attended) if first else base
     start = snapshot
     happened: list[events.AnyEvent] = []
     idle: list[int] = []
@@ -132,7 +141,7 @@ def resolve(
         _refuse_many(path, "added or deleted pods", pods, MAX_CHANGED_PODS)
         _refuse_many(path, "changes", len(happened) + len(made), MAX_CHANGES)
         if made:
-            snapshot = fold(snapshot, made)
+            snapshot = fold(snapshot, made, supposed.attended)
             happened += made
         else:
             idle.append(at)
@@ -163,9 +172,27 @@ def _lenient(
         return ()
 
 
-def fold(snapshot: snapshots.Snapshot, happened: Sequence[events.AnyEvent]) -> snapshots.Snapshot:
-    """The snapshot as it would be after the events; its position stays that of the original."""
-    return dataclasses.replace(projections.project_all(snapshot, happened), position=snapshot.position)
+def fold(
+    snapshot: snapshots.Snapshot,
+    happened: Sequence[events.AnyEvent],
+    check: Callable[[], object] = always_attended,
+) -> snapshots.Snapshot:
+    """The snapshot as it would be after the events; its position stays that of the original.
+
+    Raises what ``check`` raises.
+    """
+    projection = projections.Projection(snapshot)
+    advance(projection, happened, check)
+    return dataclasses.replace(projection.finish(), position=snapshot.position)
+
+
+def advance(
+    projection: projections.Projection, happened: Sequence[events.AnyEvent], check: Callable[[], object]
+) -> None:
+    """Apply the events, and call ``check`` at least once for 1,000 of them."""
+    for start in range(0, len(happened), _PIECE):
+        check()
+        projection.apply_all(happened[start : start + _PIECE])
 
 
 def bound(pod: model.Pod, node: model.NodeName) -> events.AnyEvent:

@@ -9,7 +9,9 @@ import pytest
 from app import bootstrap, settings, view_process
 from app.api import errors
 from app.api.introspection import heavy
+from app.domain import events
 from app.serving import servers
+from tests.support import fold_counts
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem
 from tests.support.extender.questions import ask, post
@@ -104,6 +106,56 @@ def test_a_picture_is_drawn_no_further_once_its_client_has_hung_up(
     assert_problem(six.client.get(f"/apis/v1/{path}", environ_overrides=gone), 499, "ClientGone", "closed")
     assert list(asked) == []
     assert six.client.get(f"/apis/v1/{path}").status_code == 200
+
+
+def hanging_up(after: int) -> dict[str, Callable[[], bool]]:
+    """The environment of a client that is seen to hang up at a later check, and is asked about no further."""
+    asked = iter([False] * after + [True])
+    return {"topolog.hung_up": lambda: next(asked)}
+
+
+@pytest.mark.scenario("WI-12")
+@pytest.mark.parametrize(
+    "path", ["nodes?at=3400", "frames?from=1&to=3400&count=2", "moments?from=3000&to=3400"]
+)
+def test_a_long_range_of_the_log_is_folded_no_further_once_the_client_has_hung_up(
+    six: api_worlds.World, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    for start in range(0, 3500, 250):
+        pods = [api_worlds.pod("a-5", number=str(number)) for number in range(start, start + 250)]
+        six.append(*(events.PodSeen(pod=pod) for pod in pods))
+    monkeypatch.setattr(six.store.follower, "nearest", lambda _: None)
+    six.client.get("/apis/v1/nodes")
+    folded = fold_counts.applied(monkeypatch)
+    gone = six.client.get(f"/apis/v1/{path}", environ_overrides=hanging_up(2))
+    assert_problem(gone, 499, "ClientGone", "closed")
+    assert sum(folded) <= 2000
+    folded.clear()
+    assert six.client.get(f"/apis/v1/{path}").status_code == 200
+    assert sum(folded) >= 3000
+
+
+@pytest.mark.scenario("WI-12")
+@pytest.mark.parametrize(
+    ("question", "asked"),
+    [
+        ("simulate", {"pending": {}, "situation": "SITUATION"}),
+        ("fit", {"pod": "shop/a-5", "situation": "SITUATION"}),
+        ("diff", {"to": "SITUATION"}),
+        ("replay", {"overrides": "OVERRIDES", "mode": "chain"}),
+    ],
+)
+def test_overrides_are_folded_no_further_once_the_client_has_hung_up(
+    six: api_worlds.World, monkeypatch: pytest.MonkeyPatch, question: str, asked: dict[str, object]
+) -> None:
+    many = [{"op": "addPods", "like": "shop/a-5", "count": 20_000}]
+    known = {"SITUATION": {"overrides": many}, "OVERRIDES": many}
+    body = {name: known.get(str(value), value) for name, value in asked.items()}
+    six.client.get("/apis/v1/nodes")
+    folded = fold_counts.applied(monkeypatch)
+    gone = six.client.post(f"/apis/v1/{question}", json=body, environ_overrides=hanging_up(4))
+    assert_problem(gone, 499, "ClientGone", "closed")
+    assert 0 < sum(folded) <= 5000
 
 
 @pytest.mark.scenario("WI-12")

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from app.domain import events, model, projections, snapshots
 from app.store import errors, stores
 from app.store.log import logs, readers
-from app.store.state import followers, histories
-from tests.support import declared
+from app.store.state import fold_limit, followers, histories
+from tests.support import declared, fold_counts
 from tests.support.decisions import recomputation, strategies
 from tests.support.store import writers
 
@@ -139,11 +139,11 @@ def test_positions_are_folded_one_at_a_time(store: stores.Store, monkeypatch: py
     most: list[int] = []
     reached: Callable[..., object] = past._reached
 
-    def counted(near: object, offset: int) -> object:
+    def counted(near: object, offset: int, check: fold_limit.Check) -> object:
         running.append(offset)
         most.append(len(running))
         try:
-            return reached(near, offset)
+            return reached(near, offset, check)
         finally:
             running.remove(offset)
 
@@ -173,6 +173,71 @@ def test_a_caller_that_waits_too_long_is_refused(
         held.free.set()
         assert first.result(30).offset == 4
     assert past.at(offset).offset == offset
+
+
+class Gone(Exception):
+    """A caller has left."""
+
+
+def test_a_fold_ends_once_its_caller_has_left(store: stores.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = store.follower.catch_up()
+    for start in range(0, 4000, 250):
+        batch = [writers.seen(f"u{number % 7}", number=f"{number}") for number in range(start, start + 250)]
+        writers.facts(store.log, state, batch)
+        state = projections.project_all(state, batch)
+    past, folded = past_of(store), fold_counts.applied(monkeypatch)
+    answers = iter([False, False, True])
+
+    def attended() -> None:
+        if next(answers):
+            raise Gone
+
+    with pytest.raises(Gone):
+        past.at(3500, attended=attended)
+    assert 0 < sum(folded) <= 2000
+    assert recomputation.kept(past.at(4000)) == recomputation.kept(state)
+    assert next(answers, None) is None
+
+
+class CountedLock:
+    """A lock; ``taken`` is released whenever a thread has it."""
+
+    def __init__(self) -> None:
+        self.taken = threading.Semaphore(0)
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self.taken.release()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_if_the_caller_of_a_shared_fold_leaves_one_of_the_others_folds(
+    store: stores.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = fill(store, [writers.seen(f"u{i}") for i in range(6)])
+    past, held = past_of(store), Held(store.log, monkeypatch)
+    lock = CountedLock()
+    monkeypatch.setattr(past._folds, "_lock", lock)
+
+    def attended() -> None:
+        raise Gone
+
+    with ThreadPoolExecutor(3) as callers:
+        first = callers.submit(past.at, 4, attended=attended)
+        assert held.begun.acquire(timeout=30)
+        others = [callers.submit(past.at, 4) for _ in range(2)]
+        # Each of the three has looked for a running fold with it.
+        assert all(lock.taken.acquire(timeout=30) for _ in range(3))
+        held.free.set()
+        with pytest.raises(Gone):
+            first.result(30)
+        found = [one.result(30) for one in others]
+    assert found[0] is found[1]
+    assert recomputation.kept(found[0]) == recomputation.kept(states[4])
+    assert held.reads == 2
 
 
 def test_a_fold_that_fails_fails_for_all_and_is_tried_again(

@@ -15,7 +15,7 @@ from app.domain import events, model, snapshots
 from app.store import errors as store_errors
 from app.store.decisions import decision_log, records
 from app.store.log import readers
-from app.store.state import followers, histories
+from app.store.state import fold_limit, followers, histories
 from app.verbs.questions import replays
 from app.verbs.questions.shadows import shadow_comparison, shadowed
 from tests.support.decisions import decided_histories, small_clusters
@@ -54,7 +54,7 @@ class Store:
         first = self.history.base.offset
         return max([first, *(one.offset for one in self.history.entries if one.at_ms <= milliseconds)])
 
-    def at(self, offset: int) -> snapshots.Snapshot:
+    def at(self, offset: int, *, attended: fold_limit.Check) -> snapshots.Snapshot:
         if offset < self.trimmed:
             raise store_errors.Trimmed(self.trimmed)
         return self.history.at(offset)

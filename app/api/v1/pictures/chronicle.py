@@ -3,7 +3,7 @@
 import flask
 from marshmallow import Schema, fields, validate
 
-from app.api.introspection import blueprints, pages, queries, schemas, services, times
+from app.api.introspection import blueprints, heavy, pages, queries, schemas, services, times
 from app.api.v1.pictures import answers, walks
 from app.verbs.pictures import chronicles
 
@@ -85,7 +85,7 @@ def chronicle(query: pages.Query) -> flask.Response:
 
 
 def _body(found: answers.Window, buckets: int) -> pages.Body:
-    start = services.current().histories.at(found.first)
+    start = services.current().histories.at(found.first, attended=heavy.attended())
     made = chronicles.Chronicle(found.first + 1, found.last, buckets, start.unlisted)
     for run in walks.entries(found.first + 1, found.last):
         made.add((chronicles.ChronicleEntry(*entry) for entry in run), start.schema.names)

@@ -4,7 +4,7 @@ import flask
 from marshmallow import Schema, fields, validate
 
 from app.api import errors
-from app.api.introspection import blueprints, moments, pages, queries, schemas, services, times
+from app.api.introspection import blueprints, heavy, moments, pages, queries, schemas, services, times
 from app.api.v1 import decisions
 from app.api.v1.pictures import answers, chronicle, walks
 from app.domain import events, model
@@ -109,7 +109,7 @@ def _since(shown: moments.Moment, pod: model.Pod | None) -> tuple[int, bool]:
 def _unlisted(offset: int) -> frozenset[str]:
     """The kinds that were not listed yet; none if the state at the offset is no longer kept."""
     try:
-        return frozenset(services.current().histories.at(offset).unlisted)
+        return frozenset(services.current().histories.at(offset, attended=heavy.attended()).unlisted)
     except store_errors.Trimmed:
         return frozenset()
 

@@ -9,7 +9,7 @@ import flask
 from marshmallow import Schema, fields, validate
 
 from app.api import errors
-from app.api.introspection import blueprints, moments, pages, queries, schemas, services
+from app.api.introspection import blueprints, heavy, moments, pages, queries, schemas, services
 from app.api.v1 import decisions
 from app.api.v1.pictures import answers
 from app.domain import model, snapshots
@@ -164,7 +164,9 @@ def painter_of(text: str) -> colours.Painter:
 
 def _of_decision(identifier: str) -> colours.Painter:
     given, decision = services.current(), decisions.find(identifier)
-    found = explanations.explain(decision, given.decisions, given.histories, given.configurations)
+    found = explanations.explain(
+        decision, given.decisions, given.histories, given.configurations, attended=heavy.attended()
+    )
     chosen = frozenset((found.chosen,)) if found.chosen else frozenset()
     groups: list[tuple[str, frozenset[model.NodeName]]] = [("chosen", chosen)] if chosen else []
     groups.append(("kept", frozenset(found.trace.kept)))

@@ -6,14 +6,16 @@ from typing import NamedTuple
 from app.api.introspection import heavy, services
 from app.domain import model, projections, snapshots
 from app.store.log import readers
+from app.verbs.questions import situations
 
 _READ = 1000
 
 
 def entries(first: int, last: int) -> Iterator[list[readers.Entry]]:
-    """The entries at offsets ``first`` to ``last``, both included, in runs. Raises StoreError."""
-    histories = services.current().histories
+    """The entries at offsets ``first`` to ``last``, in runs. Raises StoreError and Problem 499."""
+    histories, attended = services.current().histories, heavy.attended()
     while first <= last:
+        attended()
         found = histories.entries(first, last, limit=_READ)
         if not found:
             return
@@ -40,11 +42,11 @@ class Stop(NamedTuple):
 
 def along(offsets: Sequence[int]) -> Iterator[Stop]:
     """The snapshots at ascending offsets, for the price of one fold. Raises StoreError and Problem 499."""
-    snapshot = services.current().histories.at(offsets[0])
+    attended = heavy.attended()
+    snapshot = services.current().histories.at(offsets[0], attended=attended)
     yield Stop(snapshot, 0, frozenset())
     run: list[readers.Entry] = []
     runs = entries(offsets[0] + 1, offsets[-1])
-    attended = heavy.attended()
     for offset in offsets[1:]:
         attended()
         while not run or run[-1].offset < offset:
@@ -55,18 +57,19 @@ def along(offsets: Sequence[int]) -> Iterator[Stop]:
         count = offset - snapshot.offset
         taken, run = run[:count], run[count:]
         projection = projections.Projection(snapshot)
-        projection.apply_all(entry.event for entry in taken)
+        situations.advance(projection, [entry.event for entry in taken], attended)
         snapshot = projection.finish()
         yield Stop(snapshot, taken[-1].at_ms, projection.touched)
 
 
 def steps(first: int, last: int) -> Iterator[tuple[snapshots.Snapshot, int]]:
-    """The snapshot at ``first``, and after each event until ``last``, each with the time of its event."""
-    snapshot = services.current().histories.at(first)
+    """The snapshot at ``first``, and after each event until ``last``, each with the time of its event.
+
+    Raises StoreError and Problem 499.
+    """
+    snapshot = services.current().histories.at(first, attended=heavy.attended())
     yield snapshot, 0
-    attended = heavy.attended()
     for run in entries(first + 1, last):
-        attended()
         for entry in run:
             snapshot = projections.project(snapshot, entry.event)
             yield snapshot, entry.at_ms

@@ -5,7 +5,7 @@ from typing import Final
 
 from marshmallow import Schema
 
-from app.api.introspection import blueprints, moments, pages, schemas, services
+from app.api.introspection import blueprints, heavy, moments, pages, schemas, services
 from app.api.v1 import decisions
 from app.api.v1 import events as listed
 from app.api.v1.questions import bodies
@@ -55,8 +55,11 @@ def bisect(_: pages.Query) -> pages.Body:
         budget = bodies.Budget(question.budget)
         predicate = bisection.predicate(question, given.registry, shown.snapshot)
         last = shown.position.offset
+        attended = heavy.attended()
         found = bisection.bisect(
-            lambda offset: shown.snapshot if offset == last else given.histories.at(offset),
+            lambda offset: (
+                shown.snapshot if offset == last else given.histories.at(offset, attended=attended)
+            ),
             predicate,
             min(first, last),
             last,

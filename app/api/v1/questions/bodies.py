@@ -1,6 +1,7 @@
 """Reads questions from request bodies, resolves their situations, and renders both."""
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from time import monotonic
 from typing import TypeVar
@@ -86,7 +87,8 @@ def hypothesis(
 ) -> situations.Hypothesis:
     """What a situation changes, of ``configured`` if not of the present plugins. Raises Mistake."""
     given = services.current()
-    return situations.hypothesis(asked, configured or given.registry, given.configurations.known, path)
+    made = situations.hypothesis(asked, configured or given.registry, given.configurations.known, path)
+    return dataclasses.replace(made, attended=turns.attended())
 
 
 def shown(resolved: situations.Resolved) -> pages.Body:

@@ -7,7 +7,7 @@ from statistics import median
 
 from marshmallow import Schema, fields
 
-from app.api.introspection import moments, pages, schemas, services
+from app.api.introspection import heavy, moments, pages, schemas, services
 from app.api.v1.pictures import answers
 from app.api.v1.questions import bodies, differences, ranges
 from app.store import errors as store_errors
@@ -77,7 +77,7 @@ def answer(
     run = chains.Chain(
         lambda configured: bodies.hypothesis(situation, "", configured),
         given.configurations,
-        given.histories.at(min(first, last)),
+        given.histories.at(min(first, last), attended=heavy.attended()),
         choice=question.choice,
         scores=question.compare == "scores",
         limit=question.limit,
@@ -117,7 +117,7 @@ def _play(run: chains.Chain, selected: ranges.Range, last: int, budget: bodies.B
                     return False
                 snapshot = run.was.snapshot
                 if snapshot.offset != offset:
-                    snapshot = given.histories.at(offset)
+                    snapshot = given.histories.at(offset, attended=heavy.attended())
                 run.look(decision, given.decisions.candidates(decision, snapshot), snapshot)
         if not budget.running():
             return False

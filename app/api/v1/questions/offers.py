@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from app.api.introspection import services
+from app.api.introspection import heavy, services
 from app.api.v1 import decisions
 from app.domain import model, node_sets
 from app.domain.fit import fitting_nodes
@@ -52,6 +52,7 @@ def _recorded(pod: model.Pod, resolved: situations.Resolved) -> Offer | None:
         usable = decision.verb in explanations.ATTEMPTS and "candidates" not in decision.shortened
         same = decision.position.incarnation == position.incarnation
         if usable and same and decision.position.offset <= position.offset:
-            names = given.decisions.candidates(decision, given.histories.of(decision.position))
+            snapshot = given.histories.of(decision.position, attended=heavy.attended())
+            names = given.decisions.candidates(decision, snapshot)
             return Offer(names, resolved.offered(names), [candidate_choice.from_record(decision.id)], [])
     return None

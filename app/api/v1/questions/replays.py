@@ -1,6 +1,6 @@
 """Replay: which recorded decisions would have been others under another situation."""
 
-from app.api.introspection import blueprints, moments, pages, schemas, services
+from app.api.introspection import blueprints, heavy, moments, pages, schemas, services
 from app.api.v1.questions import bodies, chains, differences, ranges
 from app.store.state import walks
 from app.verbs.questions import errors, question_schema, replays
@@ -74,7 +74,7 @@ def replay(_: pages.Query) -> pages.Body:
 
 def _each(run: replays.Replay, selected: ranges.Range) -> str | None:
     """Look at the records of the range; returns the id of the last one if there may be more."""
-    walk = walks.Walk(services.current().histories)
+    walk = walks.Walk(services.current().histories, heavy.attended())
     for decision in selected.decisions():
         with ranges.skipping(run):
             if selected.comparable(run, decision):
