@@ -1,6 +1,7 @@
 """Trees and runtimes that follow changes of amounts equal those that are built from the objects alone."""
 
 import dataclasses
+import itertools
 import random
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from unittest import mock
@@ -118,6 +119,9 @@ def test_a_forest_after_any_history_equals_one_of_its_objects(
             world = later
 
 
+_GROWN = forests.grown
+
+
 def test_a_tree_is_built_again_only_if_more_than_amounts_changed() -> None:
     below = small_quotas.quota("q", 1, 8, parent="team")
     held = (small_quotas.quota("team", 1, 8, is_parent=True), below)
@@ -129,8 +133,11 @@ def test_a_tree_is_built_again_only_if_more_than_amounts_changed() -> None:
         return usage.forest(projections.project(world, kinds.QUOTAS.observed(quota)))
 
     with mock.patch.object(forests, "grown", side_effect=forests.grown) as grown:
-        for field, amounts in (("min", {"cpu": 2}), ("max", {"cpu": 3}), ("min", {}), ("weight", {"cpu": 7})):
-            assert after(**{field: amounts}).shared is before.shared
+        # Two of each field in a row: the second state differs from the first in it alone.
+        for field, amounts in itertools.product(("min", "max", "weight"), ({"cpu": 2}, {"cpu": 3})):
+            found = after(**{field: amounts})
+            assert found.shared is before.shared
+            assert [*described(found)] == [*described(_GROWN(found.quotas.values()))]
         assert grown.call_count == 0
         for field, other in {"max": {"gpu": 3}, "parent": "", "errors": ("odd",), "uid": "x"}.items():
             assert after(**{field: other}).shared is not before.shared

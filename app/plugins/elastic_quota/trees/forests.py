@@ -160,15 +160,16 @@ class Forest:
     """What is derived from it whatever its amounts, and the runtimes of the latest state: forests that differ
     in amounts share it."""
 
-    def amended(self, changed: Mapping[str, Quota | None]) -> "Forest | None":
-        """The forest with these objects, by identity; None if they differ in more than amounts.
+    def amended(self, changed: Iterable[Quota | None]) -> "Forest | None":
+        """The forest with these in place of the quotas of their names that are in use.
 
-        What does not depend on the amounts of a quota that has changed is shared, and not computed again.
+        None if one of them is gone, or differs in more than amounts. What depends on no amount that has
+        changed is shared, and not computed again.
         """
         found: dict[str, Quota] = {}
-        for identity, quota in changed.items():
+        for quota in changed:
             former = None if quota is None else self.quotas.get(quota.name)
-            if quota is None or former is None or former.key != identity or not _alike(former, quota):
+            if quota is None or former is None or not _alike(former, quota):
                 return None
             found[quota.name] = quota
         trees = dict(self.trees)
@@ -286,7 +287,7 @@ def grown(objects: Iterable[Quota]) -> Forest:
 
 
 def _alike(one: Quota, other: Quota) -> bool:
-    """Whether two quotas differ in amounts alone, and limit the same resources."""
+    """Whether two objects are the same quota, of which amounts alone differ, and limit the same resources."""
     if one.max.keys() != other.max.keys():
         return False
     amounts = {field: getattr(one, field) for field in ("min", "max", "weight", "total")}

@@ -26,7 +26,7 @@ def forest(objects: declared_objects.Objects) -> forests.Forest:
 
     def compute(former: forests.Forest | None, changed: Iterable[str]) -> forests.Forest:
         found = objects.all(kinds.QUOTAS)
-        amended = None if former is None else former.amended({one: found.get(one) for one in changed})
+        amended = None if former is None else former.amended(map(found.get, changed))
         return forests.grown(found.values()) if amended is None else amended
 
     return objects.followed(kinds.QUOTAS, __name__, compute)

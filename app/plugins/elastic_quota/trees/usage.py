@@ -117,7 +117,7 @@ def supposed(
 
     No max gains or loses a resource, so that pods count as before.
     """
-    forest = grown.amended({quota.key: quota for quota in quotas.values()})
+    forest = grown.amended(quotas.values())
     assert forest is not None, "more than amounts differs"
     if found is None:
         return Supposed(forest, None)
