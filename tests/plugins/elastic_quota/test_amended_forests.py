@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from app.domain import declared_objects, events, model, projections, snapshots
 from app.plugins.elastic_quota import admission, kinds, quota_model
 from app.plugins.elastic_quota.quota_model import Quota
+from app.plugins.elastic_quota.sigs import namespace_quota
 from app.plugins.elastic_quota.trees import forests, membership, runtimes, usage, weighted_shares
 from app.verbs.explain import explanations
 from tests.support import declared
@@ -159,6 +160,28 @@ def test_a_total_that_changed_leaves_as_much_less_to_the_default_tree() -> None:
         small.see(root)
         assert left() == expected
         assert usage.forest(small.snapshot).shared is before.shared
+
+
+@given(st.data())
+def test_the_quotas_of_namespaces_after_any_history_equal_those_of_its_objects(data: st.DataObject) -> None:
+    held = declared_objects.Objects()
+    for _ in range(data.draw(st.integers(1, 12), label="steps")):
+        namespace = data.draw(st.sampled_from(["a", "b"]), label="namespace")
+        name = data.draw(st.sampled_from(["own", "own", "other"]), label="name")
+        known = held.get(namespace_quota.KIND, f"{namespace}/{name}")
+        if known is not None and data.draw(st.integers(0, 5), label="kind of change") == 0:
+            held = held.without(namespace_quota.KIND.name, known)
+        else:
+            uid = data.draw(st.sampled_from(["1", "1", "1", "2"]), label="uid")
+            quota = namespace_quota.NamespaceQuota(
+                uid=uid, namespace=namespace, name=name, min=data.draw(amounts), max=data.draw(amounts)
+            )
+            held = held.set(namespace_quota.KIND.name, quota)
+        if data.draw(st.booleans(), label="asked for"):
+            again = declared_objects.objects(
+                {namespace_quota.KIND.name: held.all(namespace_quota.KIND).values()}
+            )
+            assert namespace_quota.namespaces(held) == namespace_quota.namespaces(again)
 
 
 def diagnosed(small: scheduling_driver.Cluster) -> list[explanations.Waiting]:

@@ -3,8 +3,8 @@
 The API is elasticquotas of scheduling.x-k8s.io (apis/scheduling/v1alpha1/types.go): min, max, and no trees.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -80,15 +80,40 @@ KIND = declared_objects.Kind(
 
 
 def namespaces(objects: declared_objects.Objects) -> Namespaces:
-    """The quotas in force, found once for each state of the quotas."""
-    return objects.derived(KIND, __name__, lambda: _namespaces(objects))
+    """The quotas in force, for each state of them: found again only if more than amounts has changed."""
+
+    def compute(former: Namespaces | None, changed: Iterable[str]) -> Namespaces:
+        found = objects.all(KIND)
+        amended = None if former is None else _amended(former, map(found.get, changed))
+        return _namespaces(found.values()) if amended is None else amended
+
+    return objects.followed(KIND, __name__, compute)
 
 
-def _namespaces(objects: declared_objects.Objects) -> Namespaces:
+def _amended(former: Namespaces, changed: Iterable[NamespaceQuota | None]) -> Namespaces | None:
+    """With these in place of the quotas of their namespaces; None if they differ in more than amounts."""
+    quotas, total = dict(former.quotas), dict(former.total)
+    for quota in changed:
+        before = None if quota is None else quotas.get(quota.namespace)
+        if quota is None or before is None or not _alike(before, quota):
+            return None
+        quotas[quota.namespace] = quota
+        for resource in {*before.min, *quota.min}:
+            total[resource] += quota.min.get(resource, 0) - before.min.get(resource, 0)
+    return Namespaces(quotas, former.unused, total)
+
+
+def _alike(one: NamespaceQuota, other: NamespaceQuota) -> bool:
+    """Whether two objects are the same quota, of which amounts alone differ, and name the same resources."""
+    if {*one.min, *one.max} != {*other.min, *other.max}:
+        return False
+    return msgspec.structs.replace(other, min=one.min, max=one.max) == one
+
+
+def _namespaces(held: Iterable[NamespaceQuota]) -> Namespaces:
     quotas: dict[str, NamespaceQuota] = {}
     unused: dict[str, str] = {}
     total: dict[str, int] = {}
-    held: Any = objects.all(KIND).values()
     for quota in sorted(held, key=lambda one: (one.created, one.uid)):
         first = quotas.setdefault(quota.namespace, quota)
         if first is not quota:
