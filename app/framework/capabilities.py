@@ -90,7 +90,8 @@ class Sums(Plugin, Protocol):
     """Refuses pods by sums over nodes that are alike in some labels: a pod on all of them or on none.
 
     Sums are counts (schema.Counter) and may include nominated pods; of other pods nothing else is read.
-    It also classifies: pods of a namespace that are equal in ``pod_class`` add the same to its sums.
+    It also classifies: pods of a namespace that are equal in ``pod_class`` add the same to its sums. What it
+    reserves for them on such nodes, beside assignments, is the same, too.
     """
 
     def summed_by(self, namespace: str, snapshot: snapshots.Snapshot) -> tuple[str, ...]:

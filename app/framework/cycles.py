@@ -15,6 +15,10 @@ class Kind(NamedTuple):
     labels: tuple[str, ...]
     properties: Hashable
 
+    def part(self, node: model.Node) -> tuple[str | None, ...]:
+        """Equal for nodes that are alike in the labels."""
+        return tuple([node.labels.get(label) for label in self.labels])
+
 
 class Peers(Protocol):
     """The other plugins, for a plugin that decides about further pods than that of the cycle."""

@@ -280,17 +280,7 @@ class _Others:
         return run_filter(self.plugins, asked, without=(self.asking,)).refusals
 
     def summed(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> cycles.Kind | None:
-        plugins = self.plugins
-        if plugins.transforms or plugins.transforms_nodes or pod.uid in snapshot.nominated:
-            return None  # Judged as another pod, or in a state of its own.
-        labels: tuple[str, ...] = ()
-        found: list[Hashable] = [pod.namespace, pod.priority]
-        for name in self._interested(pod):
-            if name not in plugins.sums or name not in plugins.classifies:
-                return None
-            labels += plugins.sums[name].summed_by(pod.namespace, snapshot)
-            found.append((name, plugins.classifies[name].pod_class(pod, snapshot)))
-        return cycles.Kind(labels, tuple(found))
+        return summed(self.plugins, pod, snapshot, self._interested(pod))
 
     def by_sums(self, pods: Iterable[model.Pod]) -> bool:
         plugins = self.plugins
@@ -302,6 +292,22 @@ class _Others:
     def stays_refused(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
         sums = self.plugins.sums
         return all(name in sums and sums[name].stays_refused(pod, snapshot) for name in self._interested(pod))
+
+
+def summed(
+    plugins: registry.Registry, pod: model.Pod, snapshot: snapshots.Snapshot, names: Iterable[str]
+) -> cycles.Kind | None:
+    """The kind of the pod, if all of the named plugins decide about it by sums; else None."""
+    if plugins.transforms or plugins.transforms_nodes or pod.uid in snapshot.nominated:
+        return None  # Judged as another pod, or in a state of its own.
+    labels: tuple[str, ...] = ()
+    found: list[Hashable] = [pod.namespace, pod.priority]
+    for name in names:
+        if name not in plugins.sums or name not in plugins.classifies:
+            return None
+        labels += plugins.sums[name].summed_by(pod.namespace, snapshot)
+        found.append((name, plugins.classifies[name].pod_class(pod, snapshot)))
+    return cycles.Kind(labels, tuple(found))
 
 
 def with_peers(plugins: registry.Registry, cycle: cycles.Cycle, asking: str) -> cycles.Cycle:

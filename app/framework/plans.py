@@ -6,7 +6,7 @@ those before it. So it does not matter which of them is bound first.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -136,6 +136,8 @@ class _Merge:
         """Drafts that are merged, or are there already."""
         self._ahead = cycle.snapshot
         """The state in which the merged pods are placed, if there are several."""
+        self._admitted: set[Hashable] = set()
+        """Kinds of which a pod was admitted beside all others, and assigned nothing."""
         self._subjects = {events.RUN}
         self._ceilings: dict[schema.CountKey, int] = {}
         self._claims: set[str] = set()
@@ -161,6 +163,8 @@ class _Merge:
 
     def _merge_new(self) -> None:
         """Place the pods that plans have added since. Raises _Refused if one of them cannot be placed."""
+        if len(self._drafts) == self._known:
+            return
         new = [one for one in [*self._drafts.values()][self._known :] if not self._is_there(one)]
         self._known = len(self._drafts)
         if new and len(self._merged) == 1:
@@ -169,20 +173,38 @@ class _Merge:
         if new:
             self._place(*new)
             self._merged += new
+            self._admitted.clear()  # Judged beside fewer pods.
 
     def _decide(self, draft: _Draft) -> None:
         """Add what the plugins reserve for the pod, if none refuses it beside the others. Raises _Refused."""
+        self._subjects.update(self._cycle.snapshot.schema.footprint(draft.pod, draft.node))
         if len(self._merged) == 1:
             self._reserve(self._cycle, draft)
+            return
+        kind = self._kind(draft)
+        if kind is not None and kind in self._admitted:
             return
         apart = projections.project(self._ahead, events.not_placed(draft.pod, draft.node))
         one = cycles.cycle(draft.pod, frozenset((draft.node,)), apart, score_max=self._cycle.score_max)
         trace = pipeline.run_filter(self._plugins, one, without=draft.planners)
         if trace.refusals:
             raise self._refused(draft, trace.refusals[0])
-        self._reserve(one, draft)
-        self._ahead = apart
-        self._place(draft)
+        if self._reserve(one, draft):
+            self._ahead = apart
+            self._place(draft)
+        elif kind is not None:
+            self._admitted.add(kind)
+
+    def _kind(self, draft: _Draft) -> Hashable | None:
+        """Equal for pods that all plugins refuse alike, and give the same conditions; None for one apart."""
+        pod, node = draft.pod, self._ahead.nodes.get(draft.node)
+        if node is None:
+            return None
+        asking = (*self._plugins.filters, *self._plugins.reserves)
+        names = [one.name for one in asking if one.name not in draft.planners and one.interested(pod)]
+        kind = pipeline.summed(self._plugins, pod, self._ahead, dict.fromkeys(names))
+        # The state without a pod of the log has its requests, and that without any other has not.
+        return kind and (kind, kind.part(node), pod.uid in self._cycle.snapshot.pods)
 
     def _place(self, *drafts: _Draft) -> None:
         placements = tuple([draft.placement(planned=False) for draft in drafts])
@@ -204,18 +226,21 @@ class _Merge:
             raise self._refused(draft, verdicts.Refusal(why, node_sets.NONE))
         return False
 
-    def _reserve(self, cycle: cycles.Cycle, draft: _Draft) -> None:
-        """Add what all plugins reserve for one pod. Raises _Refused, InvalidPlan and TransformFailed."""
-        self._subjects.update(cycle.snapshot.schema.footprint(draft.pod, draft.node))
+    def _reserve(self, cycle: cycles.Cycle, draft: _Draft) -> bool:
+        """Add what all plugins reserve for one pod: whether any of them assigns something.
+
+        Raises _Refused, InvalidPlan and TransformFailed.
+        """
         judged = transformer_chain.at(self._plugins, cycle, draft.node)
         if judged.pod is not cycle.pod:
             self._subjects.update(cycle.snapshot.schema.footprint(judged.pod, draft.node))
             self._note_difference(cycle.snapshot, draft, judged.pod)
         asked = {plugin.name for plugin in self._plugins.reserves} - draft.planners
-        self._ask(judged, draft, asked)
+        return self._ask(judged, draft, asked)
 
-    def _ask(self, judged: cycles.Cycle, draft: _Draft, names: Collection[str]) -> None:
-        """Add what the named plugins reserve for one pod. Raises _Refused and InvalidPlan."""
+    def _ask(self, judged: cycles.Cycle, draft: _Draft, names: Collection[str]) -> bool:
+        """The same for the named plugins. Raises _Refused and InvalidPlan."""
+        assigned = False
         for plugin in self._plugins.reserves:
             if plugin.name not in names or not plugin.interested(judged.pod):
                 continue
@@ -228,7 +253,9 @@ class _Merge:
             for key, ceiling in plan.ceilings.items():
                 self._ceilings[key] = min(ceiling, self._ceilings.get(key, ceiling))
             if plan.assignments:
+                assigned = True
                 self._assign(plugin.name, draft, plan.assignments)
+        return assigned
 
     def _note_difference(self, snapshot: snapshots.Snapshot, draft: _Draft, judged: model.Pod) -> None:
         """Note by how much the pod that plugins judge counts for more than the pod that is placed.

@@ -1,4 +1,4 @@
-"""Members that are one kind to all quotas are judged once; the plan is that of members judged one by one."""
+"""Members that are one kind to all quotas are judged once; all else is as if they were judged one by one."""
 
 import random
 from dataclasses import dataclass
@@ -131,8 +131,8 @@ def decided(small: Cluster, one: model.Pod) -> admission.GangDecision | None:
 
 
 @pytest.mark.parametrize("block", range(8))
-def test_the_plan_is_that_of_members_judged_one_by_one(block: int) -> None:
-    sizes, refused = [], 0
+def test_the_plan_and_its_commitment_are_those_of_members_judged_one_by_one(block: int) -> None:
+    sizes, refused, committed = [], 0, 0
     for seed in range(block * 50, block * 50 + 50):
         small, asked = generated(seed)
         apart, _ = generated(seed)
@@ -143,7 +143,12 @@ def test_the_plan_is_that_of_members_judged_one_by_one(block: int) -> None:
         assert found is not None
         sizes.append(len(found.plan.seats))
         refused += found.plan.fitting > 0
+        if found.node:
+            made = small.commitment(first, found.node)
+            assert made == apart.commitment(first, found.node), seed
+            committed += len(made.placements) > 1
     assert max(sizes) >= 7
+    assert committed > 2
     assert refused > 2
 
 
@@ -265,6 +270,14 @@ def test_members_of_one_kind_are_judged_once_on_all_their_nodes() -> None:
     with call_counts.counted(ElasticQuota, "filter") as judged:
         assert small.planned(asked[0])
     assert judged.call_count <= 4
+
+
+def test_members_of_one_kind_are_judged_once_when_the_first_is_bound() -> None:
+    small, asked = under_a_quota(40)
+    node = small.planned(asked[0])
+    with call_counts.counted(ElasticQuota, "filter") as judged:
+        assert len(small.commitment(asked[0], node).placements) == 40
+    assert judged.call_count == 1
 
 
 def test_the_members_that_a_quota_admits_are_found_by_bisection() -> None:

@@ -572,7 +572,7 @@ BUGS = (
     ),
     Bug(
         "a plan places a pod that changed after it was planned",
-        "app.framework.plans:_Merge._reserve",
+        "app.framework.plans:_Merge._decide",
         "schema.footprint(draft.pod, draft.node)",
         "schema.footprint(self._cycle.pod, self._node)",
     ),
