@@ -25,6 +25,9 @@ MAX_NAMED = 4
 """Domains that a reason names at most: it is sent once per refused node, and the message of a pod's condition
 is never shortened."""
 
+_SEVERAL = 4
+"""Candidates for each domain, up to which it is faster to look up each candidate."""
+
 T = TypeVar("T")
 Graded = tuple[tuple[int, tuple[str, ...]], ...]
 """Score -> the domains that have it, for scores above 0."""
@@ -311,7 +314,7 @@ def within(cycle: cycles.Cycle, key: str, domains: tuple[str, ...]) -> node_sets
     column, candidates = cycle.snapshot.topology[key], cycle.candidates
     if isinstance(candidates, node_sets.InternedNodes | node_sets.Subset):
         return column.union(domains)
-    if len(candidates) > len(domains):
+    if len(candidates) > _SEVERAL * len(domains):
         return frozenset().union(*(column[domain] & candidates for domain in domains))
     nodes, listed = cycle.snapshot.nodes, frozenset(domains)
     labelled = ((name, nodes.get(name)) for name in candidates)

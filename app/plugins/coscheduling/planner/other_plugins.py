@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from app.domain import events, model, node_sets, projections, snapshots
 from app.framework import cycles
-from app.plugins.coscheduling.planner import capacities, domains
+from app.plugins.coscheduling.planner import capacities, domains, nearest_nodes
 from app.plugins.coscheduling.planner.domains import Path
 
 
@@ -29,18 +29,24 @@ class Others:
         self._capacity = capacity
         self._summed: dict[model.Uid, tuple[str, ...]] = {}
         """Member that all the others refuse by sums -> the labels of nodes by which they sum."""
-        self._kinds: dict[model.Uid, Hashable] = {}
-        """Member that some other plugin may refuse -> a key, equal for members that get the same answers."""
-        concerned: dict[Hashable, bool] = {}
+        self._kinds: dict[model.Uid, int] = {}
+        """Member that others may refuse -> a number, equal for members that get the same answers."""
+        numbers: dict[Hashable, int | None] = {}
         for pod in pods:
             summed = peers.summed(pod, snapshot)
             kind = _alike(pod) if summed is None else summed
-            if kind not in concerned:
-                concerned[kind] = peers.concerned(pod, snapshot)
-            if concerned[kind]:
-                self._kinds[pod.uid] = kind
+            if kind not in numbers:
+                numbers[kind] = len(numbers) if peers.concerned(pod, snapshot) else None
+            number = numbers[kind]
+            if number is not None:
+                self._kinds[pod.uid] = number
             if summed is not None:
                 self._summed[pod.uid] = summed.labels
+        self._alike: dict[tuple[str, ...], Mapping[model.NodeName, Hashable]] = {}
+        """Labels -> the part of each node."""
+        self._sizes: dict[model.Uid, Hashable] = {}
+        self._nearest: dict[Path, nearest_nodes.NearestNodes] = {}
+        """Domain -> the nodes around it."""
         self.why = ""
         """The reason of the latest refusal of a member."""
         self.limiting = False
@@ -51,7 +57,7 @@ class Others:
     def refused(self, pods: Iterable[model.Pod]) -> dict[model.Uid, node_sets.Names]:
         """The nodes that are refused to each member, before any other is placed."""
         found: dict[model.Uid, node_sets.Names] = {}
-        answers: dict[Hashable, tuple[node_sets.Names, str]] = {}
+        answers: dict[int, tuple[node_sets.Names, str]] = {}
         everywhere = self._snapshot.topology.everywhere
         for pod in pods:
             kind = self._kinds.get(pod.uid)
@@ -115,31 +121,36 @@ class Others:
 
         So quotas limit the plan as a sum, and it does not matter which member is bound first.
         """
-        refused = self._refused_beside(seats) if self._kinds else []
+        refused = self._refused_beside(seats, self._with(seats)) if self._kinds else []
         if not refused:
             return self._in_order(seats)
         self.limiting = True
-        kept = self._one_by_one(seats, domain, required, frozenset(refused))
-        while len(kept) >= len(required) and (refused := self._refused_beside(kept)):
+        kept, ahead = self._one_by_one(seats, domain, required, frozenset(refused))
+        while len(kept) >= len(required) and (refused := self._refused_beside(kept, ahead)):
             # Members that are not required may use what the others need.
             spare = [uid for uid in kept if uid not in required]
             too_many = [uid for uid in refused if uid not in required]
             gone = too_many[len(too_many) // 2 :] or spare or refused
             kept = {uid: name for uid, name in kept.items() if uid not in gone}
+            ahead = self._with(kept)
         return self._in_order(kept)
+
+    def _with(self, seats: Mapping[model.Uid, model.NodeName]) -> snapshots.Snapshot:
+        """The state in which the members with these seats are placed."""
+        return _with_seats(self._snapshot, [pod for pod in self._pods if pod.uid in seats], seats)
 
     def _in_order(self, seats: Mapping[model.Uid, model.NodeName]) -> dict[model.Uid, model.NodeName]:
         return {pod.uid: seats[pod.uid] for pod in self._pods if pod.uid in seats}
 
-    def _refused_beside(self, seats: Mapping[model.Uid, model.NodeName]) -> list[model.Uid]:
-        """The members that are refused in the state in which all others are placed."""
-        pods = [pod for pod in self._pods if pod.uid in seats]
-        ahead = _with_seats(self._snapshot, pods, seats)
+    def _refused_beside(
+        self, seats: Mapping[model.Uid, model.NodeName], ahead: snapshots.Snapshot
+    ) -> list[model.Uid]:
+        """The members that are refused beside all others. ``ahead``: the state in which all are placed."""
         found: list[model.Uid] = []
         answers: dict[Hashable, str] = {}
-        for pod in pods:
+        for pod in self._pods:
             kind = self._kinds.get(pod.uid)
-            if kind is None:
+            if kind is None or pod.uid not in seats:
                 continue
             name = seats[pod.uid]
             same = kind, self._part(pod, name)
@@ -157,8 +168,10 @@ class Others:
         labels = self._summed.get(pod.uid)
         if labels is None:
             return name
-        values = self._snapshot.nodes[name].labels
-        return tuple([values.get(label) for label in labels])
+        parts = self._alike.get(labels)
+        if parts is None:
+            parts = self._alike[labels] = nearest_nodes.alike(self._snapshot, labels)
+        return parts[name]
 
     def _one_by_one(
         self,
@@ -166,8 +179,8 @@ class Others:
         domain: Path,
         required: Collection[model.Uid],
         refused: Collection[model.Uid],
-    ) -> dict[model.Uid, model.NodeName]:
-        """The seats that are admitted one after the other, some of them on other nodes.
+    ) -> tuple[dict[model.Uid, model.NodeName], snapshots.Snapshot]:
+        """The seats that are admitted one after the other, some on other nodes, and the state with them.
 
         Not continued once too few are left. ``refused``: those that are refused beside all others.
         """
@@ -176,9 +189,12 @@ class Others:
         ahead, spare = self._snapshot, len(seats) - len(required)
         seated = (pod for pod in self._pods if pod.uid in seats)
         runs = collections.deque(self._runs(sorted(seated, key=lambda pod: pod.uid not in required), at))
-        near = self._nearest(domain)
-        full: dict[Hashable, set[model.NodeName]] = {}
-        """Size -> nodes on which no further member of that size fits."""
+        places = nearest_nodes.Places(self._pods, at)
+        if domain not in self._nearest:
+            self._nearest[domain] = nearest_nodes.NearestNodes(self._snapshot, self._demands, domain)
+        near = self._nearest[domain]
+        usual: dict[int | None, int] = {}
+        """Kind -> how many of the latest run were admitted of which not all were."""
         nowhere: dict[Hashable, str] = {}
         """Run of which no member is admitted anywhere in the present state -> why."""
         latest: tuple[model.Pod, snapshots.Snapshot] | None = None
@@ -186,7 +202,11 @@ class Others:
         while runs:
             key, run = runs.popleft()
             if key not in nowhere:
-                count, ahead = self._first_admitted(run, at, ahead, run[-1].uid not in refused)
+                kind = self._kinds.get(run[0].uid)
+                expected = usual.get(kind, 0) if run[-1].uid in refused else len(run)
+                count, ahead = self._first_admitted(run, at, ahead, expected)
+                if count < len(run):
+                    usual[kind] = count
                 if count:
                     kept.update((pod.uid, at[pod.uid]) for pod in run[:count])
                     nowhere.clear()
@@ -197,13 +217,10 @@ class Others:
                     continue
                 first, latest = run[0], None
                 self.why = self._refused_nodes(first, frozenset((seats[first.uid],)), ahead)[1] or self.why
-                size = capacities.size(first)
-                moved = self._instead(run, ahead, near, at, full.setdefault(size, set()))
+                moved = self._instead(run, ahead, near, places)
                 if moved:
-                    for names in full.values():
-                        names.difference_update([at[uid] for uid in moved])
                     # The first is admitted there. The others are as far as the sums admit them.
-                    at.update(moved)
+                    places.move(run, moved)
                     kept[first.uid] = at[first.uid]
                     ahead = _with_seats(ahead, (first,), at)
                     nowhere.clear()
@@ -217,10 +234,10 @@ class Others:
             if spare < 0:
                 break
         if latest is not None:
-            pod, ahead = latest
-            apart = projections.project(ahead, events.not_placed(pod, at[pod.uid]))
+            pod, beside = latest
+            apart = projections.project(beside, events.not_placed(pod, at[pod.uid]))
             self.why = self._refused_nodes(pod, frozenset((seats[pod.uid],)), apart)[1] or self.why
-        return kept
+        return kept, ahead
 
     def _runs(
         self, pods: Iterable[model.Pod], seats: Mapping[model.Uid, model.NodeName]
@@ -230,17 +247,23 @@ class Others:
         They have one size, and seats on nodes that are alike to the other plugins: each run with its key.
         """
         found: list[tuple[Hashable, list[model.Pod]]] = []
-        lasting: dict[Hashable, bool] = {}
+        lasting: dict[int | None, bool] = {}
         for pod in pods:
             kind = self._kinds.get(pod.uid)
             if kind not in lasting:
                 summed = pod.uid in self._summed
                 lasting[kind] = kind is None or (summed and self._peers.stays_refused(pod, self._snapshot))
-            key = kind and (kind, self._part(pod, seats[pod.uid]), capacities.size(pod))
+            key = None if kind is None else (kind, self._part(pod, seats[pod.uid]), self._size(pod))
             if found and lasting[kind] and found[-1][0] == key:
                 found[-1][1].append(pod)
             else:
                 found.append((key, [pod]))
+        return found
+
+    def _size(self, pod: model.Pod) -> Hashable:
+        found = self._sizes.get(pod.uid)
+        if found is None:
+            found = self._sizes[pod.uid] = capacities.size(pod)
         return found
 
     def _first_admitted(
@@ -248,74 +271,43 @@ class Others:
         run: Sequence[model.Pod],
         seats: Mapping[model.Uid, model.NodeName],
         ahead: snapshots.Snapshot,
-        likely: bool,
+        expected: int,
     ) -> tuple[int, snapshots.Snapshot]:
         """How many members of a run are admitted one after the other, and the state with them.
 
-        Found by bisection: none is admitted after one that is refused. ``likely``: probably all are.
+        None is admitted after one that is refused. ``expected``: as for ``next_tried``.
         """
         if run[0].uid not in self._kinds:
             return len(run), _with_seats(ahead, run, seats)
-        low, high = 0, len(run)
-        middle = high if likely else (high + 1) // 2
+        low, high, held = 0, len(run), 0
+        beyond = ahead
         while low < high:
+            middle = next_tried(low, high, expected)
+            before = _with_seats(ahead, run[held : middle - 1], seats)
             last = run[middle - 1]
-            before = _with_seats(ahead, run[low : middle - 1], seats)
             if self._refused_nodes(last, frozenset((seats[last.uid],)), before)[0]:
-                high = middle - 1
+                high, beyond = middle - 1, before
             else:
-                low, ahead = middle, _with_seats(before, (last,), seats)
-            middle = (low + high + 1) // 2
-        return low, ahead
-
-    def _nearest(self, domain: Path) -> list[model.NodeName]:
-        """The nodes in the demanded domain around this one, the nearest first."""
-        paths, demanded = self._demands.tree.paths, domain[: self._demands.must]
-        inside = [name for name in paths if domains.within(paths[name], demanded)]
-        return sorted(inside, key=lambda name: (-domains.common(paths[name], domain), paths[name], name))
+                low, held, ahead = middle, middle - 1, before
+        return low, beyond if high < len(run) else _with_seats(ahead, run[held:], seats)
 
     def _instead(
         self,
         run: Sequence[model.Pod],
         ahead: snapshots.Snapshot,
-        near: Sequence[model.NodeName],
-        at: Mapping[model.Uid, model.NodeName],
-        full: set[model.NodeName],
+        near: nearest_nodes.NearestNodes,
+        places: nearest_nodes.Places,
     ) -> dict[model.Uid, model.NodeName]:
-        """Other nodes for members of a run, that all plugins admit now: the first ones get the nearest.
-
-        ``near``: the nodes in question; ``at``: where each member counts as long as it is not moved;
-        ``full``: nodes on which none of the run fits, to which those that are found are added.
-        """
-        everywhere = frozenset(self._demands.tree.paths)
-        refusals = self._peers.refusals(run[0], everywhere, ahead)
-        left = everywhere - node_sets.union(*(one.nodes for one in refusals)) if refusals else everywhere
-        if len(near) < len(everywhere):
-            self.elsewhere = self.elsewhere or not left.issubset(near)
-        found: dict[model.Uid, model.NodeName] = {}
-        if self._demands.multiples or not left:
-            return found
-        capacity = self._capacity()
-        there: dict[model.NodeName, list[model.Pod]] = {}
-        for other in self._pods:
-            if other.uid in at and other.uid != run[0].uid:
-                there.setdefault(at[other.uid], []).append(other)
-        waiting = iter(run)
-        pod = next(waiting)
-        for name in near:
-            if name in full or name not in left:
-                continue
-            for other in there.get(name, ()):
-                capacity.put(other, name)
-            while capacity.fits(pod, name):
-                capacity.put(pod, name)
-                found[pod.uid] = name
-                after = next(waiting, None)
-                if after is None:
-                    return found
-                pod = after
-            full.add(name)
-        return found
+        """Other nodes for members of a run, that all plugins admit now: the first ones get the nearest."""
+        parts = near.parts(self._summed.get(run[0].uid))
+        refusals = self._peers.refusals(run[0], frozenset(parts.samples.values()), ahead)
+        refused = node_sets.union(*(one.nodes for one in refusals))
+        left = {part for part, name in parts.samples.items() if name not in refused}
+        self.elsewhere = self.elsewhere or not left.isdisjoint(parts.beyond)
+        if self._demands.multiples:
+            return {}
+        nodes = (name for part, names in parts.near if part in left for name in names)
+        return places.free(run, nodes, self._capacity())
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +325,23 @@ class Beside:
     def plus(self, pod: model.Pod, name: model.NodeName) -> "Beside":
         """The same with the member on the node."""
         return Beside(self.others, self.others.ahead(self.snapshot, pod, name))
+
+
+def next_tried(low: int, high: int, expected: int) -> int:
+    """Which number to try next, to find the one that is sought between these by few trials.
+
+    Each trial shows whether that is at least the one that is tried. The search begins at the expected one and
+    doubles its distance from there until it has passed the number, then it halves what is left. With 0,
+    nothing is expected, and it halves from the beginning.
+    """
+    middle = (low + high + 1) // 2
+    if not expected:
+        return middle
+    if low >= expected:
+        return min(middle, low + max(1, low - expected))
+    if high < expected:
+        return max(middle, 2 * high + 1 - expected)
+    return expected
 
 
 def _with_seats(
