@@ -97,9 +97,12 @@ def refused(pod: model.Pod, node: model.Node) -> Reasons:
     wanted = pod.constraints or model.STANDARD
     if node.unschedulable and not _tolerated(wanted, UNSCHEDULABLE):
         return _CORDONED
-    if any(taint.effect in REFUSING and not _tolerated(wanted, taint) for taint in node.taints):
+    if node.taints and any(
+        taint.effect in REFUSING and not _tolerated(wanted, taint) for taint in node.taints
+    ):
         return _TAINTED
-    return () if _selected(wanted, node) else _UNSELECTED
+    selects = wanted.node_selector or wanted.node_terms is not None
+    return _UNSELECTED if selects and not _selected(wanted, node) else ()
 
 
 def crowded(pod: model.Pod, node: model.Node, held: Occupancy) -> Reasons:

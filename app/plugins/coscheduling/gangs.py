@@ -183,12 +183,17 @@ def group(
     return tuple(found), objection
 
 
-def attracting(snapshot: snapshots.Snapshot, together: Sequence[Gang]) -> dict[model.NodeName, int]:
-    """Node -> pods of other gangs with the network-topology-selector of a waiting member."""
+def attracting(snapshot: snapshots.Snapshot, together: Iterable[Gang]) -> dict[model.NodeName, int]:
+    """Node -> members of the gangs, and pods of gangs with the same network-topology-selector."""
     found: dict[model.NodeName, int] = {}
-    own = {seat.pod.uid for gang in together for seat in gang.seats}
-    waiting = [pod for gang in together for pod in gang.waiting]
-    for namespace, value in {(pod.namespace, pod.annotations.get(options.SELECTOR)) for pod in waiting}:
+    own: set[model.Uid] = set()
+    selectors: set[tuple[str, str]] = set()
+    for gang in together:
+        selectors.update((pod.namespace, pod.annotations.get(options.SELECTOR, "")) for pod in gang.waiting)
+        for seat in gang.seats:
+            own.add(seat.pod.uid)
+            found[seat.node] = found.get(seat.node, 0) + 1
+    for namespace, value in sorted(selectors):
         for pod in snapshot.siblings(namespace, options.SELECTOR, value) if value else ():
             node = snapshot.node_of(pod.uid)
             if node and pod.counted and pod.uid not in own:

@@ -49,6 +49,15 @@ def test_the_slots_of_a_gang_that_does_not_fit_are_counted_once() -> None:
     assert slots.call_count == 1
 
 
+def test_the_slots_of_a_gang_for_which_all_pods_may_go_are_counted_once() -> None:
+    """Once as things are, and once without the pods, of which none alone does more harm than another."""
+    asked = members(20, 8)
+    small, names = occupied(60, asked)
+    with call_counts.counted(packing, "slots") as slots:
+        assert small.filter(asked[0], names, offered=True).kept
+    assert slots.call_count == 2
+
+
 def test_seats_of_the_last_class_are_not_summed_up_where_no_later_one_reads_them() -> None:
     """Too many arrangements to compare, so that the group is placed node by node."""
     asked = members(20, 8)

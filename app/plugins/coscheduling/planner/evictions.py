@@ -115,9 +115,11 @@ class Evictions:
             self._staying += lower
             return None
         self._going[name] = lower
-        exposed = map(snapshot.pod, residents.on_ports(snapshot.pod))
-        holders = (pod for pod in exposed if pod is not None and pod.priority >= priority)
-        ports = tuple(port for pod in holders for port in node_fit.ports_of(pod))
+        ports: tuple[model.HostPort, ...] = ()
+        for uid in residents.on_ports(snapshot.pod):
+            pod = snapshot.pod(uid)
+            if pod is not None and pod.priority >= priority:
+                ports += node_fit.ports_of(pod)
         return node_fit.Occupancy(amounts, ports)
 
     def units(self) -> list[Unit]:
@@ -182,10 +184,8 @@ class Evictions:
     def _has_less_important(self, name: model.NodeName) -> bool:
         """On a node that is gone, kube-scheduler sees no pods: they go for no one, and use up no budget."""
         snapshot = self._snapshot
-        if name not in snapshot.nodes:
-            return False
         lowest = snapshot.residents.get(name, node_sums.EMPTY).lowest_priority(snapshot.pod)
-        return lowest is not None and lowest < self._priority
+        return lowest is not None and lowest < self._priority and name in snapshot.nodes
 
     def _may_go(self, pod: model.Pod) -> bool:
         """Whether the eviction of the pod breaks up no gang that is whole."""

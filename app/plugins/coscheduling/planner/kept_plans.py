@@ -28,7 +28,7 @@ class Basis(NamedTuple):
     nominees: tuple[model.Pod, ...]
     """All nominated pods of others: other plugins may count any of them, or none."""
     attracting: Mapping[model.NodeName, int]
-    """Node -> pods of other gangs that attract the members."""
+    """Node -> members, and pods of other gangs that attract them."""
     limits: tuple[budgets.DisruptionBudget, ...]
     """Where pods may have to go."""
 

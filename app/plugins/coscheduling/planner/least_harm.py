@@ -31,15 +31,15 @@ class Choice:
 def choose(
     problem: packing.PackingProblem,
     capacity: capacities.Capacities,
+    made: packing.Sums,
     known: reprieves.Reprieves,
     others: other_plugins.Others,
 ) -> Choice | None:
     """The nodes with the least harm, in one domain that the gang demands; None if the members do not fit.
 
-    ``capacity``: that of the cluster without any pod that may have to go.
+    ``capacity``: that of the cluster without any pod that may have to go; ``made``: the sums of its slots.
     """
     search = _Search(problem, capacity, known, others)
-    made = packing.sums(problem, packing.slots(problem, capacity))
     best: Choice | None = None
     for domain in packing.demanded(problem, made):
         if made.domains[domain] < len(problem.pods):
@@ -160,7 +160,8 @@ class _Search:
         if most < 1:
             return
         before = self._known.on(name, reprieves.need(there)) if there else reprieves.NONE
-        for count in {most, *(2**power for power in range(most.bit_length()))}:
+        counts = (1,) if most == 1 else {most, *(2**power for power in range(most.bit_length()))}
+        for count in counts:
             after = self._harm(number, count, name, there)
             yield _Step(
                 (after.violations - before.violations) / count,

@@ -161,16 +161,19 @@ class _Planning:
         existing = self._existing()
         required = self._required({})
         for pods in (self._pods, tuple(pod for pod in self._pods if pod.uid in required)):
-            problem = self._problem(pods, existing)
-            chosen = least_harm.choose(problem, self._capacity(), known, self._others)
+            problem, capacity = self._problem(pods, existing), self._capacity()
+            made = packing.sums(problem, packing.slots(problem, capacity))
+            chosen = least_harm.choose(problem, capacity, made, known, self._others)
             if chosen is not None:
                 break
         else:
             return None
         # There may be a better place for the gang that does no more harm.
         for gone in (known.bearable(chosen.outcome.harm), chosen.outcome.victims):
-            capacity = capacities.Capacities(self._snapshot, self._supposed.without(gone))
-            packed = self._solved(self._pods, capacity, existing)
+            held = self._supposed.without(gone)
+            same = pods is self._pods and held == self._held
+            capacity = capacities.Capacities(self._snapshot, held)
+            packed = self._solved(self._pods, capacity, existing, made=made if same else None)
             if packed is not None and len(packed.seats) >= len(chosen.seats):
                 outcome = known.outcome(least_harm.by_node(packed.pods, packed.seats))
                 if outcome.harm <= chosen.outcome.harm:
@@ -217,12 +220,17 @@ class _Planning:
         capacity: capacities.Capacities,
         existing: Mapping[model.NodeName, int],
         fixed: Mapping[model.Uid, model.NodeName] = MappingProxyType({}),
+        made: packing.Sums | None = None,
     ) -> Plan | None:
-        """The plan for the pods, with those that are fixed already; None if too few can be placed."""
+        """The plan for the pods, with those that are fixed already; None if too few can be placed.
+
+        ``made``: the sums of the slots in the capacity, if they are known.
+        """
         problem = self._problem(pods, existing, fixed)
         if not pods:
             return self._planned(packing.Packing(dict(fixed), problem.inside), fixed)
-        made = packing.sums(problem, packing.slots(problem, capacity))
+        if made is None:
+            made = packing.sums(problem, packing.slots(problem, capacity))
         found = self._packed(problem, capacity, made, fixed)
         # Other plugins may admit the gang to another of the domains that it may be in.
         must = self._demands.must
@@ -351,12 +359,7 @@ class _Planning:
         return frozenset(seat.node for gang in self._question.gangs for seat in gang.seats)
 
     def _existing(self) -> dict[model.NodeName, int]:
-        """Node -> members, and pods of gangs with the same network-topology-selector."""
-        found = gangs.attracting(self._snapshot, self._question.gangs)
-        for gang in self._question.gangs:
-            for seat in gang.seats:
-                found[seat.node] = found.get(seat.node, 0) + 1
-        return found
+        return gangs.attracting(self._snapshot, self._question.gangs)
 
     # -- reasons -------------------------------------------------------------------------------
 
