@@ -278,7 +278,7 @@ def pages(bench: runs.Bench) -> Iterator[rows.Row]:
 
 
 def gangs(_: runs.Bench) -> Iterator[rows.Row]:
-    """The plan of a large gang, in every state in which a member is filtered; and an explanation."""
+    """A large gang: its plan in every state, the commitment of its first bind, and an explanation."""
     module = importlib.import_module("tests.bench.extender.gang_plans")
     bars = {"preempting": 200, "in a quota, preempting": 300, module.KEPT: 20}
     for state, took in module.measure_plans().items():
