@@ -203,7 +203,7 @@ class World:
     def _labels(self) -> dict[str, str]:
         if self.policy is not None:
             return {logic.LABEL: self.policy.name, **APP}
-        return {membership.LABEL: "research", "job": "gang", **APP} if self.quota is not None else {}
+        return {membership.LABEL: "research", **APP, "job": "gang"} if self.quota is not None else {}
 
 
 def _policy(key: str, places: Mapping[str, int]) -> policy_model.WorkloadPolicy:
