@@ -380,10 +380,8 @@ class Projection:
             return
         self._recounted.add(pod.uid)
         node = self._nodes.get(name)
-        if node is None:
-            self._add_up(self._schema.contributed(pod, None, self._objects), by)
-        else:
-            self._add_up(raised(pod, node, self._objects), by)
+        known = raised if node is not None else self._schema.contributed
+        self._add_up(known(pod, node, self._objects), by)
 
     def _add_up(self, contributed: Iterable[tuple[schemas.CountKey, int]], by: int) -> None:
         for key, amount in contributed:
