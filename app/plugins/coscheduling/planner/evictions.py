@@ -184,8 +184,10 @@ class Evictions:
     def _has_less_important(self, name: model.NodeName) -> bool:
         """On a node that is gone, kube-scheduler sees no pods: they go for no one, and use up no budget."""
         snapshot = self._snapshot
+        if name not in snapshot.nodes:
+            return False
         lowest = snapshot.residents.get(name, node_sums.EMPTY).lowest_priority(snapshot.pod)
-        return lowest is not None and lowest < self._priority and name in snapshot.nodes
+        return lowest is not None and lowest < self._priority
 
     def _may_go(self, pod: model.Pod) -> bool:
         """Whether the eviction of the pod breaks up no gang that is whole."""
