@@ -5,7 +5,6 @@ cpu, bytes for memory, plain numbers for everything else. Times are RFC 3339 str
 server wrote them; they are compared and displayed, and nothing expires by them.
 """
 
-import functools
 from typing import Any, Literal
 
 import msgspec
@@ -48,17 +47,6 @@ class Node(Frozen, frozen=True):
     unschedulable: bool = False
     ready: bool = False
     created: str = ""
-
-
-shared = functools.lru_cache(maxsize=65_536)(str)
-"""The text, one object for equal recent ones. Bounded: sys.intern never frees a text on CPython 3.12."""
-
-
-def share_labels(node: Node) -> None:
-    """Hold equal label values of nodes once; for a node that was just decoded. Most name a zone or a type."""
-    labels, name = node.labels, node.name
-    for key, value in labels.items():
-        labels[key] = name if value == name else shared(value)
 
 
 class Owner(Frozen, frozen=True):

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from app import shared_texts
 from app.domain import model, snapshot_contents, snapshots
 from app.domain import schema as schemas
 from app.store import errors
@@ -272,7 +273,7 @@ def _joined(lines: Sequence[_Line], schema: schemas.Schema, *, counted: bool) ->
         for kind, found in line.objects.items():
             objects.setdefault(kind, []).extend(schema.read(kind, one) for one in found)
         for node in line.nodes:
-            model.share_labels(node)
+            shared_texts.share_values(node.labels, node.name)
     return snapshot_contents.Contents(
         nodes=[one for line in lines for one in line.nodes],
         pods=[one for line in lines for one in line.pods],

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from app import shared_texts
 from app.domain import declared_objects, model
 from app.framework import manifests
 from app.kube import errors
@@ -188,7 +189,7 @@ def _checked(items: tuple[tuple[str, str], ...], limit: int) -> dict[str, str]:
         if len(key) > 317 or len(value) > 63 or not (key.isprintable() and value.isprintable()):
             raise ValueError(f"invalid label {key[:80]!r}={value[:80]!r}")
     bounds.check("labels", (key + value for key, value in items), limit)
-    return {model.shared(key): model.shared(value) for key, value in items}
+    return {shared_texts.shared(key): shared_texts.shared(value) for key, value in items}
 
 
 def _labels_of(items: tuple[tuple[str, str], ...]) -> dict[str, str]:

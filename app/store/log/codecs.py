@@ -12,7 +12,8 @@ from typing import get_args
 
 import msgspec
 
-from app.domain import event_subjects, events, model, projections, schema
+from app import shared_texts
+from app.domain import event_subjects, events, projections, schema
 from app.store import errors
 from migrations import upcasters
 
@@ -53,7 +54,7 @@ def decode(payload: bytes) -> events.AnyEvent:
     except errors.MALFORMED as error:
         raise errors.Unreadable(f"event cannot be read: {error}; it begins with {payload[:80]!r}") from error
     if type(event) is events.NodeSeen:
-        model.share_labels(event.node)
+        shared_texts.share_values(event.node.labels, event.node.name)
     return event
 
 
@@ -68,7 +69,7 @@ def decode_all(payloads: Sequence[bytes]) -> list[events.AnyEvent]:
         return [decode(one) for one in payloads]  # raises Unreadable with the payload
     for event in found:
         if type(event) is events.NodeSeen:
-            model.share_labels(event.node)
+            shared_texts.share_values(event.node.labels, event.node.name)
     return found
 
 

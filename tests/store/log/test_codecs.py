@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from app import shared_texts
 from app.domain import events, model, projections, snapshots
 from app.store import errors
 from app.store.log import codecs
@@ -114,7 +115,7 @@ def test_nodes_share_equal_label_values(read: Callable[[list[bytes]], list[event
 
 def test_texts_that_are_shared_are_bounded() -> None:
     """A tenant may choose any label values, and the process outlives most of them."""
-    for number in range(70_000):
-        model.shared(f"value-{number}")
-    assert model.shared.cache_info().currsize <= 65_536
-    assert model.shared("".join(["zone", "-a"])) is model.shared("".join(["zone-", "a"]))
+    for number in range(shared_texts.MOST + 1_000):
+        shared_texts.shared(f"value-{number}")
+    assert shared_texts.shared.cache_info().currsize <= shared_texts.MOST
+    assert shared_texts.shared("".join(["zone", "-a"])) is shared_texts.shared("".join(["zone-", "a"]))
