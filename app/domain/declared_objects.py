@@ -80,15 +80,6 @@ Held = immutables.Map[str, Any]
 _NONE: Held = immutables.Map()
 
 
-class _Latest:
-    """The latest state of objects that a value was derived from. Threads may share it: one reference."""
-
-    __slots__ = ("held",)
-
-    def __init__(self) -> None:
-        self.held: tuple[recounts.Steps, Any] | None = None
-
-
 class Kept(NamedTuple):
     """What follows from the objects of one kind alone."""
 
@@ -105,7 +96,7 @@ class Kept(NamedTuple):
 
     def followed(self, key: Hashable, compute: Callable[[V | None, Iterable[str]], V]) -> V:
         """The value of these objects, from the latest one (Objects.followed)."""
-        latest = self.latest.get(key, _Latest)
+        latest = self.latest.get(key, recounts.Latest[V])
         steps, known = latest.held or ((), None)
         changed = recounts.between(steps, self.steps)
         made = compute(None, ()) if changed is None else compute(known, changed)

@@ -5,8 +5,11 @@ one of them is hypothetical, so they differ only by the steps after it.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Generic, TypeVar
 
 from app.domain import model
+
+T = TypeVar("T")
 
 Changes = Mapping[str, int]
 """Count -> by how much it differs; may be zero."""
@@ -29,6 +32,18 @@ class RecountStep:
 
 Steps = tuple[RecountStep, ...]
 """The latest one last."""
+
+
+class Latest(Generic[T]):
+    """What was derived from the latest state that was asked about, for the next one to begin with.
+
+    Threads may share it: it is one reference.
+    """
+
+    __slots__ = ("held",)
+
+    def __init__(self) -> None:
+        self.held: tuple[Steps, T] | None = None
 
 
 def then(steps: Steps, changes: Changes, pods: Collection[model.Uid] = ()) -> Steps:

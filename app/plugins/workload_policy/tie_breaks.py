@@ -3,7 +3,7 @@
 Used only where a single node is requested (filter_onlyone); the order of scores never changes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -77,20 +77,10 @@ def _place(quota: logic.PolicyQuota, method: str) -> tuple[int, Fraction]:
 class _Held(NamedTuple):
     """The pods that a policy counts in one state."""
 
-    steps: recounts.Steps
     nodes: "immutables.Map[model.Uid, model.NodeName]"
     """Counted pod -> its node."""
     counts: "immutables.Map[model.NodeName, int]"
     """Node -> number of counted pods, for nodes with such pods."""
-
-
-class _Latest:
-    """The pods of the latest state with the same policy. Threads may share it: it is one reference."""
-
-    __slots__ = ("held",)
-
-    def __init__(self) -> None:
-        self.held: _Held | None = None
 
 
 def _held(
@@ -101,20 +91,18 @@ def _held(
     ``policy`` is one of the snapshot. Only the pods that changed since the latest call are examined, so that
     the cost does not grow with the pods of the policy.
     """
-    latest = snapshot.objects.derived(kinds.POLICIES, (__name__, policy.key), _Latest)
-    held = latest.held
-    moved = recounts.pods_between(held.steps, snapshot.recounted) if held is not None else None
-    if held is None or moved is None:
-        found = _moved(_NOTHING, snapshot, policy, snapshot.selectable(policy.namespace, policy.selector))
-    elif moved:
-        found = _moved(held, snapshot, policy, moved)
-    else:
-        return held.counts
-    latest.held = found
+    # The memo ends with the policy: it is held until an object of the kind changes.
+    latest = snapshot.objects.derived(kinds.POLICIES, (__name__, policy.key), recounts.Latest[_Held])
+    former, held = latest.held or ((), _NOTHING)
+    moved: Collection[model.Uid] | None = recounts.pods_between(former, snapshot.recounted)
+    if moved is None:
+        held, moved = _NOTHING, snapshot.selectable(policy.namespace, policy.selector)
+    found = _moved(held, snapshot, policy, moved) if moved else held
+    latest.held = snapshot.recounted, found
     return found.counts
 
 
-_NOTHING = _Held((), immutables.Map(), immutables.Map())
+_NOTHING = _Held(immutables.Map(), immutables.Map())
 
 
 def _moved(
@@ -134,7 +122,7 @@ def _moved(
         if after:
             nodes[uid] = after
             counts[after] = counts.get(after, 0) + 1
-    return _Held(snapshot.recounted, nodes.finish(), counts.finish())
+    return _Held(nodes.finish(), counts.finish())
 
 
 def _counting(

@@ -63,22 +63,6 @@ class _Capacity(NamedTuple):
     """The counts of what pods without a valid quota use."""
 
 
-class _Held(NamedTuple):
-    """The runtimes of a state."""
-
-    steps: recounts.Steps
-    runtimes: runtimes.Runtimes
-
-
-class _Latest:
-    """The runtimes of the latest state. Threads may share it: it is one reference."""
-
-    __slots__ = ("held",)
-
-    def __init__(self) -> None:
-        self.held: _Held | None = None
-
-
 class _NodeSums(NamedTuple):
     """What follows from nodes, and from the totals that trees claim of them."""
 
@@ -138,17 +122,17 @@ def _of_tree(snapshot: snapshots.Snapshot, name: str, rules: runtimes.RuntimeRul
     tree = grown.trees[name]
     total = _total(snapshot, grown, tree)
     read = grown.shared.get(("counts", name), lambda: _read(tree))
-    latest = grown.shared.get(("latest", name, rules), _Latest)
-    held = latest.held
-    changes = None if held is None else recounts.between(held.steps, steps)
+    latest = grown.shared.get(("latest", name, rules), recounts.Latest[runtimes.Runtimes])
+    former, held = latest.held or ((), None)
+    changes = recounts.between(former, steps)
     if held is None or changes is None:
         requests, used = _own_changes(tree, read, {key: counts.get(key, 0) for key in read})
         found = runtimes.derive(tree, total, _columns(tree, requests), _columns(tree, used), rules)
     else:
         requests, used = _own_changes(tree, read, changes)
-        found = held.runtimes if held.runtimes.tree is tree else held.runtimes.amended(tree)
+        found = held if held.tree is tree else held.amended(tree)
         found = found.changed(total, requests, used if rules.guarantee else {})
-    latest.held = _Held(steps, found)
+    latest.held = steps, found
     return TreeUsage(tree, total, found)
 
 
