@@ -16,6 +16,7 @@ from app.domain import events, model, node_sets, projections, snapshots
 from app.framework import cycles, pipeline, registry, supposed_operations
 from app.store.decisions import records
 from app.store.log import readers
+from app.store.state import fold_limit
 from app.verbs.explain import explanations, recorded_configurations
 from app.verbs.questions import kinds, question_schema, replays, simulated_placements, situations
 
@@ -67,7 +68,7 @@ class _Attempt(NamedTuple):
 class _History:
     """One snapshot that moves along, and the peaks of its counts."""
 
-    def __init__(self, snapshot: snapshots.Snapshot, attended: Callable[[], object]) -> None:
+    def __init__(self, snapshot: snapshots.Snapshot, attended: fold_limit.Check) -> None:
         self.snapshot = snapshot
         self._attended = attended
         self.peaks = {key: Peak(value, snapshot.offset) for key, value in snapshot.counts.items()}

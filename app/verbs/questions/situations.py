@@ -5,13 +5,14 @@ not be recorded. The position of the snapshot stays that of its moment.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from app.domain import events, model, node_sets, projections, snapshots
 from app.framework import registry, registry_builder, supposed_operations
+from app.store.state import fold_limit
 from app.verbs.questions import errors, operations, question_schema
 
 MAX_ADDED_NODES, MAX_CHANGED_PODS = operations.MAX_NODES, operations.MAX_PODS
@@ -20,10 +21,6 @@ MAX_CHANGES = 50_000
 """Events that all overrides of a situation become: each is folded, kept and counted."""
 _PIECE = 1000
 """Events that are folded at a time for one who may leave."""
-
-
-def always_attended() -> None:
-    """The check of a question whose answer is always waited for."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,7 +33,9 @@ class Hypothesis:
     """For each operation, where the question names it."""
     configured: bool = False
     """Whether the question has a configuration of its own."""
-    attended: Callable[[], object] = dataclasses.field(default=always_attended, compare=False, repr=False)
+    attended: fold_limit.Check = dataclasses.field(
+        default=fold_limit.always_attended, compare=False, repr=False
+    )
     """Raises an exception once the answer is not waited for: called now and then in folds of overrides."""
 
     @property
@@ -175,7 +174,7 @@ def _lenient(
 def fold(
     snapshot: snapshots.Snapshot,
     happened: Sequence[events.AnyEvent],
-    check: Callable[[], object] = always_attended,
+    check: fold_limit.Check = fold_limit.always_attended,
 ) -> snapshots.Snapshot:
     """The snapshot as it would be after the events; its position stays that of the original.
 
@@ -187,7 +186,7 @@ def fold(
 
 
 def advance(
-    projection: projections.Projection, happened: Sequence[events.AnyEvent], check: Callable[[], object]
+    projection: projections.Projection, happened: Sequence[events.AnyEvent], check: fold_limit.Check
 ) -> None:
     """Apply the events, and call ``check`` at least once for 1,000 of them."""
     for start in range(0, len(happened), _PIECE):
