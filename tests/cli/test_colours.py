@@ -10,7 +10,7 @@ from app import cli
 from app.cli.output import colours
 
 ESCAPE = "\x1b["
-BARE = {name: "/nonexistent" for name in ("XDG_STATE_HOME", "KUBECONFIG", "HOME")}
+BARE = {name: "/proc/nonexistent" for name in ("XDG_STATE_HOME", "KUBECONFIG", "HOME")}
 CLEAR = {"NO_COLOR": None, "CLICOLOR_FORCE": None}
 COMMANDS = (("status",), ("doctor", "run"))
 

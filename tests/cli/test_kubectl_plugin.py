@@ -287,7 +287,7 @@ def forbidden(cluster: clusters.Cluster) -> None:
 
 
 def no_kubectl(cluster: clusters.Cluster) -> None:
-    cluster.environ["PATH"] = "/nonexistent"
+    cluster.environ["PATH"] = "/proc/nonexistent"
 
 
 def refusing(cluster: clusters.Cluster) -> None:

@@ -23,7 +23,11 @@ NOWHERE = {
 
 
 def shown(*arguments: str, **environ: str) -> str:
-    bare = {"XDG_STATE_HOME": "/nonexistent", "KUBECONFIG": "/nonexistent", "HOME": "/nonexistent"}
+    bare = {
+        "XDG_STATE_HOME": "/proc/nonexistent",
+        "KUBECONFIG": "/proc/nonexistent",
+        "HOME": "/proc/nonexistent",
+    }
     done = testing.CliRunner().invoke(cli.topolog, ["doctor", *arguments], env={**bare, **NOWHERE, **environ})
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done.output

@@ -24,7 +24,7 @@ from tests.support.monitoring import installations
 
 Json = dict[str, Any]
 ESCAPE = "\x1b["
-BARE = {"XDG_STATE_HOME": "/nonexistent", "KUBECONFIG": "/nonexistent", "HOME": "/nonexistent"}
+BARE = {"XDG_STATE_HOME": "/proc/nonexistent", "KUBECONFIG": "/proc/nonexistent", "HOME": "/proc/nonexistent"}
 NOWHERE = {"TOPOLOG_SERVER_HEALTH_PORT": "9", "TOPOLOG_CLIENT_URL": "https://127.0.0.1:9"}
 
 

@@ -35,7 +35,7 @@ def program(request: pytest.FixtureRequest) -> pathlib.Path:
 
 
 def run(*command: str | pathlib.Path, **environ: str) -> subprocess.CompletedProcess[str]:
-    environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **environ}
+    environment = {"PATH": "/usr/bin:/bin", "HOME": "/proc/nonexistent", **environ}
     return subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, env=environment)
 
 

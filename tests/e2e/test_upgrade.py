@@ -57,7 +57,11 @@ def helm_run(cluster: clusters.Cluster, *arguments: str) -> None:
         program = go_programs.HELM[4].built()
     except control_plane_builds.GoMissing as missing:
         pytest.skip(str(missing))
-    environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "KUBECONFIG": str(cluster.kubeconfig())}
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": "/proc/nonexistent",
+        "KUBECONFIG": str(cluster.kubeconfig()),
+    }
     done = subprocess.run(
         [str(program), *arguments, "--namespace", HOME],
         capture_output=True,

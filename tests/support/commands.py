@@ -16,7 +16,7 @@ from app import cli
 def environment(changes: Mapping[str, str]) -> dict[str, str]:
     """The environment of the test without settings of Topolog, and with changes."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TOPOLOG_", "TLS_"))}
-    return {**kept, "XDG_STATE_HOME": "/nonexistent", "COLUMNS": "120", **changes}
+    return {**kept, "XDG_STATE_HOME": "/proc/nonexistent", "COLUMNS": "120", **changes}
 
 
 def called(*arguments: str, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:

@@ -54,7 +54,11 @@ def refused(run: Run, part: str) -> None:
 
 def doctor(*arguments: str, environ: Mapping[str, str] | None = None, stdin: str = "") -> Run:
     """``topolog doctor ARGUMENTS -o json``; only its JSON goes to standard output."""
-    bare = {"XDG_STATE_HOME": "/nonexistent", "KUBECONFIG": "/nonexistent", "HOME": "/nonexistent"}
+    bare = {
+        "XDG_STATE_HOME": "/proc/nonexistent",
+        "KUBECONFIG": "/proc/nonexistent",
+        "HOME": "/proc/nonexistent",
+    }
     done = testing.CliRunner().invoke(
         cli.topolog, ["doctor", *arguments, "-o", "json"], input=stdin, env={**bare, **(environ or {})}
     )
