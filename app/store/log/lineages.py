@@ -25,10 +25,16 @@ _PAGE = 1000
 
 
 def prove(client: redis.Redis, names: keys.Keys, incarnation: str) -> None:
-    """Return unless the log names another incarnation. Raises Unbegun or StoreAway."""
+    """Return unless the log names another incarnation than ``meta``. Raises Unbegun or StoreAway.
+
+    ``incarnation``: what ``meta`` held. If another one was begun since it was read, nothing is wrong.
+    """
     with connections.translated():
         begun = _Lineage(client, names).incarnation()
-    if begun and incarnation and begun != incarnation:
+        if not begun or not incarnation or begun == incarnation:
+            return
+        present = client.hget(names.meta, "incarnation")
+    if connections.text(present or b"") == incarnation:
         raise errors.Unbegun(incarnation, begun, names.meta)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from app.domain import events
 from app.store import errors, stores
-from app.store.log import incarnations
+from app.store.log import incarnations, lineages
 from tests.support.workers import audits, clusters, recordings
 from workers.auditor import auditors
 
@@ -79,3 +79,17 @@ def test_a_recorder_follows_to_an_incarnation_that_was_begun(
     # As if the view did not name the position.
     recorder.store.client.delete(recorder.store.keys.versions)
     assert again().log.incarnation == found
+
+
+def test_an_incarnation_that_another_one_followed_is_not_refused(
+    recorder: recordings.Recording, again: Callable[..., stores.Store]
+) -> None:
+    """A process may read the incarnation just before another one begins, and the log just after."""
+    store = again()
+    here = store.log.incarnation
+    assert not recorder.store.log.report_loss(incarnations.Watermark(here, recorder.snapshot.offset + 7, 1))
+    recordings.eventually(lambda: store.log.state().incarnation != here, "another incarnation begins")
+    lineages.prove(store.client, store.keys, here)
+    store.client.hset(store.keys.meta, "incarnation", here)
+    with pytest.raises(errors.Unbegun):
+        lineages.prove(store.client, store.keys, here)
