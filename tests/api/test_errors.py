@@ -23,6 +23,8 @@ BAD = (
     ("/apis/v1/nodes?at=%D9%A1", "at"),
     ("/apis/v1/nodes?at=999999", "999999"),
     ("/apis/v1/nodes?at=99999999999999999999999", "at"),
+    ("/apis/v1/nodes?at=2999-01-01T00:00:00Z", "at: 2999-01-01T00:00:00.000Z is in the future; it is 20"),
+    ("/apis/v1/nodes?limit=1&limit=2", "limit: is given more than once"),
     ("/apis/v1/settings?at=1", "at: there is no parameter of this name; there are none here"),
     ("/apis/v1/pods?foo=1", "foo: there is no parameter of this name; known: at, limit, continue, namespace"),
     ("/apis/v1/topology?levels=a,,b", "levels"),

@@ -1,5 +1,7 @@
 """?at=: the cluster as it was, by offset, by position, by time."""
 
+import time
+
 import pytest
 
 from app.api.introspection import moments, times
@@ -42,6 +44,25 @@ def test_a_time_shows_what_had_happened_by_then(world: api_worlds.World) -> None
     none = world.client.get("/apis/v1/nodes/none", query_string={"at": at})
     assert body(none)["message"] == f"cannot find node none at {position}"
     assert body(world.client.get("/apis/v1/nodes/none"))["message"] == "cannot find node none"
+
+
+def test_a_time_after_that_of_the_process_is_past_where_the_store_is_ahead(world: api_worlds.World) -> None:
+    offset = world.store.follower.catch_up().offset
+    (last,) = world.store.log.read(offset - 1)
+    time.sleep(0.01)  # The next event has a later time.
+    world.append(api_worlds.node("new"))
+    world.now[0] = last.at_ms / 1000 - 3600
+
+    def names(seconds: float) -> set[str]:
+        at = times.rfc3339(last.at_ms / 1000 + seconds)
+        return {one["name"] for one in items(world.client.get(f"/apis/v1/nodes?at={at}"))}
+
+    assert "host-1" in names(0)
+    assert "new" not in names(0)
+    assert "new" in names(30)
+    refused = world.client.get(f"/apis/v1/nodes?at={times.rfc3339(last.at_ms / 1000 + 120)}")
+    assert refused.status_code == 400
+    assert "is in the future; it is 20" in body(refused)["message"]
 
 
 def test_the_age_of_the_past_counts_from_its_last_event(world: api_worlds.World) -> None:

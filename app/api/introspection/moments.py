@@ -14,6 +14,8 @@ from app.domain import model, snapshots
 
 _LONGEST = 64
 """Characters of a wrong value that its error shows."""
+_SKEW = 60.0
+"""Seconds that the clock of a caller may be ahead; a later time is a mistake."""
 _TIMEOUT = 1.0
 """Seconds that a request waits for the store before it is refused."""
 
@@ -73,13 +75,23 @@ def take(at: At = NOW) -> Moment:
         given.histories.check(at.incarnation)
     if at.offset is not None and at.offset > head.offset:
         raise errors.bad(f"at: offset {at.offset} is beyond the head of the log, which is {head.offset}")
-    now = given.wall()
-    if at.offset == head.offset or (at.offset is None and (at.time_ms is None or at.time_ms >= now * 1000)):
+    if at.offset == head.offset or (at.offset is None and _is_present(given, at.time_ms)):
         moment = _present(given, head)
     else:
         moment = _past(given, given.histories.at(at.offset, at.time_ms, attended=heavy.attended()))
     flask.g.moment = moment
     return moment
+
+
+def _is_present(given: services.Services, time_ms: int | None) -> bool:
+    """Whether nothing happened since the time, if one is given. Raises Problem 400 for one in the future."""
+    if time_ms is None:
+        return True
+    _, appended_ms = given.follower.dated()
+    now = max(given.wall(), (appended_ms or 0) / 1000)  # The clock of the store may be ahead.
+    if time_ms > (now + _SKEW) * 1000:
+        raise errors.bad(f"at: {times.rfc3339(time_ms / 1000)} is in the future; it is {times.rfc3339(now)}")
+    return time_ms >= now * 1000
 
 
 def stamp(response: flask.Response) -> flask.Response:

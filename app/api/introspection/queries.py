@@ -3,7 +3,8 @@
 import re
 from typing import get_args
 
-from marshmallow import Schema, ValidationError, fields, validate
+from marshmallow import Schema, ValidationError, fields, pre_load, validate
+from webargs import multidictproxy
 
 from app.api.introspection import moments, pages
 from app.domain import events
@@ -58,13 +59,20 @@ def at(description: str, *, data_key: str | None = None) -> At:
 
 
 class Parameters(Schema):
-    """The parameters of a query; one of another name is an error that lists them."""
+    """The parameters of a query. One of another name is an error that lists them; so is a repeated one."""
 
     def __init__(self) -> None:
         super().__init__()
         names = [field.data_key or name for name, field in self.fields.items()]
         known = f"known: {', '.join(names)}" if names else "there are none here"
         self.error_messages["unknown"] = f"there is no parameter of this name; {known}"
+
+    @pre_load
+    def _single(self, given: multidictproxy.MultiDictProxy, **_: object) -> multidictproxy.MultiDictProxy:
+        repeated = {name: ["is given more than once"] for name in given if len(given.getlist(name)) > 1}
+        if repeated:
+            raise ValidationError(repeated)
+        return given
 
 
 class Empty(Parameters):

@@ -9,7 +9,7 @@ import os
 import pathlib
 import ssl
 import urllib.parse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -57,10 +57,18 @@ class ExtenderClient:
     """The port that is forwarded to it, if the kubeconfig led to one."""
 
     def get(
-        self, path: str, query: Mapping[str, object] | None = None, *, accept: str = "application/json"
+        self,
+        path: str,
+        query: Mapping[str, object] | Sequence[tuple[str, object]] = (),
+        *,
+        accept: str = "application/json",
     ) -> dict[str, Any] | str:
-        """JSON at a path, or text if `accept` allows it. Raises Failed with the exit code of the error."""
-        parameters = {name: str(value) for name, value in (query or {}).items() if value is not None}
+        """JSON at a path, or text if `accept` allows it. Raises Failed with the exit code of the error.
+
+        Pairs may repeat a parameter; those without a value are left out.
+        """
+        pairs = query.items() if isinstance(query, Mapping) else query
+        parameters = [(name, str(value)) for name, value in pairs if value is not None]
         query_text = f"?{urllib.parse.urlencode(parameters)}" if parameters else ""
         return self._sent("GET", path, query_text, accept)
 

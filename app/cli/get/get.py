@@ -247,4 +247,4 @@ def _raw(client: api_client.ExtenderClient, path: str) -> Mapping[str, Any] | st
     if not route.startswith("/"):
         raise click.BadParameter(f"{path} does not begin with a slash", param_hint="--raw")
     pairs = urllib.parse.parse_qsl(query, keep_blank_values=True)
-    return client.get(urllib.parse.unquote(route), dict(pairs))
+    return client.get(urllib.parse.unquote(route), pairs)

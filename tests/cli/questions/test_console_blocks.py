@@ -5,6 +5,7 @@ tests/e2e/test_console_blocks.py runs the others.
 
 import json
 import pathlib
+import time
 from collections.abc import Iterator
 
 import msgspec
@@ -34,6 +35,8 @@ NAMES = {
     "41200": "3",
     "FILE": "$(ls segment.*.jsonl.gz | head -1)",
     "/tmp/topolog-bundle-k2v7q1/env": "$(ls -t /tmp/topolog-bundle-*/env | head -1)",
+    "2026-07-01T10:00:00Z": "$(date -u +%Y-%m-%dT%H:%M:%SZ)",
+    "2026-07-01T12:00:00Z": "$(date -u +%Y-%m-%dT%H:%M:%SZ)",
 }
 """Names and offsets of the pages -> those of the world, or words of the shell."""
 
@@ -47,6 +50,7 @@ def six(store_server: embedded.Server, cluster: str) -> Iterator[api_worlds.Worl
             None, {"TOPOLOG_CLUSTER": cluster, "TOPOLOG_PLUGINS_ENABLED": "*,Coscheduling"}
         )
         made = api_worlds.world(start(), chosen, configured=configured)
+        made.now[0] = time.time()  # Commands compute with it how long ago something was.
         questions.live(made)
         free = msgspec.structs.replace(api_worlds.pod("free"), labels={})
         labels = {SIGS_LABEL: "train"}

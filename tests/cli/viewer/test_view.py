@@ -213,6 +213,8 @@ def test_a_port_that_is_taken_has_its_exit_code(seen: Seen) -> None:
 def test_get_raw_prints_what_the_api_answers(seen: Seen) -> None:
     done = commands.called("get", "--raw", "/apis/v1/map?at=9&color=pods", "--server", seen.viewer.url)
     assert json.loads(done.stdout) == ask(seen, "/apis/v1/map?at=9&color=pods")[1]
+    twice = commands.called("get", "--raw", "/apis/v1/map?at=9&at=3", "--server", seen.viewer.url)
+    assert (twice.returncode, "at: is given more than once" in twice.stderr) == (2, True), twice.stderr
     wrong = commands.called("get", "--raw", "apis/v1/map", "--server", seen.viewer.url)
     assert (wrong.returncode, "does not begin with a slash" in wrong.stderr) == (2, True)
     both = commands.called("get", "nodes", "--raw", "/apis/v1/map", "--server", seen.viewer.url)
