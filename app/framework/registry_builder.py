@@ -77,10 +77,22 @@ def schema_of(classes: Sequence[type[Any]]) -> schema.Schema:
 
 
 def tables_of(classes: Sequence[type[Any]]) -> tuple[tuple[str, views.Table], ...]:
-    """The tables that plugins declare, each with the name of its plugin. Raises ConfigurationRefused."""
+    """The tables that plugins declare, each with the name of its plugin.
+
+    Raises ConfigurationRefused, too if two have one name: only one of them could be asked for.
+    """
     made = [_made(kind, {}) for kind in classes]
     shown = [one for one in made if isinstance(one, capabilities.Shows)]
-    return tuple((one.name, table) for one in shown for table in one.tables)
+    found = tuple((one.name, table) for one in shown for table in one.tables)
+    owners: dict[str, str] = {}
+    for plugin, table in found:
+        if table.name in owners:
+            raise registry.ConfigurationRefused(
+                f"plugins {owners[table.name]} and {plugin} both declare the table {table.name};"
+                f" {_CURE.format('name')}"
+            )
+        owners[table.name] = plugin
+    return found
 
 
 def operations_of(classes: Sequence[type[Any]]) -> tuple[type[supposed_operations.Operation], ...]:

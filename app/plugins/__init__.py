@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import Any, NamedTuple, Protocol
 
 from app.domain import schema
-from app.framework import registry, registry_builder, supposed_operations
+from app.framework import registry, registry_builder, supposed_operations, views
 from app.plugins.coscheduling import plugin as coscheduling
 from app.plugins.elastic_quota import plugin as elastic_quota
 from app.plugins.job_affinity import plugin as job_affinity
@@ -42,12 +42,19 @@ class Catalog(NamedTuple):
     """The kinds and counters that they declare."""
     operations: tuple[type[supposed_operations.Operation], ...]
     """The overrides of hypothetical questions that they declare."""
+    tables: tuple[tuple[str, views.Table], ...]
+    """The tables of ``topolog get`` that they declare, each with the name of its plugin."""
 
 
 def catalog() -> Catalog:
     """The plugins that this process can use. Raises ConfigurationRefused, such as PluginUnusable."""
     classes = (*IN_TREE, *map(_loaded, sorted(metadata.entry_points(group=GROUP), key=_place)))
-    return Catalog(classes, registry_builder.schema_of(classes), registry_builder.operations_of(classes))
+    return Catalog(
+        classes,
+        registry_builder.schema_of(classes),
+        registry_builder.operations_of(classes),
+        registry_builder.tables_of(classes),
+    )
 
 
 class Settings(Protocol):

@@ -256,6 +256,15 @@ def test_standard_input_is_a_file(certificate: str) -> None:
     assert run.wrong() == {}
 
 
+def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path: pathlib.Path) -> None:
+    missing = tmp_path / "missing"
+    run = runs.doctor("scheduler", "--file", str(missing))
+    assert (run.code, f"cannot read {missing}: No such file or directory\n" in run.text) == (2, True)
+    known = str(SCHEDULERS / "kube-scheduler-service.yaml")
+    run = runs.doctor("scheduler", "--file", known, "--server-cert", str(missing))
+    assert f"cannot read the certificate {missing}: No such file or directory\n" in run.text
+
+
 @pytest.mark.parametrize(
     "text",
     [

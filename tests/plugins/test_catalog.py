@@ -207,3 +207,58 @@ def test_a_command_names_the_plugins_whose_overrides_clash(tmp_path: Path) -> No
 def test_the_reserved_names_are_those_of_the_operations_that_need_no_plugin() -> None:
     core = {supposed_operations.described(one).op for one in operations.CORE}
     assert core == supposed_operations.RESERVED
+
+
+TABULAR = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from app.framework import views
+
+
+@dataclass(frozen=True)
+class NAME:
+    name: ClassVar[str] = "NAME"
+    tables: ClassVar = (views.Table("TABLE", "items", "items", {"NAME": "name"}),)
+
+    def interested(self, pod):
+        return False
+
+    def shown(self):
+        return views.Shown()
+"""
+
+
+def tabular(site: Path, name: str, table: str) -> None:
+    """Install a distribution with a plugin that declares one table of ``topolog get``."""
+    module = f"{name.lower()}_plugin"
+    text = TABULAR.replace("NAME", name).replace("TABLE", table)
+    distributions.install(site, name.lower(), {name: f"{module}:{name}"}, {module: text})
+
+
+def test_tables_of_one_name_are_refused(tmp_path: Path) -> None:
+    with distributions.importable(tmp_path, "gadgeteer_plugin", "operator_plugin"):
+        tabular(tmp_path, "Gadgeteer", "racks")
+        assert [(plugin, table.name) for plugin, table in plugins.catalog().tables][-1] == (
+            "Gadgeteer",
+            "racks",
+        )
+        tabular(tmp_path, "Operator", "racks")
+        text = "plugins Gadgeteer and Operator both declare the table racks; give that of one of them another"
+        with pytest.raises(registry.ConfigurationRefused, match=text):
+            plugins.catalog()
+
+
+@pytest.mark.parametrize("table", ["nodes", "po"])
+def test_a_table_with_the_name_of_a_kind_of_the_core_is_refused(tmp_path: Path, table: str) -> None:
+    tabular(tmp_path, "Gadgeteer", table)
+    done = subprocess.run(
+        [sys.executable, "-m", "app.cli", "get", "--help"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == exit_codes.SETTINGS
+    assert f"plugin Gadgeteer declares the table {table}, which exists without a plugin;" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -132,7 +132,9 @@ def _read(file: str) -> list["configurations.SchedulerConfiguration"]:
         if file == "-":
             return configurations.read(sys.stdin.buffer.read(), "standard input")
         return configurations.read(pathlib.Path(file).read_bytes(), file)
-    except (OSError, configurations.Unreadable) as error:
+    except OSError as error:
+        raise click.BadParameter(f"cannot read {file}: {error.strerror}", param_hint="--file") from error
+    except configurations.Unreadable as error:
         raise click.BadParameter(str(error), param_hint="--file") from error
 
 
@@ -144,8 +146,9 @@ def _names(certificate: pathlib.Path) -> tuple[str, ...]:
     try:
         return certificate_checks.hosts(x509.load_pem_x509_certificate(certificate.read_bytes()))
     except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
         raise exits.Failed(
-            exit_codes.SETTINGS, f"cannot read the certificate {certificate}: {error}"
+            exit_codes.SETTINGS, f"cannot read the certificate {certificate}: {reason}"
         ) from error
 
 

@@ -10,7 +10,7 @@ from click import shell_completion
 
 from app import plugins
 from app.cli.completion import names
-from app.framework import registry_builder
+from app.framework import registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +138,13 @@ _CORE: Mapping[str, Resource] = {
 
 
 def _of_plugins() -> Iterator[tuple[str, Resource]]:
-    """The tables that installed plugins declare, by name."""
-    for plugin, table in registry_builder.tables_of(plugins.catalog().classes):
+    """The tables that installed plugins declare, by name. Raises ConfigurationRefused."""
+    for plugin, table in plugins.catalog().tables:
+        if table.name in _CORE or table.name in SHORT:
+            raise registry.ConfigurationRefused(
+                f"plugin {plugin} declares the table {table.name}, which exists without a plugin; give it"
+                " another name, or uninstall the distribution of the plugin"
+            )
         path = f"plugins/{plugin}/{table.path}"
         yield (
             table.name,
@@ -154,15 +159,12 @@ def _of_plugins() -> Iterator[tuple[str, Resource]]:
         )
 
 
-RESOURCES: Mapping[str, Resource] = {
-    **_CORE,
-    **{name: found for name, found in sorted(_of_plugins(), key=operator.itemgetter(0)) if name not in _CORE},
-}
+SHORT = {"no": "nodes", "po": "pods", "ev": "events"}
+"""Short name, as kubectl's -> kind."""
+RESOURCES: Mapping[str, Resource] = {**_CORE, **dict(sorted(_of_plugins(), key=operator.itemgetter(0)))}
 
 _IDENTIFYING = ("id", "name", "pod", "budget")
 """Fields that identify an item without a namespace, the first that it has."""
-SHORT = {"no": "nodes", "po": "pods", "ev": "events"}
-"""Short name, as kubectl's -> kind."""
 
 
 def listing() -> str:
