@@ -56,13 +56,16 @@ screenshots: $(STAMP) ## Make the screenshots of the documentation from the demo
 vendor: $(STAMP) ## Take the vendored modules of the dashboard and its tests from their packages again (needs npm)
 	$(BIN)/python -m app.api.dashboard.vendored_modules app/api/dashboard/vendor tests/support/browser/vendor
 
+# Tests of what is built from the tree take as long as all others of tests/project; `make test` runs them.
+BUILT := tests/project/test_site.py tests/project/test_release.py
+
 .PHONY: lint
 lint: $(STAMP) ## Check style, types, import contracts, the lock and tracked files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST) -q tests/project
+	$(PYTEST) -q $(call SPREAD,2) $(BUILT:%=--ignore=%) tests/project
 
 .PHONY: e2e
 e2e: export E2E_KUBERNETES := $(KUBERNETES)

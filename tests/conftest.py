@@ -15,7 +15,7 @@ from app.store.server import connections, embedded
 from app.telemetry import calls
 from tests.support import declared
 
-pytest_plugins = ("tests.support.reaper", "tests.support.scenario_report")
+pytest_plugins = ("tests.support.reaper", "tests.support.run_order", "tests.support.scenario_report")
 
 # How long one example takes is a matter of what else the machine does. A profile that was chosen stays.
 hypothesis.settings.register_profile("unhurried", deadline=None)

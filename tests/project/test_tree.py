@@ -17,6 +17,7 @@ import app
 from app import plugins
 from app.framework import capabilities
 from tests.project import reference_pages
+from tests.support import run_order
 
 ROOT = reference_pages.ROOT
 FROZEN = ("migrations/forms.py", "migrations/upcasters/policies.py")
@@ -124,6 +125,10 @@ def test_helpers_of_tests_import_helpers_only(tracked: list[pathlib.Path]) -> No
         for name in re.findall(r"^(?:from|import) tests\.(?!support\b)[\w.]+", path.read_text(), re.MULTILINE)
     ]
     assert found == []
+
+
+def test_the_modules_that_start_first_exist(tracked: list[pathlib.Path]) -> None:
+    assert {ROOT / one for one in run_order.LONGEST} <= set(tracked)
 
 
 def test_a_conftest_has_fixtures_and_hooks_only(tracked: list[pathlib.Path]) -> None:

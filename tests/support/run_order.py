@@ -1,0 +1,28 @@
+"""Starts the longest modules first: one that started last would run while all other processes wait."""
+
+import pytest
+
+LONGEST = (
+    "tests/workers/auditor/test_damage.py",
+    "tests/monitoring/test_alerts.py",
+    "tests/monitoring/test_prometheus.py",
+    "tests/cli/questions/test_console_blocks.py",
+    "tests/workers/test_processes.py",
+    "tests/campaigns/test_simulation.py",
+    "tests/api/test_documents.py",
+    "tests/extender/test_outages.py",
+    "tests/project/test_site.py",
+    "tests/cli/test_demo.py",
+    "tests/serving/http/test_attackers.py",
+    "tests/cli/test_up.py",
+    "tests/workers/auditor/test_auditors.py",
+    "tests/cli/viewer/test_view_end.py",
+    "tests/provisioning/test_passwords_under_load.py",
+)
+"""The modules that take a minute or more in a run of all tests, the longest first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Move the longest modules to the front; all others keep their order."""
+    rank = {module: number for number, module in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], len(rank)))
