@@ -176,11 +176,13 @@ def test_two_recorders_with_leases_in_two_namespaces(tmp_path: pathlib.Path) -> 
     with installations.running(tmp_path / "own") as own:
         first = alerts.scrape(own)
         another = own.stage.worker("record", TOPOLOG_ELECTION_NAMESPACE="elsewhere")
-        own.processes["another"] = another
-        polling.ready(
-            another.process, lambda: own.value("another", STATUS, name="topolog-recorder") == 1, within=WITHIN
-        )
-        assert "TopologTwoLeaders" in judged(first, alerts.scrape(own), tmp_path)
+        with own.beside("another", another):
+            polling.ready(
+                another.process,
+                lambda: own.value("another", STATUS, name="topolog-recorder") == 1,
+                within=WITHIN,
+            )
+            assert "TopologTwoLeaders" in judged(first, alerts.scrape(own), tmp_path)
 
 
 def test_an_api_server_that_sends_nothing_on_its_watches(tmp_path: pathlib.Path) -> None:
@@ -216,22 +218,22 @@ def test_certificates_that_expire_and_a_damaged_file(tmp_path: pathlib.Path) -> 
     assert found == {"TopologCertificateExpiresSoon", "TopologCertificateFilesBad"}
 
 
-def test_a_store_that_is_nearly_full(tmp_path: pathlib.Path) -> None:
-    with installations.running(tmp_path / "own") as own:
-        first = alerts.scrape(own)
-        used = own.value(metrics.COMPACTOR, "topolog_store_memory_used_bytes")
-        assert used
-        with connections.connect(own.server.url) as client:
-            client.config_set("maxmemory", int(used * 1.1))
-        polling.eventually(
-            lambda: own.value(metrics.COMPACTOR, "topolog_store_memory_limit_bytes"),
-            "it is measured",
-            within=WITHIN,
-        )
-        found = judged(first, alerts.scrape(own), tmp_path)
-        with connections.connect(own.server.url) as client:
+def test_a_store_that_is_nearly_full(healthy: Installation, tmp_path: pathlib.Path) -> None:
+    def limit() -> float | None:
+        return healthy.value(metrics.COMPACTOR, "topolog_store_memory_limit_bytes")
+
+    first = alerts.scrape(healthy)
+    used = healthy.value(metrics.COMPACTOR, "topolog_store_memory_used_bytes")
+    assert used
+    with connections.connect(healthy.server.url) as client:
+        client.config_set("maxmemory", int(used * 1.1))
+        try:
+            polling.eventually(limit, "it is measured", within=WITHIN)
+            found = judged(first, alerts.scrape(healthy), tmp_path)
+        finally:
             client.config_set("maxmemory", 0)
     assert "TopologStoreMemory" in found
+    polling.eventually(lambda: not limit(), "the store has no limit again", within=WITHIN)
 
 
 def test_a_pod_that_waits_for_half_an_hour(healthy: Installation, tmp_path: pathlib.Path) -> None:
@@ -250,7 +252,7 @@ def test_a_pod_that_waits_for_half_an_hour(healthy: Installation, tmp_path: path
     assert found == {"TopologPodsWaitLong"}
 
 
-def test_half_an_upgrade(tmp_path: pathlib.Path) -> None:
+def test_half_an_upgrade(healthy: Installation, tmp_path: pathlib.Path) -> None:
     later = tmp_path / "later"
     for folder in ("app", "workers", "migrations"):
         shutil.copytree(ROOT / folder, later / folder, ignore=shutil.ignore_patterns("__pycache__"))
@@ -258,33 +260,28 @@ def test_half_an_upgrade(tmp_path: pathlib.Path) -> None:
     changed = re.sub(r'__version__ = "[^"]+"', '__version__ = "9.9.9"', version.read_text())
     assert changed != version.read_text()
     version.write_text(changed)
-    with installations.running(tmp_path / "own") as own:
-        first = alerts.scrape(own)
-        environ = own.stage.environment()
-        one = stages.Extender("later", environ, tmp_path, command="compact")
-        one.process = child_processes.Process(
-            "later",
-            [sys.executable, "-m", "workers", "compact"],
-            log=tmp_path / "later.log",
-            env=os.environ | environ | {"PYTHONPATH": str(later)},
-            cwd=later,
-        )
-        one.process.start()
-        try:
-            own.processes["later"] = one
-            one.ready()
-            assert judged(first, moved(own, first), tmp_path) == {"TopologMixedVersions"}
-        finally:
-            one.process.stop()
+    first = alerts.scrape(healthy)
+    environ = healthy.stage.environment()
+    one = stages.Extender("later", environ, tmp_path, command="compact")
+    one.process = child_processes.Process(
+        "later",
+        [sys.executable, "-m", "workers", "compact"],
+        log=tmp_path / "later.log",
+        env=os.environ | environ | {"PYTHONPATH": str(later)},
+        cwd=later,
+    )
+    one.process.start()
+    with healthy.beside("later", one):
+        one.ready()
+        assert judged(first, moved(healthy, first), tmp_path) == {"TopologMixedVersions"}
 
 
-def test_a_process_with_other_plugin_settings(tmp_path: pathlib.Path) -> None:
-    with installations.running(tmp_path / "own") as own:
-        first = alerts.scrape(own)
-        other = own.stage.extend("other", TOPOLOG_PLUGINS_SCORE_MAX="50")
-        own.processes["other"] = other
+def test_a_process_with_other_plugin_settings(healthy: Installation, tmp_path: pathlib.Path) -> None:
+    first = alerts.scrape(healthy)
+    other = healthy.stage.extend("other", TOPOLOG_PLUGINS_SCORE_MAX="50")
+    with healthy.beside("other", other):
         other.ready()
-        assert judged(first, moved(own, first), tmp_path) == {"TopologMixedConfiguration"}
+        assert judged(first, moved(healthy, first), tmp_path) == {"TopologMixedConfiguration"}
 
 
 # -- the rules themselves ----------------------------------------------------------------------

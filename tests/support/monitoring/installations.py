@@ -35,6 +35,16 @@ class Installation:
         """The server of the store."""
         return self.stage.server
 
+    @contextlib.contextmanager
+    def beside(self, name: str, process: stages.Extender) -> Iterator[None]:
+        """Count another process, which was started, among the others until it is stopped again."""
+        self.processes[name] = process
+        try:
+            yield
+        finally:
+            del self.processes[name]
+            process.process.stop()
+
     def ready(self) -> None:
         """Wait until every process is ready."""
         for one in self.processes.values():
