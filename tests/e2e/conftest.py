@@ -1,6 +1,8 @@
 """The clusters that the end-to-end tests run on."""
 
+import os
 import pathlib
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -8,9 +10,15 @@ import pytest
 from tests.e2e import control_plane_builds
 from tests.support.e2e import clusters, installations, native_groups
 
+UNTIL = "E2E_UNTIL"
+"""Variable with the time (seconds since 1970) after which no further test is started."""
+
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what the version of this run lacks, before any cluster starts."""
+    """Skip what the version or the time of this run lacks, before any cluster starts."""
+    until = os.environ.get(UNTIL)
+    if until and time.time() > float(until):
+        pytest.skip("the time of this run is used up; `make e2e` has no limit")
     for marker in item.iter_markers("since"):
         version, feature = marker.args
         if control_plane_builds.minor() < tuple(map(int, version.split("."))):
