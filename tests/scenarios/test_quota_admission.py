@@ -195,6 +195,19 @@ def test_the_pods_of_an_overused_quota_that_would_have_to_go() -> None:
     assert going(cluster(node("n1", 100), quota("q", 0, 10), pod("p", 10, "q", node="n1"))) == []
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_a_request_that_is_counted_in_part_is_refused(named: bool) -> None:
+    most = {"cpu": 10 * CORE, **({"memory": 40 * 1024 * GIB} if named else {})}
+    small = cluster(node("n1", 100), msgspec.structs.replace(quota("q", 0, 10), max=most), runtime=False)
+    assert not small.filter(pod("p", 1, "q", memory=32 * 1024)).refused
+    large = pod("p", 1, "q", memory=64 * 1024)
+    if named:
+        assert small.why(large) == "elastic quota q: requests of more than 32Ti of memory cannot be counted"
+        assert small.filter(pod("p", 1, "q", memory=32 * 1024 + 1)).refused
+    else:
+        assert not small.filter(large).refused
+
+
 @pytest.mark.scenario("EQ-21")
 def test_a_cycle_of_parents_refuses_pods_until_it_is_broken() -> None:
     a, b = quota("a", parent="b", is_parent=True), quota("b", parent="a", is_parent=True)

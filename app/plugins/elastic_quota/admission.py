@@ -4,7 +4,7 @@ Reasons name quotas and resources, never amounts: what a quota uses changes with
 kube-scheduler retries a pod at once whenever the text of its condition changes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from app.domain import model, schema, snapshots
@@ -120,12 +120,22 @@ def admission(
         return None
     if errors := grown.errors.get(name):
         return Admission(name, f"elastic quota {name}: invalid: {'; '.join(errors[:3])}")
+    asked = quota_counts.requests(pod, grown, name)
+    if uncountable := quota_counts.uncountable(asked):
+        return too_large(name, uncountable)
     tree = None if supposed is None else supposed.tree
     tests = tuple(_tests(snapshot, pod, grown, name, rules, tree))
     if snapshot.pod(pod.uid) is None and not pod.finished and not all(test.fits for test in tests):
         # What a quota may use grows with what its pods request, and the state does not have this one.
         tests = tuple(_tests(snapshot, pod, grown, name, rules, tree, unseen=True))
     return Admission(name, tests=tests)
+
+
+def too_large(name: str, resources: Sequence[str]) -> Admission:
+    """Refuses a pod whose requests are counted in part only: its placement could exceed the quota."""
+    largest = {one: quota_counts.amount(one, quota_counts.LARGEST) for one in resources}
+    which = ", ".join(f"{quantities.written(one, amount)} of {one}" for one, amount in largest.items())
+    return Admission(name, f"elastic quota {name}: requests of more than {which} cannot be counted")
 
 
 def _applies(grown: forests.Forest, name: str, rules: QuotaRules) -> bool:

@@ -31,8 +31,17 @@ def bits(resource: str) -> int:
 
 
 def counted(resource: str, amount: int) -> int:
-    """A request in counted units, rounded up."""
-    return min(-(-amount >> bits(resource)), LARGEST)
+    """A request in counted units, rounded up; at most LARGEST."""
+    return min(_units(resource, amount), LARGEST)
+
+
+def uncountable(asked: Amounts) -> list[str]:
+    """The resources of which a pod requests more than LARGEST."""
+    return sorted(one for one, amount in asked.items() if _units(one, amount) > LARGEST)
+
+
+def _units(resource: str, amount: int) -> int:
+    return -(-amount >> bits(resource))
 
 
 def ceiling(resource: str, amount: int) -> int:

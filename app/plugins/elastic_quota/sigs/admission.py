@@ -32,6 +32,10 @@ def tests(
         return admission.Admission(
             quota.key, f"elastic quota {quota.key}: invalid: {'; '.join(quota.errors[:3])}"
         )
+    limiting = {*quota.max, *namespace_quota.namespaces(snapshot.objects).total}
+    asked = {resource: amount for resource, amount in pod.requests.items() if resource in limiting}
+    if uncountable := quota_counts.uncountable(asked):
+        return admission.too_large(quota.key, uncountable)
     return admission.Admission(quota.key, tests=tuple(_tests(snapshot, pod, quota, rules)))
 
 
