@@ -127,8 +127,8 @@ def test_helpers_of_tests_import_helpers_only(tracked: list[pathlib.Path]) -> No
     assert found == []
 
 
-def test_the_modules_that_start_first_exist(tracked: list[pathlib.Path]) -> None:
-    assert {ROOT / one for one in run_order.LONGEST} <= set(tracked)
+def test_the_modules_with_a_place_in_the_order_exist(tracked: list[pathlib.Path]) -> None:
+    assert {ROOT / one for one in (*run_order.LONGEST, *run_order.LAST)} <= set(tracked)
 
 
 def test_a_conftest_has_fixtures_and_hooks_only(tracked: list[pathlib.Path]) -> None:

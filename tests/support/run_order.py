@@ -1,4 +1,8 @@
-"""Starts the longest modules first: one that started last would run while all other processes wait."""
+"""The order of the modules: the longest first, since one that starts last runs while other processes wait.
+
+Of the end-to-end tests, the longest two are last. A run whose time is limited (tests/e2e/conftest.py) does
+without the commands of pages and the chart before it does without gangs, quotas and the contract.
+"""
 
 import pytest
 
@@ -20,9 +24,11 @@ LONGEST = (
     "tests/provisioning/test_passwords_under_load.py",
 )
 """The modules that take a minute or more in a run of all tests, the longest first."""
+LAST = ("tests/e2e/test_chart.py", "tests/e2e/test_console_blocks.py")
+"""They take as long as each other."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Move the longest modules to the front; all others keep their order."""
-    rank = {module: number for number, module in enumerate(LONGEST)}
-    items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], len(rank)))
+    """Move the longest modules to the front and LAST to the end; all others keep their order."""
+    rank = {module: number for number, module in enumerate((*LONGEST, "", *LAST))}
+    items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], rank[""]))
