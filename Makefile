@@ -67,11 +67,15 @@ lint: $(STAMP) ## Check style, types, import contracts, the lock and tracked fil
 	$(BIN)/lint-imports
 	$(PYTEST) -q $(call SPREAD,2) $(BUILT:%=--ignore=%) tests/project
 
-.PHONY: e2e
-e2e: export E2E_KUBERNETES := $(KUBERNETES)
-e2e: go $(STAMP) ## Run the tests against the real Kubernetes control plane (needs Go); KUBERNETES=1.34.4 selects another
+.PHONY: e2e-builds
+e2e-builds: export E2E_KUBERNETES := $(KUBERNETES)
+e2e-builds: go $(STAMP) ## Build the programs that `make e2e` runs, once per machine (needs Go)
 	$(BIN)/python -m tests.e2e.control_plane_builds
 	$(BIN)/python -m tests.e2e.go_programs
+
+.PHONY: e2e
+e2e: export E2E_KUBERNETES := $(KUBERNETES)
+e2e: e2e-builds ## Run the tests against the real Kubernetes control plane (needs Go); KUBERNETES=1.34.4 selects another
 	$(PYTEST) $(call SPREAD,2) -m e2e --timeout 1800 $(REPORT) tests/e2e $(TARGET)
 
 # A cell of the page for each KUBERNETES, STORE and PYTHON that is given: all, or versions separated by commas.
