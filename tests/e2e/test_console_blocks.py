@@ -1,31 +1,29 @@
 """Every block of commands in READMEs, tutorial and how-tos that needs a cluster, run as it is written.
 
-There are four kinds of pages: those that install (an empty cluster, whose pods run as processes), the one
-that replaces the store of such an installation, the README and the tutorial (a clone and an empty cluster,
-beside which `topolog up` runs), and all others (an installation that is there). The README is of the first
-kind, too, for its block that installs. A kubelet for processes serves no logs: `kubectl logs` shows its
-files. The installation that is there has no pods: a forwarded port is that of the process.
-tests/cli/questions/test_console_blocks.py runs the pages that need no cluster.
+There are three kinds of pages: those that install (an empty cluster, whose pods run as processes), the one
+that replaces the store of such an installation, and all others (an installation that is there). The README
+is of the first kind, too, for its block that installs. The installation that is there has no pods: a
+forwarded port is that of the process. tests/e2e/test_readme.py runs the rest of the README and the tutorial,
+and tests/cli/questions/test_console_blocks.py the pages that need no cluster.
 """
 
 import contextlib
-import os
 import pathlib
 import shutil
-import subprocess
 from collections.abc import Iterator
 
 import pytest
 
 from app.provisioning import decisions
 from tests.e2e import go_programs
-from tests.support import child_processes, console_sessions, how_to_pages, polling
+from tests.support import how_to_pages, polling
 from tests.support.e2e import (
     api_client,
     clusters,
     elastic_quotas,
     installations,
     kube_schedulers,
+    page_sessions,
     prometheus_operator,
     readiness,
     workloads,
@@ -35,9 +33,8 @@ from tests.support.e2e.nodes import networks, outside_server, process_kubelets
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 LACKING = process_kubelets.lacking()
-HOME = "topolog-system"
-ROOT = how_to_pages.ROOT
-DEPLOY = ROOT / "deploy"
+HOME = page_sessions.HOME
+DEPLOY = page_sessions.DEPLOY
 PAGES = how_to_pages.sessions(cluster=True)
 TUTORIAL = "tutorial.md"
 REPLACING = "replace-the-store.md"
@@ -50,31 +47,6 @@ INSTALLING = sorted(
 )
 README = "README.md"
 OTHERS = sorted(PAGES.keys() - {*INSTALLING, REPLACING, PASSWORDS, README, TUTORIAL})
-
-
-def session(
-    folder: pathlib.Path, cluster: clusters.Cluster, binary: pathlib.Path, **environ: str
-) -> console_sessions.Session:
-    """A folder with the files of a checkout, kubectl with its plugin, and the kubeconfig of an admin."""
-    home = folder / "home"
-    (home / ".kube").mkdir(parents=True)
-    shutil.copy(cluster.kubeconfig(), home / ".kube" / "config")
-    made = console_sessions.Session(
-        folder, HOME=str(home), BROWSER="true", **{"XDG_STATE_HOME": str(folder / "state"), **environ}
-    )
-    made.environ.pop("KUBECONFIG", None)
-    logs = cluster.folder / f"pods-{HOME}"
-    made.add(
-        "kubectl",
-        f"""case " $* " in
-*" port-forward "*) exit 0 ;;
-*" logs deployment/"*) for last; do :; done; exec cat {logs}/"${{last#deployment/}}"-*.log ;;
-esac
-exec {binary} kubectl "$@" """,
-    )
-    made.add("kubectl-topolog", 'exec topolog "$@"')
-    shutil.copytree(DEPLOY, made.work / "deploy", ignore=shutil.ignore_patterns("__pycache__"))
-    return made
 
 
 # An installation that is there
@@ -129,7 +101,7 @@ def test_the_commands_of_a_page_run(
     binary: pathlib.Path,
     tmp_path: pathlib.Path,
 ) -> None:
-    made = session(
+    made = page_sessions.opened(
         tmp_path,
         cluster,
         binary,
@@ -169,7 +141,7 @@ def test_the_commands_of_an_installation_run(
         blocks = [block for block in blocks if "kubectl" in block.text]
     if blocks:
         with readiness.empty_cluster(binary, "a", "b") as empty:
-            made = session(tmp_path, empty, binary)
+            made = page_sessions.opened(tmp_path, empty, binary)
             if helm:
                 helm_program = go_programs.HELM[max(go_programs.HELM)].built()
                 made.add("helm", f'exec {helm_program} "$@"')
@@ -190,7 +162,7 @@ def test_the_commands_that_replace_the_store_run(binary: pathlib.Path, tmp_path:
         cluster.apply(workloads.policy("default", "two", "zone", "web", a=1, b=1))
         cluster.apply(workloads.deployment("default", "web", 1, policy="two"))
         polling.eventually(lambda: len(placed(cluster)) == 1, "one pod runs", within=60)
-        made = session(tmp_path, cluster, binary)
+        made = page_sessions.opened(tmp_path, cluster, binary)
         users, *rest = PAGES[REPLACING]
         names = {"store.example": str(networks.GATEWAY)}
         made.run([users], names)
@@ -229,57 +201,3 @@ def stateful(cluster: clusters.Cluster) -> list[api_client.Object]:
         *api.list(f"/apis/apps/v1/namespaces/{HOME}/statefulsets"),
         *api.list(f"/api/v1/namespaces/{HOME}/persistentvolumeclaims"),
     ]
-
-
-# The README, and the tutorial that continues it
-
-
-@pytest.fixture
-def beside(binary: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[console_sessions.Session]:
-    """A session beside a cluster with a policy and a pod, for a `topolog up` on free ports."""
-    with clusters.Cluster(binary) as empty:
-        empty.start_controller_manager()
-        empty.add_nodes("n1", labels={"topology.kubernetes.io/zone": "zone-a"})
-        empty.kubectl("apply", "-f", DEPLOY / "crds" / "kosmos.io_workloadpolicies.yaml")
-        empty.kubectl("wait", "--for=condition=established", "crd/workloadpolicies.kosmos.io")
-        (spread,) = how_to_pages.fenced(ROOT / "docs" / TUTORIAL, "yaml")
-        empty.kubectl("apply", "-f", "-", stdin=spread)
-        empty.apply(workloads.pod("default", "web-1", app="web", **{workloads.POLICY_LABEL: "spread"}))
-        port, health = child_processes.free_port(row=2), child_processes.free_port(row=8)
-        yield session(
-            tmp_path,
-            empty,
-            binary,
-            TOPOLOG_SERVER_PORT=str(port),
-            TOPOLOG_SERVER_HEALTH_PORT=str(health),
-            TOPOLOG_CLIENT_URL=f"https://127.0.0.1:{port}",
-            PIP_CACHE_DIR=os.environ.get("PIP_CACHE_DIR", str(pathlib.Path.home() / ".cache" / "pip")),
-        )
-
-
-NAMES = {".venv/bin/topolog up": "topolog up"}  # the one that is left running
-
-
-def test_the_commands_of_the_tutorial_run(beside: console_sessions.Session) -> None:
-    names = {
-        "REPOSITORY": str(ROOT),
-        "NAME-OF-THIS-MACHINE": "localhost",
-        "NAME-OF-A-POD": "web-1",
-    }
-    beside.run(PAGES[TUTORIAL], NAMES | names)
-
-
-def test_the_commands_of_the_readme_run_in_a_clone(beside: console_sessions.Session) -> None:
-    shutil.rmtree(beside.work)
-    subprocess.run(["git", "clone", "--quiet", ROOT, beside.work], check=True)
-    (beside.work / "cluster.json").write_text('{"pod": {"name": "web-1"}, "nodes": [{"name": "n1"}]}')
-    names = {
-        "ns/name": "default/spread",
-        "ns/pod": "default/web-1",
-        "-f FILE": "-f deploy/scheduler/kube-scheduler-service.yaml",
-        "score FILE": "score cluster.json",
-        "2026-07-01T10:00:00Z": "$(date -u +%Y-%m-%dT%H:%M:%SZ)",
-    }
-    blocks = [block for block in PAGES[README] if "kubectl" not in block.text]
-    output = beside.run(blocks, NAMES | names)
-    assert "as expected" in output, "the summary of the demo"

@@ -1,6 +1,6 @@
 """The order of the modules: the longest first, since one that starts last runs while other processes wait.
 
-Of the end-to-end tests, the longest two are last. A run whose time is limited (tests/e2e/conftest.py) does
+Of the end-to-end tests, the longest three are last. A run whose time is limited (tests/e2e/conftest.py) does
 without the commands of pages and the chart before it does without gangs, quotas and the contract.
 """
 
@@ -24,7 +24,7 @@ LONGEST = (
     "tests/provisioning/test_passwords_under_load.py",
 )
 """The modules that take a minute or more in a run of all tests, the longest first."""
-LAST = ("tests/e2e/test_chart.py", "tests/e2e/test_console_blocks.py")
+LAST = ("tests/e2e/test_chart.py", "tests/e2e/test_console_blocks.py", "tests/e2e/test_readme.py")
 """They take as long as each other."""
 
 

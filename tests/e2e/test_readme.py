@@ -1,0 +1,74 @@
+"""The commands of the README in a clone, and those of the tutorial that continues it, as they are written.
+
+Both run beside an empty cluster, for which `topolog up` runs on this machine.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support import child_processes, console_sessions, how_to_pages
+from tests.support.e2e import clusters, page_sessions, workloads
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+
+ROOT = how_to_pages.ROOT
+DEPLOY = ROOT / "deploy"
+PAGES = how_to_pages.sessions(cluster=True)
+TUTORIAL = "tutorial.md"
+README = "README.md"
+
+
+@pytest.fixture
+def beside(binary: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[console_sessions.Session]:
+    """A session beside a cluster with a policy and a pod, for a `topolog up` on free ports."""
+    with clusters.Cluster(binary) as empty:
+        empty.start_controller_manager()
+        empty.add_nodes("n1", labels={"topology.kubernetes.io/zone": "zone-a"})
+        empty.kubectl("apply", "-f", DEPLOY / "crds" / "kosmos.io_workloadpolicies.yaml")
+        empty.kubectl("wait", "--for=condition=established", "crd/workloadpolicies.kosmos.io")
+        (spread,) = how_to_pages.fenced(ROOT / "docs" / TUTORIAL, "yaml")
+        empty.kubectl("apply", "-f", "-", stdin=spread)
+        empty.apply(workloads.pod("default", "web-1", app="web", **{workloads.POLICY_LABEL: "spread"}))
+        port, health = child_processes.free_port(row=2), child_processes.free_port(row=8)
+        yield page_sessions.opened(
+            tmp_path,
+            empty,
+            binary,
+            TOPOLOG_SERVER_PORT=str(port),
+            TOPOLOG_SERVER_HEALTH_PORT=str(health),
+            TOPOLOG_CLIENT_URL=f"https://127.0.0.1:{port}",
+            PIP_CACHE_DIR=os.environ.get("PIP_CACHE_DIR", str(pathlib.Path.home() / ".cache" / "pip")),
+        )
+
+
+NAMES = {".venv/bin/topolog up": "topolog up"}  # the one that is left running
+
+
+def test_the_commands_of_the_tutorial_run(beside: console_sessions.Session) -> None:
+    names = {
+        "REPOSITORY": str(ROOT),
+        "NAME-OF-THIS-MACHINE": "localhost",
+        "NAME-OF-A-POD": "web-1",
+    }
+    beside.run(PAGES[TUTORIAL], NAMES | names)
+
+
+def test_the_commands_of_the_readme_run_in_a_clone(beside: console_sessions.Session) -> None:
+    shutil.rmtree(beside.work)
+    subprocess.run(["git", "clone", "--quiet", ROOT, beside.work], check=True)
+    (beside.work / "cluster.json").write_text('{"pod": {"name": "web-1"}, "nodes": [{"name": "n1"}]}')
+    names = {
+        "ns/name": "default/spread",
+        "ns/pod": "default/web-1",
+        "-f FILE": "-f deploy/scheduler/kube-scheduler-service.yaml",
+        "score FILE": "score cluster.json",
+        "2026-07-01T10:00:00Z": "$(date -u +%Y-%m-%dT%H:%M:%SZ)",
+    }
+    blocks = [block for block in PAGES[README] if "kubectl" not in block.text]
+    output = beside.run(blocks, NAMES | names)
+    assert "as expected" in output, "the summary of the demo"
