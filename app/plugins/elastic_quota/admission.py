@@ -120,14 +120,15 @@ def admission(
         return None
     if errors := grown.errors.get(name):
         return Admission(name, f"elastic quota {name}: invalid: {'; '.join(errors[:3])}")
-    asked = quota_counts.requests(pod, grown, name)
-    if uncountable := quota_counts.uncountable(asked):
+    requested = quota_counts.requests(pod, grown, name)
+    if uncountable := quota_counts.uncountable(requested):
         return too_large(name, uncountable)
+    asked = {resource: quota_counts.counted(resource, amount) for resource, amount in requested.items()}
     tree = None if supposed is None else supposed.tree
-    tests = tuple(_tests(snapshot, pod, grown, name, rules, tree))
+    tests = tuple(_tests(snapshot, pod, grown, name, asked, rules, tree))
     if snapshot.pod(pod.uid) is None and not pod.finished and not all(test.fits for test in tests):
         # What a quota may use grows with what its pods request, and the state does not have this one.
-        tests = tuple(_tests(snapshot, pod, grown, name, rules, tree, unseen=True))
+        tests = tuple(_tests(snapshot, pod, grown, name, asked, rules, tree, unseen=True))
     return Admission(name, tests=tests)
 
 
@@ -171,15 +172,12 @@ def _tests(
     pod: model.Pod,
     grown: forests.Forest,
     name: str,
+    asked: Amounts,
     rules: QuotaRules,
     supposed: usage.TreeUsage | None = None,
     *,
     unseen: bool = False,
 ) -> Iterator[Test]:
-    asked = {
-        resource: quota_counts.counted(resource, amount)
-        for resource, amount in quota_counts.requests(pod, grown, name).items()
-    }
     asking = (name, asked) if unseen else None
     for above in grown.chains[name] if rules.check_parents else (name,):
         most = limit(snapshot, grown, above, rules, asking, supposed)
