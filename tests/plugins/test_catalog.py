@@ -189,19 +189,24 @@ def test_an_override_without_an_option_clashes_by_its_name_alone(tmp_path: Path)
         assert [one.__name__ for one in plugins.catalog().operations][-2:] == ["Renamed", "Renamed"]
 
 
-def test_a_command_names_the_plugins_whose_overrides_clash(tmp_path: Path) -> None:
-    operator(tmp_path, "Gadgeteer", "closeRack", "")
-    operator(tmp_path, "Operator", "closeRack", "")
+def refused(site: Path, command: str, sentence: str) -> None:
+    """A command in a process of its own, where the distributions are installed, ends with the sentence."""
     done = subprocess.run(
-        [sys.executable, "-m", "app.cli", "simulate", "--help"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        [sys.executable, "-m", "app.cli", command, "--help"],
+        env={**os.environ, "PYTHONPATH": str(site)},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == exit_codes.SETTINGS
-    assert "plugins Gadgeteer and Operator both declare the override closeRack;" in done.stderr
+    assert sentence in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_command_names_the_plugins_whose_overrides_clash(tmp_path: Path) -> None:
+    operator(tmp_path, "Gadgeteer", "closeRack", "")
+    operator(tmp_path, "Operator", "closeRack", "")
+    refused(tmp_path, "simulate", "plugins Gadgeteer and Operator both declare the override closeRack;")
 
 
 def test_the_reserved_names_are_those_of_the_operations_that_need_no_plugin() -> None:
@@ -252,13 +257,4 @@ def test_tables_of_one_name_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("table", ["nodes", "po"])
 def test_a_table_with_the_name_of_a_kind_of_the_core_is_refused(tmp_path: Path, table: str) -> None:
     tabular(tmp_path, "Gadgeteer", table)
-    done = subprocess.run(
-        [sys.executable, "-m", "app.cli", "get", "--help"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == exit_codes.SETTINGS
-    assert f"plugin Gadgeteer declares the table {table}, which exists without a plugin;" in done.stderr
-    assert "Traceback" not in done.stderr
+    refused(tmp_path, "get", f"plugin Gadgeteer declares the table {table}, which exists without a plugin;")
