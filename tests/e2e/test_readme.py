@@ -67,7 +67,7 @@ def test_the_commands_of_the_readme_run_in_a_clone(beside: console_sessions.Sess
         "ns/pod": "default/web-1",
         "-f FILE": "-f deploy/scheduler/kube-scheduler-service.yaml",
         "score FILE": "score cluster.json",
-        "2026-07-01T10:00:00Z": "$(date -u +%Y-%m-%dT%H:%M:%SZ)",
+        "2026-07-01T10:00:00Z": console_sessions.NOW,
     }
     blocks = [block for block in PAGES[README] if "kubectl" not in block.text]
     output = beside.run(blocks, NAMES | names)

@@ -20,6 +20,9 @@ set -uE -o pipefail
 # 141: a program whose reader, such as head, had enough.
 trap 'code=$?; [ $code = 141 ] || exit $code' ERR
 """
+_NOW = 'import datetime as d; print(d.datetime.now(d.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))'
+NOW = f"$({sys.executable} -c '{_NOW}')"
+"""The present in words of the shell. A whole second can be before the first event of a world."""
 
 
 class Session:

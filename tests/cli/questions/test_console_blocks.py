@@ -35,8 +35,8 @@ NAMES = {
     "41200": "3",
     "FILE": "$(ls segment.*.jsonl.gz | head -1)",
     "/tmp/topolog-bundle-k2v7q1/env": "$(ls -t /tmp/topolog-bundle-*/env | head -1)",
-    "2026-07-01T10:00:00Z": "$(date -u +%Y-%m-%dT%H:%M:%SZ)",
-    "2026-07-01T12:00:00Z": "$(date -u +%Y-%m-%dT%H:%M:%SZ)",
+    "2026-07-01T10:00:00Z": console_sessions.NOW,
+    "2026-07-01T12:00:00Z": console_sessions.NOW,
 }
 """Names and offsets of the pages -> those of the world, or words of the shell."""
 
