@@ -20,7 +20,8 @@ LISTS = sorted(resources.RESOURCES.keys() - set(REPORTS))
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[installations.Installation]:
     """An installation with an item of each kind, and all plugins."""
     folder = tmp_path_factory.mktemp("names")
-    with installations.running(folder, TOPOLOG_PLUGINS_ENABLED="*,ElasticQuota,Coscheduling") as made:
+    enabled = {"TOPOLOG_PLUGINS_ENABLED": "*,ElasticQuota,Coscheduling"}
+    with installations.running(folder, served=installations.EVERY, **enabled) as made:
         stage, objects = made.stage, made.stage.api.objects
         stage.node("n0", zone="a", role="a")
         stage.node("n1", zone="a", role="b")

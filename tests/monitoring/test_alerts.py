@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from app.kube.watch import kinds
+from app.domain import schema
 from app.serving.tls import certificate_issuer
 from app.store.server import connections
 from app.telemetry import metrics
@@ -19,7 +19,7 @@ from tests.support.monitoring import alerts, installations, promql, promtool
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "how-to" / "monitoring.md"
 WITHIN = 60.0
-WATCHED = tuple(kind.name for kind in kinds.watched(declared.SCHEMA))
+SERVED = (*schema.CORE, *installations.STOCK)
 PROGRESS = "topolog_watch_last_progress_timestamp_seconds"
 CHECKED = "topolog_consistency_last_check_timestamp_seconds"
 STATUS = "topolog_leader_election_master_status"
@@ -56,7 +56,7 @@ def moved(one: Installation, since: promql.Scrape) -> promql.Scrape:
     def later() -> promql.Scrape | None:
         scraped = alerts.scrape(one)
         before, after = times(since), times(scraped)
-        assert len(before) == len(WATCHED) + 1
+        assert len(before) == len(SERVED) + 1
         return scraped if all(after.get(key, 0) > value for key, value in before.items()) else None
 
     found = polling.eventually(later, "all of them move", within=WITHIN)

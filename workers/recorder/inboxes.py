@@ -122,9 +122,14 @@ class WatchThreads:
         return all(loop.alive for loop in self._loops)
 
     def _watch(self, reflector: reflectors.Reflector) -> None:
-        progress = telemetry.metrics.WATCH_PROGRESS.labels(reflector.kind.name)
+        kind, progress = reflector.kind.name, telemetry.metrics.WATCH_PROGRESS
+        if not reflector.absent:
+            progress.labels(kind)  # 0, which shows a first list that never succeeds.
         for change in reflector.changes():
-            progress.set_to_current_time()
+            if reflector.absent:
+                progress.remove(kind)  # Nothing is received, and nothing is missed.
+            else:
+                progress.labels(kind).set_to_current_time()
             if not self._inbox.put(change):
                 return
 

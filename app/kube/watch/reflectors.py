@@ -101,6 +101,8 @@ class Reflector:
         self.kind = kind
         self.problem = ""
         """The current problem, for people; empty if there is none."""
+        self.absent = False
+        """Whether the API server does not serve the kind, as far as it is known."""
         self._client = client
         self._clock = clock or backoffs.RealClock()
         self._rng = rng or random.Random()
@@ -112,7 +114,6 @@ class Reflector:
         """Version at which the watch resumes; empty if a list is due."""
         self._reason = reason
         self._since = since
-        self._absent = False
         self._floor = since
         """Every change up to this version was yielded."""
         self._yielded: dict[str, str] = {}
@@ -199,7 +200,7 @@ class Reflector:
         if resource_versions.older(page.version, self._since):
             reason = f"went back: resourceVersion {self._since} before, {page.version} now; {reason}"
         self._yielded.clear()
-        self._absent, self._version, self._floor, self.problem = False, page.version, page.version, ""
+        self.absent, self._version, self._floor, self.problem = False, page.version, page.version, ""
         yield Listed(self.kind, frozenset(identities), page.version, self._since, reason)
 
     def _first_page(self, parameters: dict[str, str]) -> kinds.Page | None:
@@ -217,14 +218,14 @@ class Reflector:
             return self.kind.page(self._client.get(self._path, parameters, timeout=60.0))
         except errors.ApiError as problem:
             missing = problem.status == http.HTTPStatus.NOT_FOUND
-            if missing and (self._absent or not discovery.serves(self._client, self._path)):
+            if missing and (self.absent or not discovery.serves(self._client, self._path)):
                 return None
             raise
 
     def _not_served(self) -> Iterator[Change]:
         self.problem = ""
-        if not self._absent:
-            self._absent = True
+        if not self.absent:
+            self.absent = True
             yield Listed(
                 self.kind, frozenset(), "", self._since, "not served: the API server does not know this kind"
             )

@@ -2,7 +2,7 @@
 
 import contextlib
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from prometheus_client import core, parser
 
@@ -18,6 +18,9 @@ COMMANDS = {
     metrics.AUDITOR: "audit",
     metrics.COMPACTOR: "compact",
 }
+STOCK = ("workloadpolicies", "poddisruptionbudgets")
+"""The declared kinds that Kubernetes serves with the definitions of deploy/crds alone."""
+EVERY = tuple(kind.name for kind in declared.SCHEMA.kinds)
 
 
 class Installation:
@@ -66,16 +69,25 @@ class Installation:
 
 @contextlib.contextmanager
 def running(
-    folder: pathlib.Path, *, bookmarks: float = 1.0, view: bool = False, **environ: str
+    folder: pathlib.Path,
+    *,
+    bookmarks: float = 1.0,
+    view: bool = False,
+    served: Collection[str] = STOCK,
+    **environ: str,
 ) -> Iterator[Installation]:
     """An installation whose processes are ready; ``bookmarks``: seconds between two of a watch.
 
-    ``view``: with the process that answers people. ``environ``: variables of all processes.
+    ``view``: with the process that answers people. ``served``: names of the declared kinds that the API
+    server knows. ``environ``: variables of all processes.
     """
     (folder / "store").mkdir(parents=True)
     server = embedded.Server(folder / "store", append_only=True)
     try:
         with apiservers.ApiServer(declared.SCHEMA, bookmarks=bookmarks) as api:
+            for kind in declared.SCHEMA.kinds:
+                if kind.name not in served:
+                    api.objects.serve(kind.name, False)
             stage = stages.Stage(folder, api, server)
             try:
                 made = Installation(stage, environ, view=view)

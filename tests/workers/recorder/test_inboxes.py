@@ -3,7 +3,11 @@
 import threading
 
 from app.domain import model
+from app.kube.client import clients, credentials
 from app.kube.watch import kinds, reflectors
+from app.simulation.apiserver import apiservers
+from app.telemetry import metrics
+from tests.support import declared, polling
 from workers.recorder import inboxes
 
 
@@ -81,3 +85,34 @@ def test_a_lingering_reader_is_woken_by_enough_objects() -> None:
     inbox.put(mark(10))
     reader.join(10)
     assert got[1:] == [[mark(10)]]
+
+
+# -- progress of watches -----------------------------------------------------------------------
+
+
+def shown(kind: str) -> bool:
+    """Whether the progress of a kind is a metric."""
+    return any(
+        sample.labels["kind"] == kind
+        for metric in metrics.WATCH_PROGRESS.collect()
+        for sample in metric.samples
+    )
+
+
+def test_a_kind_has_progress_while_it_is_served(server: apiservers.ApiServer) -> None:
+    store, kind = server.objects, kinds.declared(declared.POLICIES)
+    store.serve(kind.name, False)
+    client, inbox = clients.Client(credentials.plain(server.url)), inboxes.Inbox()
+    threads = inboxes.WatchThreads([reflectors.Reflector(client, kind)], inbox)
+    threads.start()
+    try:
+        # What is taken was counted before it was put there.
+        assert isinstance(inbox.take(1, linger=0.0, timeout=30.0)[0], reflectors.Listed)
+        assert not shown(kind.name)
+        for served in (True, False):
+            store.serve(kind.name, served)
+            polling.eventually(lambda served=served: shown(kind.name) == served, "it follows", within=30)
+    finally:
+        threads.stop()
+        client.close()
+    assert not shown(kind.name)
