@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from app.settings import declarations, errors, yaml_documents
 
 FILE_VARIABLE = "TOPOLOG_CONFIG"
@@ -42,14 +40,8 @@ def from_file(path: str, settings: Sequence[declarations.Setting]) -> Iterator[G
         content = yaml_documents.load(pathlib.Path(path).read_bytes())
     except OSError as error:
         raise _refused(path, f"cannot be read: {error.strerror}") from error
-    except yaml.MarkedYAMLError as error:
-        # The mark's snippet would show the line, and with it perhaps a password.
-        line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise _refused(path, f"is not YAML{line}: {yaml_documents.problem(error)}") from None
-    except yaml_documents.DocumentTooLarge as error:
+    except (yaml_documents.DocumentTooLarge, yaml_documents.NotYaml) as error:
         raise _refused(path, str(error)) from None
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise _refused(path, "is not YAML: it contains characters that YAML does not allow") from None
     if content is None:
         return
     if not isinstance(content, Mapping):
@@ -106,7 +98,7 @@ def parse(setting: declarations.Setting, text: str) -> object:
         if setting.kind == tuple[str, ...] and not text.lstrip().startswith("["):
             return [part.strip() for part in text.split(",") if part.strip()]
         return yaml_documents.load(text)
-    except (ValueError, yaml.YAMLError):
+    except ValueError:
         return text
 
 

@@ -5,7 +5,9 @@ and a small file can contain aliases that expand to a huge object. A value may b
 YAML reads as a tag, an alias or a date.
 """
 
+import contextlib
 import re
+from collections.abc import Iterator
 from typing import Final, cast
 
 import yaml
@@ -27,25 +29,43 @@ class DocumentTooLarge(ValueError):
     """The document exceeds a limit; the message names it."""
 
 
+class NotYaml(ValueError):
+    """The text is not YAML; the message has the line and the problem, and nothing of the text."""
+
+
 def load(text: str | bytes) -> object:
-    """Parse a document into plain objects. Raises DocumentTooLarge or yaml.YAMLError."""
+    """Parse a document into plain objects. Raises DocumentTooLarge or NotYaml."""
     check(text)
-    # _Loader is a SafeLoader.
-    loaded: object = yaml.load(text, Loader=_Loader)
+    with _problems():
+        # _Loader is a SafeLoader.
+        loaded: object = yaml.load(text, Loader=_Loader)
     return loaded
 
 
 def load_all(text: str | bytes) -> list[object]:
     """The documents of a stream that are not empty, with timestamps as text, as Kubernetes reads YAML.
 
-    Checks no limits. Raises yaml.YAMLError.
+    Checks no limits. Raises NotYaml.
     """
-    # _TextLoader is a SafeLoader.
-    return [one for one in yaml.load_all(text, Loader=_TextLoader) if one is not None]
+    with _problems():
+        # _TextLoader is a SafeLoader.
+        return [one for one in yaml.load_all(text, Loader=_TextLoader) if one is not None]
 
 
-def problem(error: yaml.MarkedYAMLError) -> str:
-    """What is wrong, without the names of tags and aliases and without the line."""
+@contextlib.contextmanager
+def _problems() -> Iterator[None]:
+    """Raise NotYaml for the errors of PyYAML: the snippets of their marks show the text."""
+    try:
+        yield
+    except yaml.MarkedYAMLError as error:
+        line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise NotYaml(f"is not YAML{line}: {_problem(error)}") from None
+    except (yaml.YAMLError, UnicodeDecodeError):
+        raise NotYaml("is not YAML: it contains characters that YAML does not allow") from None
+
+
+def _problem(error: yaml.MarkedYAMLError) -> str:
+    """What is wrong, without the names of tags and aliases."""
     message = error.problem or "it cannot be parsed"
     found = _NAMED.match(message)
     return f"{found[0]}: quote a text that begins with !, & or *" if found else message
@@ -75,9 +95,14 @@ _TextLoader.yaml_implicit_resolvers = {
 
 
 def check(text: str | bytes) -> None:
-    """Raise DocumentTooLarge if a limit is exceeded, or yaml.YAMLError."""
+    """Raise DocumentTooLarge if a limit is exceeded, or NotYaml."""
     if len(text) > MAX_SIZE:
         raise DocumentTooLarge(f"is larger than {MAX_SIZE:,} bytes")
+    with _problems():
+        _check_events(text)
+
+
+def _check_events(text: str | bytes) -> None:
     nodes = 0
     sizes: dict[str, int] = {}
     """Anchor -> number of nodes that an alias of it repeats."""

@@ -20,8 +20,9 @@ LISTS = sorted(resources.RESOURCES.keys() - set(REPORTS))
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[installations.Installation]:
     """An installation with an item of each kind, and all plugins."""
     folder = tmp_path_factory.mktemp("names")
-    enabled = {"TOPOLOG_PLUGINS_ENABLED": "*,ElasticQuota,Coscheduling"}
-    with installations.running(folder, served=installations.EVERY, **enabled) as made:
+    with installations.running(
+        folder, served=installations.EVERY, TOPOLOG_PLUGINS_ENABLED="*,ElasticQuota,Coscheduling"
+    ) as made:
         stage, objects = made.stage, made.stage.api.objects
         stage.node("n0", zone="a", role="a")
         stage.node("n1", zone="a", role="b")

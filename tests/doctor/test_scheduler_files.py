@@ -298,6 +298,15 @@ def test_a_field_of_another_type_ends_no_check(value: object, tmp_path: pathlib.
         checked(changed, tmp_path)
 
 
+def test_a_file_that_is_not_yaml_shows_no_key(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "scheduler.yaml"
+    file.write_text('kind: KubeSchedulerConfiguration\nextenders: [{tlsConfig: {keyData: "cAn4ry')
+    run = runs.doctor("scheduler", "--file", str(file))
+    assert run.code == 2
+    assert f"{file} is not YAML in line 2: " in run.text
+    assert "cAn4ry" not in run.text
+
+
 def test_names_are_compared_as_go_does() -> None:
     for pattern, name, expected in (
         ("a.svc", "A.svc.", True),

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 import click
-import yaml
 
 from app import exit_codes
 from app.cli import exits
@@ -177,9 +176,8 @@ def read(file: str) -> list[Document]:
         raise exits.Failed(
             exit_codes.USAGE, f"cannot read {where}: byte {error.start} is not UTF-8"
         ) from error
-    except yaml.YAMLError as error:
-        text = " ".join(str(error).replace('in "<unicode string>", ', "in ").split())
-        raise exits.Failed(exit_codes.USAGE, f"cannot read {where}: {text}") from error
+    except yaml_documents.NotYaml as error:
+        raise exits.Failed(exit_codes.USAGE, f"{where} {error}") from None
     found: list[Document] = []
     for document in documents:
         if not isinstance(document, dict):

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-import yaml
-
 from app.settings import yaml_documents
 
 FILE: Final = "file"
@@ -134,9 +132,8 @@ def read(text: str | bytes, source: str) -> list[SchedulerConfiguration]:
     try:
         yaml_documents.check(raw)
         documents = yaml_documents.load_all(raw)
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise Unreadable(f"{source} is neither YAML nor JSON: {reason[:200]}") from error
+    except ValueError as error:  # JSON is YAML.
+        raise Unreadable(f"{source} {error}") from None
     found = [made for document in documents for made in _of_document(document, source)]
     if not found:
         raise Unreadable(

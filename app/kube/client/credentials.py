@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import yaml
 from urllib3 import PoolManager
 
 from app import optional_modules, telemetry
@@ -23,7 +22,7 @@ with optional_modules.hidden("kubernetes_validate"):
     from kubernetes.client import Configuration, rest
     from kubernetes.utils import keepalive
 
-_UNUSABLE = (config.ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError)
+_UNUSABLE = (config.ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError)
 
 _load_file: Callable[..., None] = config.load_kube_config
 _load_service_account: Callable[..., None] = config.load_incluster_config
@@ -150,6 +149,6 @@ def _refuse_missing(path: str) -> None:
         raise config.ConfigException("no such file")
     for file in there:
         try:
-            yaml_documents.check(file.read_bytes())
-        except yaml_documents.DocumentTooLarge as problem:
+            yaml_documents.load(file.read_bytes())
+        except (yaml_documents.DocumentTooLarge, yaml_documents.NotYaml) as problem:
             raise config.ConfigException(f"{file} {problem}") from None

@@ -127,7 +127,7 @@ class FastClient:
                 raise
         except OSError as problem:
             raise errors.Unreachable(
-                f"cannot connect to {self._access.host}: {problem}", refused=True
+                f"cannot connect to {self._access.shown}: {problem}", refused=True
             ) from problem
 
     def _context(self) -> ssl.SSLContext:
@@ -151,7 +151,7 @@ class FastClient:
             closed = isinstance(problem, ConnectionError | ssl.SSLEOFError | EOFError)
             if reused and incoming.silent and closed:
                 raise Stale(str(problem)) from problem
-            raise errors.Unreachable(f"no answer from {self._access.host}: {problem!r}") from problem
+            raise errors.Unreachable(f"no answer from {self._access.shown}: {problem!r}") from problem
         self._keep(connection, kept)
         return reply
 

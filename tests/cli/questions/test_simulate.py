@@ -132,7 +132,7 @@ def test_the_place_of_what_is_not_yaml_or_not_utf_8_is_named(run: Run, tmp_path:
     assert run("simulate", "-f", str(file)).stderr == f"topolog: cannot read {file}: byte 6 is not UTF-8\n"
     file.write_text("a: [1\n")
     done = run("simulate", "-f", str(file))
-    assert f"cannot read {file}: while parsing a flow sequence in line 1, column 4" in done.stderr
+    assert f"topolog: {file} is not YAML in line 2: expected ',' or ']'" in done.stderr
 
 
 def test_a_value_that_its_tag_does_not_allow_is_named_with_its_line(run: Run, tmp_path: pathlib.Path) -> None:
@@ -143,7 +143,6 @@ def test_a_value_that_its_tag_does_not_allow_is_named_with_its_line(run: Run, tm
     )
     done = run("simulate", "-f", str(file))
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"cannot read {file}: found a value that cannot be read as bool" in done.stderr
-    assert "line 3" in done.stderr
+    assert f"{file} is not YAML in line 3: found a value that cannot be read as bool" in done.stderr
     file.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: p, annotations: {day: 2026-02-30}}\n")
     assert run("simulate", "-f", str(file)).returncode in (0, 1)

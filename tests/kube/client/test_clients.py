@@ -4,7 +4,7 @@ import base64
 import json
 import pathlib
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from kubernetes import client
@@ -171,6 +171,30 @@ def test_an_unusable_kubeconfig_is_one_sentence(content: str | None, tmp_path: p
         path.write_text(content)
     with pytest.raises(errors.Misconfigured, match=str(path)):
         credentials.find(str(path))
+
+
+@pytest.mark.parametrize(
+    "content",
+    ['users: [{{user: {{token: "{0}', "users: [{{user: {{token: {0}", "token: !{0} {0}", "token: *{0}"],
+)
+def test_a_kubeconfig_that_is_not_yaml_shows_no_token(content: str, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(content.format("s3cret"))
+    with pytest.raises(errors.Misconfigured, match="is not YAML in line 1: ") as refused:
+        credentials.find(str(path))
+    assert "s3cret" not in str(refused.value)
+
+
+def test_the_password_of_an_address_is_not_shown() -> None:
+    client = clients.Client(credentials.plain("http://someone:s3cret@127.0.0.1:1"))
+    calls: list[Callable[[], object]] = [
+        lambda: client.get("/api/v1/pods"),
+        lambda: client.exchange("GET", "/api/v1/pods", timeout=5.0),
+    ]
+    for call in calls:
+        with pytest.raises(errors.Unreachable, match=r"http://127\.0\.0\.1:1") as refused:
+            call()
+        assert "s3cret" not in str(refused.value)
 
 
 def test_a_missing_context_is_named(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -109,9 +109,10 @@ def test_a_kind_has_progress_while_it_is_served(server: apiservers.ApiServer) ->
         # What is taken was counted before it was put there.
         assert isinstance(inbox.take(1, linger=0.0, timeout=30.0)[0], reflectors.Listed)
         assert not shown(kind.name)
-        for served in (True, False):
-            store.serve(kind.name, served)
-            polling.eventually(lambda served=served: shown(kind.name) == served, "it follows", within=30)
+        store.serve(kind.name, True)
+        polling.eventually(lambda: shown(kind.name), "it is watched", within=30)
+        store.serve(kind.name, False)
+        polling.eventually(lambda: not shown(kind.name), "it is not watched", within=30)
     finally:
         threads.stop()
         client.close()
