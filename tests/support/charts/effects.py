@@ -26,6 +26,14 @@ _PLACEMENT: Final[Mapping[str, Any]] = {
     "priorityClassName": "infra",
 }
 """Value of a process -> what is set; it is the field of the pod of that name."""
+_INITIALIZED: Final = ("recorder", "valkey")
+"""Templates of pods with an init container."""
+_FURTHER: Final[Mapping[str, Object]] = {
+    "extraEnv": {"name": "TZ", "value": "UTC"},
+    "extraVolumes": {"name": "more", "emptyDir": {}},
+    "extraVolumeMounts": {"name": "more", "mountPath": "/more"},
+}
+"""Value of a pod -> an item of it."""
 _URL: Final = "rediss://store.internal:6380"
 _CIDR: Final = "10.1.0.0/16"
 _DIGEST: Final = "sha256:" + "ab" * 32
@@ -170,11 +178,14 @@ def _of_pod(path: str, template: str, owner: tuple[str, str]) -> Iterator[Effect
     notes = {"team": "platform"}
     annotations = "spec.template.metadata.annotations"
     yield Effect(f"{path}.podAnnotations", notes, template, owner, annotations, "equal", notes)
-    for name, at, added in (
-        ("extraEnv", f"{_container()}.env", {"name": "TZ", "value": "UTC"}),
-        ("extraVolumes", "spec.template.spec.volumes", {"name": "more", "emptyDir": {}}),
-        ("extraVolumeMounts", f"{_container()}.volumeMounts", {"name": "more", "mountPath": "/more"}),
-    ):
+    yield from _further(path, template, owner, "spec.template.spec", "containers")
+    if template in _INITIALIZED:
+        yield from _further(path, template, owner, "spec.template.spec", "initContainers")
+
+
+def _further(path: str, template: str, owner: tuple[str, str], pod: str, kind: str) -> Iterator[Effect]:
+    places = (f"{pod}.{kind}[0].env", f"{pod}.volumes", f"{pod}.{kind}[0].volumeMounts")
+    for at, (name, added) in zip(places, _FURTHER.items(), strict=True):
         yield Effect(f"{path}.{name}", [added], template, owner, at, "contains", added)
 
 
@@ -309,6 +320,7 @@ def _of_objects() -> Iterator[Effect]:
     doctor = ("tests/doctor", ("Pod", "topolog-test"))
     yield Effect("tests.enabled", False, *doctor, "", "exists", False)
     yield Effect("tests.skip", ["C07"], *doctor, "spec.containers[0].args", "contains", "--skip=C07")
+    yield from _further("tests", *doctor, "spec", "containers")
 
 
 def _of_network_policies() -> Iterator[Effect]:

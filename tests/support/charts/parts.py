@@ -254,7 +254,10 @@ def _workload(one: Object, marks: helm_templates.Marks) -> str:
     for each in (*pod["containers"], *pod.get("initContainers", [])):
         _container(each, values, marks)
     own = next(each for called, each in containers.items() if called != "kube-scheduler")
-    _extended(own, pod, values, marks)
+    # What a process needs to reach its store, its init container needs as well.
+    for each in (own, *pod.get("initContainers", [])):
+        _extended(each, values, marks)
+    _volumes(pod, values, marks)
     if name in ARCHIVING:
         keys = ".Values.archive.existingSecret"
         own["envFrom"] += [
@@ -315,13 +318,17 @@ def _container(one: Object, values: str, marks: helm_templates.Marks) -> None:
             each["valueFrom"]["secretKeyRef"]["name"] = marks.value('include "topolog.storeSecret" .')
 
 
-def _extended(own: Object, pod: Object, values: str, marks: helm_templates.Marks) -> None:
-    """Further variables, mounts and volumes; names of ConfigMaps with a hash."""
-    if "env" in own:
-        own["env"].append(marks.further(f"{values}.extraEnv"))
+def _extended(one: Object, values: str, marks: helm_templates.Marks) -> None:
+    """Further variables and mounts of a container."""
+    if "env" in one:
+        one["env"].append(marks.further(f"{values}.extraEnv"))
     else:
-        own[marks.given("env", f"{values}.extraEnv")] = None
-    own["volumeMounts"].append(marks.further(f"{values}.extraVolumeMounts"))
+        one[marks.given("env", f"{values}.extraEnv")] = None
+    one["volumeMounts"].append(marks.further(f"{values}.extraVolumeMounts"))
+
+
+def _volumes(pod: Object, values: str, marks: helm_templates.Marks) -> None:
+    """Further volumes; names of ConfigMaps with a hash."""
     for volume in pod["volumes"]:
         if "configMap" in volume:
             kind = volume["configMap"]["name"].rpartition("-")[0].removeprefix("topolog-")

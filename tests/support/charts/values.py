@@ -58,7 +58,8 @@ COMMENTS: Final[Mapping[str, str]] = {
     "monitoring": "Objects of the Prometheus operator, and dashboards for a Grafana that loads them from"
     " ConfigMaps. labels are for both objects of the operator, which selects by them. runbooks is the URL"
     " below which you show the folder docs/ of this version: alerts then link to its sections.",
-    "tests": "`helm test` runs `topolog doctor all`; skip leaves checks out by their IDs.",
+    "tests": "`helm test` runs `topolog doctor all`; skip leaves checks out by their IDs. extra*"
+    " are what its pod needs to reach a store outside of the cluster, as for the processes.",
 }
 """Value -> what it is for."""
 REMOVED: Final[Mapping[str, str]] = {}
@@ -125,7 +126,7 @@ def of_overlay(name: str) -> Values:
             "labels": {},
             "runbooks": "",
         },
-        "tests": {"enabled": True, "skip": []},
+        "tests": {"enabled": True, "skip": [], "extraEnv": [], "extraVolumes": [], "extraVolumeMounts": []},
     }
 
 
