@@ -106,6 +106,17 @@ def test_every_module_that_the_architecture_describes_exists() -> None:
     assert named - _code()[0] == {"topolog"}  # the command
 
 
+def test_every_folder_of_a_package_is_described_by_the_architecture() -> None:
+    """Those of app/cli are named like their commands."""
+    text = (DOCS / "architecture.md").read_text()
+    folders = [path.parent for path in (reference_pages.ROOT / "app").glob("*/*/__init__.py")]
+    assert len(folders) > 35
+    for folder in folders:
+        if folder.parent.name == "cli":
+            continue
+        assert f"`{folder.name}`" in text or f"{folder.name}/" in text, folder
+
+
 def test_every_present_name_of_the_glossary_exists() -> None:
     former = (DOCS / "glossary.md").read_text().partition("## Former names")[2]
     rows = [line.strip("| ").split(" | ") for line in former.splitlines() if line.startswith("| ")]
