@@ -252,7 +252,7 @@ class Audit:
     interval: float = setting(1.0, at_least=0.05, at_most=3600)
     """Seconds between checks of counts, versions and the end of the log. A difference began between two
     checks: the shorter the interval, the fewer events can have caused it. A check takes the store a few
-    milliseconds."""
+    milliseconds. Less than ``compaction.reader_timeout``: an auditor is a reader of the log."""
     page: int = setting(2_000, at_least=10, at_most=100_000)
     """Log entries that each check reads again: the whole log is verified every ``compaction.keep`` /
     ``page`` checks."""

@@ -4,8 +4,9 @@ Each value is converted by itself, because msgspec stops at the first error and 
 """
 
 import difflib
+import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -112,22 +113,26 @@ def without_secrets(url: str) -> str:
     return f"{found['scheme']}://{user}{found['hosts']}{found['path'] or ''}{asked}"
 
 
-def _election_times(
+_INCREASING = (
+    ("election.retry", "election.renew"),
+    ("election.renew", "election.lease"),
+    # Otherwise an auditor counts as dead between two of its checks.
+    ("audit.interval", "compaction.reader_timeout"),
+)
+"""Pairs of times of which the first must be less."""
+
+
+def _out_of_order(
     values: Mapping[str, Any], given: Mapping[str, sources.GivenValue]
-) -> list[errors.InvalidSetting]:
-    """Election times that are not in increasing order."""
-    defaults = groups.Election()
-    problems = []
-    for shorter, longer in (("retry", "renew"), ("renew", "lease")):
-        names = f"election.{shorter}", f"election.{longer}"
-        low = values.get(names[0], getattr(defaults, shorter))
-        high = values.get(names[1], getattr(defaults, longer))
+) -> Iterator[errors.InvalidSetting]:
+    """Times that are not in increasing order."""
+    defaults = groups.Settings()
+    for names in _INCREASING:
+        low, high = (values.get(name, operator.attrgetter(name)(defaults)) for name in names)
         name = next((one for one in names if one in given), "")
         if low >= high and name:
-            value = shown(values[name])
             allowed = f"{names[0]} ({low:g}) must be less than {names[1]} ({high:g})"
-            problems.append(errors.InvalidSetting(name, given[name].source, value, allowed))
-    return problems
+            yield errors.InvalidSetting(name, given[name].source, shown(values[name]), allowed)
 
 
 def _contradictions(
@@ -153,7 +158,7 @@ def _contradictions(
     # A certificate file may contain the key as well.
     requires("tls.key", "tls.cert")
     requires("client.key", "client.cert")
-    problems += _election_times(values, given)
+    problems += _out_of_order(values, given)
     wrong_url = store_urls.flaw(values["store.url"]) if values.get("store.url") else ""
     if wrong_url:
         problems.append(errors.InvalidSetting("store.url", given["store.url"].source, _HIDDEN, wrong_url))

@@ -227,6 +227,18 @@ def test_topolog_variables_override_those_of_java_key_stores() -> None:
     [
         pytest.param({"TOPOLOG_TLS_KEY": "k"}, "tls.key", "requires tls.cert", id="key alone"),
         pytest.param(
+            {"TOPOLOG_ELECTION_RENEW": "15"},
+            "election.renew",
+            "election.renew (15) must be less than election.lease (15)",
+            id="no time between renewals and the end of the lease",
+        ),
+        pytest.param(
+            {"TOPOLOG_AUDIT_INTERVAL": "60"},
+            "audit.interval",
+            "audit.interval (60) must be less than compaction.reader_timeout (60)",
+            id="an auditor that counts as dead",
+        ),
+        pytest.param(
             {"TOPOLOG_SERVER_INSECURE": "true"},
             "server.insecure",
             "server.bind",

@@ -109,10 +109,15 @@ class Auditor:
         own = self._current()
         if own is None:
             return True
-        view = own.follow()
+        try:
+            view = own.follow()
+        except errors.Trimmed:
+            self._ledger = None  # What it would read next is gone: the replay begins again at a checkpoint.
+            raise
+        # Also during a long replay: what a reader has not read is not trimmed.
+        self._reader.heartbeat(own.snapshot.offset)
         if view is None:
             return not own.behind
-        self._reader.heartbeat(own.snapshot.offset)
         own.compare(view)
         if self._store.keys.log not in view.mistyped:
             own.checkpoints.run_once(view.head, own.integrity.run_once(view.head))

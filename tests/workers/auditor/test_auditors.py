@@ -19,7 +19,7 @@ from app.verbs import placement_releases
 from tests.support import declared
 from tests.support.store import writers
 from tests.support.workers import audits, clusters, recordings
-from workers.auditor import auditors
+from workers.auditor import auditors, ledger
 from workers.compactor import compactors
 from workers.recorder import log_writer
 
@@ -701,3 +701,36 @@ def test_compaction_and_a_new_incarnation_are_not_differences(
     report = world.audited()
     assert report.incarnation == log.state().incarnation
     assert report.differences == ()
+
+
+def _trimmed(world: audits.World) -> None:
+    """Trim everything that a checkpoint covers: readers without a heartbeat count as dead."""
+    _, at_ms = world.store.follower.dated()
+    assert at_ms is not None
+    world.store.checkpoints.write(world.recorder.snapshot, at_ms)
+    world.client.delete(world.keys.readers)
+    world.store.log.trim(world.head, world.head, reader_timeout=0.001)
+    assert world.store.log.oldest() == world.head
+
+
+def test_an_auditor_that_was_passed_by_a_trim_begins_again(world: audits.World) -> None:
+    world.audited()
+    for number in range(5):
+        world.cluster.pod(f"later{number}")
+    recordings.eventually(
+        lambda: world.recorder.snapshot.pod_named("ns", "later4") is not None, "they are recorded"
+    )
+    _trimmed(world)
+    with pytest.raises(errors.Trimmed):
+        world.auditor.run_once()
+    report = world.audited()
+    assert (report.offset, report.differences) == (world.head, ())
+
+
+def test_a_long_replay_is_not_passed_by_a_trim(world: audits.World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "_MAX_READS", 1)
+    monkeypatch.setattr(raw_access, "LINES", 2)
+    late = world.another()
+    world.client.delete(world.keys.readers)
+    assert not late.run_once()
+    assert [offset for offset, _ in world.store.log.consumers().values()] == [2]
