@@ -224,9 +224,10 @@ class Elector:
         if after is None:
             return False
         self._observe(after)
-        self._until = begun + self._durations.renew
-        if tenure is None:
+        if tenure is None or self.tenure is None:
+            # One that ended while the request was under way is another one: its holder has given it up.
             self._tenure = Tenure(leases.version(after), transitions, inherited)
+        self._until = begun + self._durations.renew
         return True
 
     def _spec_for(self, before: leases.Json | None, *, holder: str, transitions: int) -> leases.Json:

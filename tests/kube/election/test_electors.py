@@ -295,3 +295,23 @@ def test_the_thread_wins_renews_and_leaves(server: apiservers.ApiServer) -> None
     assert resource_versions.older(tenure.epoch, successor.epoch)
     other.stop()
     client.close()
+
+
+def test_a_tenure_that_ended_during_its_renewal_is_followed_by_another(
+    server: apiservers.ApiServer, candidate: Callable[[str], Candidate]
+) -> None:
+    """Those that asked meanwhile have given up the first one."""
+    one = candidate("one")
+    first = one.run_once()
+    assert first is not None
+
+    def slow() -> str:
+        one.clock.now += 3.0
+        assert one.elector.tenure is None
+        return ""
+
+    one.elector.handover_note = slow
+    second = one.run_once(after=8.0)
+    assert second is not None
+    assert second != first
+    assert resource_versions.older(first.epoch, second.epoch)
