@@ -99,7 +99,7 @@ class Compactor:
         self._measure()
         self._drop_corrupt()
         snapshot, at_ms = store.follower.dated()
-        kept = self._usable(store.checkpoints.headers())
+        kept = self._usable(store.checkpoints.headers(), snapshot.offset, at_ms)
         away: errors.StoreAway | None = None
         if at_ms is not None and self._due(snapshot, kept):
             try:
@@ -119,14 +119,25 @@ class Compactor:
         if away is not None:
             raise away
 
-    def _usable(self, kept: list[snapshot_format.Header]) -> list[snapshot_format.Header]:
-        """The checkpoints that the log continues from; those of a lost part of the log are deleted."""
-        store, usable = self._store, []
-        for header in kept:
-            if header.incarnation == store.log.incarnation or store.recovery_points.follows(header):
-                usable.append(header)
-            else:
-                store.checkpoints.remove(header)
+    def _usable(
+        self, kept: list[snapshot_format.Header], offset: int, at_ms: int | None
+    ) -> list[snapshot_format.Header]:
+        """The checkpoints that the log continues from; those of a lost part of the log are deleted.
+
+        ``offset`` and ``at_ms``: where the log was read to. Raises Rewound if it is not this log any more:
+        then it seems to continue from none of them.
+        """
+        store = self._store
+        usable = [
+            header
+            for header in kept
+            if header.incarnation == store.log.incarnation or store.recovery_points.follows(header)
+        ]
+        if len(usable) < len(kept) and at_ms is not None:
+            store.log.prove(offset, at_ms)
+            for header in kept:
+                if header not in usable:
+                    store.checkpoints.remove(header)
         return usable
 
     # -- memory ----------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from app import settings
 from app.domain import events, model, projections, snapshots
 from app.store import errors, schemas, snapshot_format, stores
 from app.store.checkpoints import archive_storage
+from app.store.log import incarnations, logs
 from app.store.server import connections, embedded
 from tests.support import declared
 from tests.support.store import crash_safe_server, object_server, writers
@@ -339,3 +340,34 @@ def test_it_waits_while_the_store_is_away(tmp_path: pathlib.Path) -> None:
         client.close()
     finally:
         server.stop()
+
+
+def test_a_loss_that_is_reported_meanwhile_removes_no_checkpoint(
+    store: stores.Store, store_server: embedded.Server
+) -> None:
+    """Of a log that lost its end, no checkpoint of a former incarnation can be shown to be a part."""
+    past = History(store)
+    past.go_on(20)
+    store.follower.catch_up()
+    _, at_ms = store.follower.dated()
+    assert at_ms is not None
+    store.checkpoints.write(past.states[-1], at_ms)
+    log, former = store.log, store.log.incarnation
+    log.report_loss(incarnations.Watermark(former, 25, 1))
+    begun = incarnations.new((former,))
+    rewound = events.StoreRewound(
+        from_incarnation=former, lost_from=21, lost_to=25, reason="r", by="b", relisting=()
+    )
+    assert log.rewind(rewound, begun, found=former, guard=logs.Guard(epoch="7", writer="w"))
+    with reopened(store, store_server) as other:
+        compactor = compactors.Compactor(other, settings.Compaction(events=100, seconds=3600, keep=0))
+        other.follower.catch_up()
+        listed = other.checkpoints.headers
+
+        def lost() -> list[snapshot_format.Header]:
+            other.log.report_loss(incarnations.Watermark(begun, 99, 1))
+            return listed()
+
+        with mock.patch.object(other.checkpoints, "headers", lost), pytest.raises(errors.Rewound):
+            compactor.run_once()
+        assert [header.offset for header in listed()] == [20]
