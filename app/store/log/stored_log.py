@@ -49,8 +49,8 @@ class StoredLog:
 
     def consumers(self) -> dict[str, tuple[int, int]]:
         """Consumer -> its offset, and when it reported that (milliseconds by the store's clock)."""
-        reported = {name: value.split(" ") for name, value in self._hash(self._names.readers).items()}
-        return {name: (keys.number(offset), keys.number(at)) for name, (offset, at) in reported.items()}
+        reported = {name: value.partition(" ") for name, value in self._hash(self._names.readers).items()}
+        return {name: (keys.number(offset), keys.number(at)) for name, (offset, _, at) in reported.items()}
 
     def resume_versions(self) -> dict[str, str]:
         """The fields of the metadata that were set by ``Batch.marks``, such as ``rv:pods``."""

@@ -31,7 +31,7 @@ _FOLLOWING = ("attend", "doubt", "read")
 """Functions of each role that keeps a snapshot at the head of the log."""
 _FOLLOWS = ("get", "time", "xrange", "xread")
 """Commands of the same roles: the log, the first checkpoint, and the state of the store."""
-_KEEPING = ("del", "exec", "exists", "hdel", "hset", "multi", "persist", "set", "unlink", "watch")
+_KEEPING = ("del", "exec", "exists", "hdel", "hset", "multi", "persist", "set", "unlink", "unwatch", "watch")
 """Commands that write checkpoints, remove them, and rebuild views."""
 _AUDITING = ("exec", "hlen", "hscan", "multi", "set", "xinfo|stream", "xrevrange")
 """Commands that read all keys at one moment, and store the report."""

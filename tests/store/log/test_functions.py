@@ -111,6 +111,7 @@ def test_readers_without_heartbeats_block_no_trimming_and_are_removed(filled: st
     filled.client.hset(
         filled.keys.readers, mapping={"dead": f"0 {old}", "odd": "what", "alive": f"4 {recent}"}
     )
+    assert filled.log.consumers()["odd"] == (0, 0)
     assert trim(filled, 4) == 3
     assert set(filled.client.hkeys(filled.keys.readers)) == {b"alive"}
 

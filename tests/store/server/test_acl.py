@@ -114,6 +114,10 @@ def _compact(store: stores.Store) -> None:
     turned = compactors.Compactor(store, settings.Compaction(events=1, keep=0, checkpoints=1))
     turned.run_once()
     assert store.checkpoints.headers()
+    snapshot, at_ms = store.follower.dated()
+    assert at_ms is not None
+    # Another compactor has written the same checkpoint.
+    assert store.checkpoints.write(snapshot, at_ms) in store.checkpoints.headers()
 
 
 def _audit(store: stores.Store) -> None:
