@@ -21,7 +21,7 @@ from gunicorn.workers import gthread
 
 from app.serving import introspection, ports, priority
 from app.serving.access import authorization
-from app.serving.http import bodies, conn_metrics, connections, deadlines, fast_path, streams
+from app.serving.http import bodies, conn_metrics, connections, deadlines, fast_path, streams, wait_set
 from app.serving.tls import handshakes
 
 SWEEP_SECONDS = 0.25
@@ -59,13 +59,13 @@ class ExtenderWorker(gthread.ThreadWorker):
         self._introspection_pool = futures.ThreadPoolExecutor(threads, "introspection")
         self._introspection_places = threads + INTROSPECTION_QUEUE
         self._introspecting = 0
-        self._waiting: set[connections.Connection] = set()
         self._queued: deque[connections.Connection] = deque()
         super().init_process()
 
     def run(self) -> None:
         """Serve until the worker is stopped or its master has exited."""
         if not self.serves_introspection:
+            self._waiting = wait_set.WaitSet(self.poller, self._on_event)
             super().run()
             return
         for listener in self.sockets:
@@ -91,31 +91,13 @@ class ExtenderWorker(gthread.ThreadWorker):
         try:
             server = listener.getsockname()
             conn = connections.Connection(self.cfg, accepted, client, server, self.limits)
-            self._watch(conn, selectors.EVENT_READ)
+            self._waiting.watch(conn, selectors.EVENT_READ)
         except OSError:
             self.nr_conns -= 1
             accepted.close()
 
-    def _watch(self, conn: connections.Connection, mask: int) -> None:
-        """Poll a connection for events; 0: wait only for its deadline. Raises OSError."""
-        if mask != conn.mask:
-            if conn.mask:
-                self.poller.unregister(conn.sock)
-            conn.mask = 0
-            if mask:
-                self.poller.register(conn.sock, mask, functools.partial(self._on_event, conn))
-            conn.mask = mask
-        self._waiting.add(conn)
-
-    def _forget(self, conn: connections.Connection) -> None:
-        """Stop polling a connection: a thread owns it, or it is closed."""
-        self._waiting.discard(conn)
-        if conn.mask:
-            conn.mask = 0
-            self.poller.unregister(conn.sock)
-
     def _end(self, conn: connections.Connection) -> None:
-        self._forget(conn)
+        self._waiting.forget(conn)
         self._release(conn)
         self.nr_conns -= 1
         conn.close()
@@ -130,7 +112,7 @@ class ExtenderWorker(gthread.ThreadWorker):
         """Continue with a connection that is ready."""
         match conn.state:
             case connections.State.HANDSHAKE:
-                self._forget(conn)
+                self._waiting.forget(conn)
                 self._handshakes.submit(conn)
             case connections.State.SENDING:
                 self._guarded(conn, self._reply)
@@ -165,12 +147,12 @@ class ExtenderWorker(gthread.ThreadWorker):
             conn.deadline = min(conn.deadline, time.monotonic() + self.limits.stopping)
         if conn.state is connections.State.QUEUED:
             self._queued.append(conn)
-            self._watch(conn, 0)
+            self._waiting.watch(conn, 0)
         else:
-            self._watch(conn, selectors.EVENT_READ)
+            self._waiting.watch(conn, selectors.EVENT_READ)
 
     def _dispatch(self, conn: connections.Connection, exchange: fast_path.Exchange) -> None:
-        self._forget(conn)
+        self._waiting.forget(conn)
         conn.state = connections.State.WORKING
         if exchange.verb:
             self.tpool.submit(self._work, conn)
@@ -201,14 +183,14 @@ class ExtenderWorker(gthread.ThreadWorker):
         if not conn.flush():
             if conn.state is not connections.State.SENDING:
                 conn.enter(connections.State.SENDING, self.limits.answer)
-            self._watch(conn, selectors.EVENT_WRITE)
+            self._waiting.watch(conn, selectors.EVENT_WRITE)
         elif conn.closing:
             conn.shutdown()
-            self._watch(conn, selectors.EVENT_READ)
+            self._waiting.watch(conn, selectors.EVENT_READ)
         elif conn.pause:
             conn.enter(connections.State.PAUSED, conn.pause)
             conn.pause = 0.0
-            self._watch(conn, 0)
+            self._waiting.watch(conn, 0)
         else:
             self._next_request(conn)
 
@@ -286,7 +268,7 @@ class ExtenderWorker(gthread.ThreadWorker):
             # The sweep alone could miss a slow client, whose connection may always be in a thread.
             self._expire(conn)
         else:
-            self._watch(conn, selectors.EVENT_READ)
+            self._waiting.watch(conn, selectors.EVENT_READ)
 
     def _work(self, conn: connections.Connection) -> None:
         """Process a complete request and those that follow at once."""
@@ -363,20 +345,18 @@ class ExtenderWorker(gthread.ThreadWorker):
         if now < self._next_sweep:
             return
         self._next_sweep = now + SWEEP_SECONDS
-        for conn in [each for each in self._waiting if each.deadline <= now]:
-            self._expire(conn)
+        for conn in self._waiting:
+            if conn.deadline <= now:
+                self._expire(conn)
 
     def murder_keepalived(self, force: bool = False) -> None:
         """Close all connections if `force`; otherwise `murder_pending` handles them."""
-        for conn in list(self._waiting) if force else ():
+        for conn in self._waiting if force else ():
             self._end(conn)
 
     def _cap_keepalive(self, _: float) -> None:
         """Limit the deadline of idle connections: the worker is stopping."""
-        deadline = time.monotonic() + self.limits.stopping
-        for conn in self._waiting:
-            if conn.state is connections.State.IDLE:
-                conn.deadline = min(conn.deadline, deadline)
+        self._waiting.cap(time.monotonic() + self.limits.stopping)
 
     def _expire(self, conn: connections.Connection) -> None:
         """Handle a connection whose deadline has passed."""
