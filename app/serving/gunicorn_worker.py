@@ -41,7 +41,8 @@ class ExtenderWorker(gthread.ThreadWorker):
 
     meter: conn_metrics.ConnectionMetrics
     limits: deadlines.Deadlines
-    body_limiter: bodies.BodyLimiter
+    verb_limiter: bodies.BodyLimiter
+    other_limiter: bodies.BodyLimiter
     serves_introspection = False
     """This worker serves the introspection API for the other workers, not clients."""
     _next_sweep = 0.0
@@ -49,7 +50,8 @@ class ExtenderWorker(gthread.ThreadWorker):
     def init_process(self) -> None:
         """Initialize the worker after the fork, and serve."""
         served: Any = self.app
-        self.meter, self.limits, self.body_limiter = served.meter, served.limits, served.body_limiter
+        self.meter, self.limits = served.meter, served.limits
+        self.verb_limiter, self.other_limiter = served.verb_limiter, served.other_limiter
         served.serves_introspection = self.serves_introspection
         self.meter.connections = lambda: self.nr_conns
         self._lingerers = deque[None]((None,) * max(1, self.cfg.threads // 2))
@@ -105,8 +107,8 @@ class ExtenderWorker(gthread.ThreadWorker):
     def _release(self, conn: connections.Connection) -> None:
         """Discard the current request of a connection and its memory. Thread-safe."""
         exchange, conn.exchange = conn.exchange, None
-        if exchange is not None and exchange.has_slot:
-            self.body_limiter.release(exchange.length)
+        if exchange is not None and exchange.limiter is not None:
+            exchange.limiter.release(exchange.length)
 
     def _on_event(self, conn: connections.Connection, _: object) -> None:
         """Continue with a connection that is ready."""
@@ -237,12 +239,24 @@ class ExtenderWorker(gthread.ThreadWorker):
             exchange.verb, exchange.length = admitted.verb, admitted.length
             conn.enter(connections.State.QUEUED, self.limits.queued)
         if conn.state is connections.State.QUEUED:
-            if exchange.length and not self.body_limiter.acquire(exchange.length):
+            if exchange.length and not self._reserve(exchange):
                 return False
-            exchange.has_slot = exchange.length > 0
             conn.enter(connections.State.BODY, self.limits.body)
             conn.expect(exchange)
         return conn.read_body(exchange)
+
+    def _reserve(self, exchange: fast_path.Exchange) -> bool:
+        """Reserve memory for a body; return whether it was available.
+
+        Only verbs wait for memory: raises RequestRefused for other requests.
+        """
+        limiter = self.verb_limiter if exchange.verb else self.other_limiter
+        if limiter.acquire(exchange.length):
+            exchange.limiter = limiter
+        elif not exchange.verb:
+            self.meter.busy()
+            raise fast_path.RequestRefused(bodies.BUSY)
+        return exchange.limiter is not None
 
     # -- in a thread -----------------------------------------------------------------------
 

@@ -162,7 +162,7 @@ def check(options: Options, rotating: rotation.RotatingContext | None) -> None:
 
 
 class Application(base.BaseApplication):
-    """gunicorn's application object; workers read `meter`, `limits` and `body_limiter` from it."""
+    """gunicorn's application object; workers read `meter`, `limits` and the limiters from it."""
 
     cfg: "config.Config"
 
@@ -176,7 +176,8 @@ class Application(base.BaseApplication):
     ) -> None:
         self.meter = meter
         self.limits = options.limits
-        self.body_limiter = bodies.BodyLimiter(above=options.small_body)
+        self.verb_limiter = bodies.BodyLimiter(above=options.small_body)
+        self.other_limiter = bodies.BodyLimiter(0, above=bodies.QUESTION, budget=bodies.OTHER_BUDGET)
         self.introspection_threads = options.introspection_threads
         self.port = parts.port
         self.serves_introspection = False

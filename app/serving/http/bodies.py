@@ -15,6 +15,8 @@ SMALL: Final = 64 * 1024
 """Maximum body size in bytes of requests other than verbs and hypothetical questions."""
 QUESTION: Final = 1024 * 1024
 """Maximum body size in bytes of a hypothetical question."""
+OTHER_BUDGET: Final = 16 * QUESTION
+"""Bytes that the bodies of requests other than verbs take together: no memory that the verbs need."""
 RETRY_SECONDS: Final = 1
 
 

@@ -59,7 +59,7 @@ class ConnectionMetrics(registry.Collector):
             self._counts[outcome] += 1
 
     def busy(self) -> None:
-        """Count a refused request to the introspection API: all its threads were busy."""
+        """Count a refused request to the introspection API: its threads or its memory were in use."""
         with self._lock:
             self._busy += 1
 

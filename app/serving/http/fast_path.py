@@ -95,8 +95,8 @@ class Exchange:
         self.verb = False
         self.length = 0
         self.received = 0
-        self.has_slot = False
-        """Memory for the body is reserved (bodies.BodyLimiter)."""
+        self.limiter: bodies.BodyLimiter | None = None
+        """Has reserved memory for the body; None: no memory is reserved."""
         self._body = io.BytesIO()
         self._status = ""
         self._headers: list[tuple[str, str]] = []

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.serving.http import conn_metrics
+from app.serving.http import bodies, conn_metrics
 from tests.support.extender import server_processes
 
 # Enough to hold all threads several times over; the servers here have four.
@@ -212,6 +212,25 @@ def test_a_missing_body_occupies_no_thread(
                 "connections were closed before the threads could be occupied"
             )
         assert f"topolog_open_connections {0 if answer else 70}.0" in settled(server, 0 if answer else 70)
+
+
+def test_questions_without_bodies_take_no_memory_of_the_verbs(start: server_processes.Starts) -> None:
+    server = start(threads=2)
+    possible = bodies.OTHER_BUDGET // bodies.QUESTION
+    with contextlib.ExitStack() as stack:
+        # Together they announce the memory of the verbs and more.
+        held = [stack.enter_context(server.connect("viewer")) for _ in range(MANY + 57)]
+        for each in held:
+            each.sendall(HEAD % (b"POST /apis/v1/fit", bodies.QUESTION))
+        assert answered(server)
+        with server.client("viewer") as client:
+            assert client.ask("GET", "/apis/v1/nodes")[0] == 200
+        refused = f"topolog_introspection_refused_total {len(held) - possible}.0"
+        server_processes.eventually(lambda: refused in metrics(server), refused)
+    # The memory of the admitted ones is released.
+    settled(server, 0)
+    with server.client("viewer") as client:
+        assert client.ask("POST", "/apis/v1/fit", b"x" * bodies.QUESTION)[0] == 200
 
 
 def settled(server: server_processes.Server, connections: int) -> str:
