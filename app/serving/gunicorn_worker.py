@@ -25,6 +25,8 @@ from app.serving.http import bodies, conn_metrics, connections, deadlines, fast_
 from app.serving.tls import handshakes
 
 SWEEP_SECONDS = 0.25
+EVICTED_SHARE = 4
+"""The inverse of the share of all connections that is evicted at once: ranking them takes milliseconds."""
 LINGER_SECONDS = 0.05
 INTROSPECTION_THREADS, INTROSPECTION_QUEUE = 4, 16
 """Concurrent requests to the introspection API unless the server has other options, and the length of their
@@ -265,6 +267,8 @@ class ExtenderWorker(gthread.ThreadWorker):
         done = False
         try:
             done = conn.handshake()
+            if done:
+                conn.identified(*cast(authorization.Middleware, self.wsgi).identify(conn.sock))
         except (OSError, ValueError) as error:
             failure = error
         self.method_queue.defer(self._handshake_done, conn, done, failure)
@@ -322,8 +326,8 @@ class ExtenderWorker(gthread.ThreadWorker):
 
     def _keeps_alive(self, conn: connections.Connection, exchange: fast_path.Exchange) -> bool:
         """Return whether the connection stays open after this response."""
-        below_limit = self.nr_conns <= self.max_keepalived
-        return exchange.keep_alive and self.alive and below_limit and time.monotonic() < conn.ends
+        possible = conn.scheduler or self.nr_conns <= self.max_keepalived
+        return exchange.keep_alive and self.alive and possible and time.monotonic() < conn.ends
 
     def _linger(self, conn: connections.Connection) -> bool:
         """Wait briefly for the next call; return whether it has arrived completely.
@@ -354,7 +358,7 @@ class ExtenderWorker(gthread.ThreadWorker):
         super().wait_for_and_dispatch_events(min(timeout or SWEEP_SECONDS, SWEEP_SECONDS))
 
     def murder_pending(self) -> None:
-        """Handle the connections whose deadline has passed."""
+        """Handle the connections whose deadline has passed, and evict some if no more can be accepted."""
         now = time.monotonic()
         if now < self._next_sweep:
             return
@@ -362,6 +366,12 @@ class ExtenderWorker(gthread.ThreadWorker):
         for conn in self._waiting:
             if conn.deadline <= now:
                 self._expire(conn)
+        if self.nr_conns >= self.worker_connections:
+            evicted = self._waiting.to_evict(1 + self.worker_connections // EVICTED_SHARE)
+            for conn in evicted:
+                self._end(conn)
+            if evicted:
+                self.meter.evicted(len(evicted), evicted[0].holder)
 
     def murder_keepalived(self, force: bool = False) -> None:
         """Close all connections if `force`; otherwise `murder_pending` handles them."""

@@ -6,6 +6,7 @@ the environment under ``IDENTITY``.
 """
 
 import dataclasses
+import socket
 import wsgiref.types
 from collections.abc import Callable, Iterable
 
@@ -50,6 +51,11 @@ class Middleware:
         self._limit = limit
         self._on_verb = on_verb
         self._lines = conn_metrics.LineLimiter()
+
+    def identify(self, sock: socket.socket) -> tuple[str, frozenset[str]]:
+        """Return the name and the roles of a client after its handshake."""
+        identity = self._bindings.identify({"gunicorn.socket": sock})
+        return (identity.name, identity.roles) if identity else ("", frozenset())
 
     def admit(self, environ: wsgiref.types.WSGIEnvironment) -> Admission | bodies.RequestRefusal:
         """Authorize a request by its head; the refusal has status 401, 403 or 405, or is about the body."""

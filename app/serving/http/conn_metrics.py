@@ -11,7 +11,7 @@ from prometheus_client import core, registry
 
 from app.serving.tls import rotation
 
-OUTCOMES = ("accepted", "refused", "late")
+OUTCOMES = ("accepted", "refused", "late", "evicted")
 SECONDS_BETWEEN_LINES = 1.0
 
 log = structlog.get_logger(__name__)
@@ -38,9 +38,10 @@ class LineLimiter:
 
 
 class ConnectionMetrics(registry.Collector):
-    """Prometheus collector of connections by outcome: accepted, refused or late. Thread-safe.
+    """Prometheus collector of connections by outcome: accepted, refused, late or evicted. Thread-safe.
 
-    A connection is accepted after its TLS handshake with a valid client certificate, if TLS is used.
+    A connection is accepted after its TLS handshake with a valid client certificate, if TLS is used. It is
+    evicted if it waits for its client while too many are open.
     """
 
     def __init__(self, rotating: rotation.RotatingContext | None = None, *, view: bool = False) -> None:
@@ -71,6 +72,19 @@ class ConnectionMetrics(registry.Collector):
             return
         address = client[0] if isinstance(client, tuple) else client
         log.warning("TLS handshake refused", client=address, reason=reason, suppressed=suppressed)
+
+    def evicted(self, count: int, holder: object) -> None:
+        """Count and log connections that were closed to accept others; `holder` had the most of them."""
+        with self._lock:
+            self._counts["evicted"] += count
+        suppressed = self._lines.due()
+        if suppressed is not None:
+            log.warning(
+                "too many connections are open: closed some that wait for their clients",
+                closed=count,
+                holder=holder,
+                suppressed=suppressed,
+            )
 
     def counts(self) -> dict[str, int]:
         """Return the counts by outcome."""

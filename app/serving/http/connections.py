@@ -12,10 +12,12 @@ import socket
 import ssl
 import time
 from collections import deque
+from collections.abc import Collection
 
 from gunicorn import config, sock, util
 
 from app.serving.http import deadlines, fast_path
+from app.serving.tls import role_names
 
 HEAD_LIMIT = 64 * 1024
 END_OF_HEAD = b"\r\n\r\n"
@@ -63,7 +65,8 @@ class Disconnected(Exception):
 class Connection:
     """A connection with its state and the state's deadline (monotonic).
 
-    After `ends` (monotonic) the next response closes the connection. `mask` is the poller's event mask.
+    `since` (monotonic) is when it entered its state. After `ends` (monotonic) the next response closes the
+    connection. `mask` is the poller's event mask.
     """
 
     def __init__(
@@ -78,13 +81,16 @@ class Connection:
         self.sock = accepted
         self.client = client
         self.limits = limits
-        self.state = State.HANDSHAKE
         self.mask = 0
         self.exchange: fast_path.Exchange | None = None
         self.closing = False
         """The current response is the last one."""
         self.pause = 0.0
         """Seconds to wait after the current response before the next request is read."""
+        self.holder: object = client[:1]
+        """Whose connection it is: the client's address, and the caller's name once that is known."""
+        self.scheduler = False
+        """The caller has the role of the scheduler."""
         self.introspection = False
         """A thread of the introspection pool processes its request."""
         self._server = server
@@ -97,14 +103,14 @@ class Connection:
         # Without TCP_NODELAY, a response in two writes waits for the client's delayed ACK: 40 ms per call.
         if accepted.family != socket.AF_UNIX:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        now = time.monotonic()
-        self.deadline = now + limits.handshake
-        self.ends = now + limits.age
+        self.enter(State.HANDSHAKE, limits.handshake)
+        self.ends = self.since + limits.age
 
     def enter(self, state: State, seconds: float) -> None:
         """Enter a state that ends after `seconds` at the latest."""
         self.state = state
-        self.deadline = time.monotonic() + seconds
+        self.since = time.monotonic()
+        self.deadline = self.since + seconds
 
     def handshake(self) -> bool:
         """Continue the handshake; return whether it is complete. Raises OSError."""
@@ -118,6 +124,12 @@ class Connection:
         self.reading = fast_path.RequestReader(self.cfg, self.sock, self.client, self._server)
         self.enter(State.IDLE, self.limits.idle)
         return True
+
+    def identified(self, name: str, roles: Collection[str]) -> None:
+        """Set the caller, after the handshake; one without a role may call nothing, and gets little time."""
+        self.holder, self.scheduler = name, role_names.SCHEDULER in roles
+        if not roles:
+            self.enter(State.IDLE, self.limits.head)
 
     def read_head(self) -> fast_path.Exchange | None:
         """Read the available part of a head; return the request once it is complete.
@@ -248,6 +260,7 @@ class Connection:
 
     def close(self) -> None:
         """Close without waiting."""
+        self.state = State.CLOSING
         util.close(self.sock)
 
     def _cork(self, enabled: bool) -> None:

@@ -17,6 +17,7 @@ class Deadlines:
 
     handshake: float = 3.5
     head: float = 3.5
+    """From the first byte of a head, and of a caller without any role from its handshake."""
     body: float = 5.0
     """kube-scheduler's default timeout of a whole call is 5 s."""
     answer: float = 5.0

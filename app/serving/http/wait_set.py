@@ -1,8 +1,9 @@
 """The connections that wait for their clients: each is polled until its deadline. Belongs to the loop."""
 
+import collections
 import functools
 import selectors
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from app.serving.http import connections
 
@@ -38,6 +39,18 @@ class WaitSet:
         if conn.mask:
             conn.mask = 0
             self._poller.unregister(conn.sock)
+
+    def to_evict(self, count: int) -> Sequence[connections.Connection]:
+        """Return up to `count` connections, those to close first where too many are open.
+
+        The holder of the most loses one, that which waits longest, then again; kube-scheduler comes last.
+        """
+        held = collections.Counter[object]()
+        ranks: dict[connections.Connection, tuple[bool, int, float]] = {}
+        for conn in sorted(self._held, key=lambda each: each.since, reverse=True):
+            held[conn.holder] += 1
+            ranks[conn] = (conn.scheduler, -held[conn.holder], conn.since)
+        return sorted(ranks, key=ranks.__getitem__)[:count]
 
     def cap(self, deadline: float) -> None:
         """Limit the deadline of idle connections (monotonic)."""

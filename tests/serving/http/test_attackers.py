@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from app.serving.http import bodies, conn_metrics
+from app.serving.tls import role_names
 from tests.support.extender import server_processes
 
 # Enough to hold all threads several times over; the servers here have four.
@@ -145,6 +146,53 @@ def test_a_silent_client_after_its_handshake_is_idle_not_late(server: server_pro
         quiet.sendall(b"POST /filter HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
         quiet.sendall(b"Content-Length: 2\r\n\r\n{}")
         assert quiet.recv(12) == b"HTTP/1.1 200"
+
+
+def test_a_silent_client_without_a_role_is_closed_soon(server: server_processes.Server) -> None:
+    server_processes.sign(server.certificates, "unknown", uris=("spiffe://elsewhere/unknown",))
+    with server.connect("viewer") as viewer, server.connect("unknown") as unknown:
+        assert closed(unknown)
+        assert ssl_is_open(viewer)
+
+
+def test_idle_connections_give_way_to_new_ones(start: server_processes.Starts) -> None:
+    files = 160
+    server = start(threads=THREADS, files=files)
+    with (
+        server.client() as scheduler,
+        server.connect("operator") as operator,
+        contextlib.ExitStack() as stack,
+    ):
+        assert scheduler.ask("POST", "/filter", b"{}")[0] == 200
+        kept = scheduler.connection.sock
+        # Nearly twice as many as the server can have open, which is half of its files.
+        idle = [stack.enter_context(server.connect("viewer")) for _ in range(files - 10)]
+        assert answered(server)
+        for _ in range(2):
+            assert scheduler.ask("POST", "/filter", b"{}")[0] == 200
+            assert scheduler.connection.sock is kept
+        assert ssl_is_open(operator), "a holder of one connection lost it"
+        still_open = [ssl_is_open(each) for each in idle]
+        assert still_open == sorted(still_open), "a later connection was closed before an earlier one"
+        assert still_open[-1]
+    evicted = f'topolog_connections_total{{outcome="evicted"}} {still_open.count(False)}.0'
+    assert evicted in metrics(server)
+    (line, *_) = (json.loads(each) for each in server.process.lines if "too many connections" in each)
+    assert line["holder"] == role_names.uri("viewer")
+
+
+def test_kube_scheduler_keeps_its_connection_while_few_more_can_be_opened(
+    start: server_processes.Starts,
+) -> None:
+    files = 160
+    server = start(threads=files // 4, files=files)
+    with server.client() as scheduler, server.client("viewer") as viewer, contextlib.ExitStack() as stack:
+        for _ in range(files // 4):
+            stack.enter_context(server.connect("viewer"))
+        assert viewer.ask("GET", "/apis/v1/nodes")[0] == 200
+        assert viewer.connection.sock is None
+        assert scheduler.ask("POST", "/filter", b"{}")[0] == 200
+        assert scheduler.connection.sock is not None
 
 
 def test_idle_connections_are_closed(start: server_processes.Starts) -> None:

@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import pathlib
+import resource
 import signal
 import socket
 import sys
@@ -54,11 +55,15 @@ class Plan:
     answer: float = 5.0
     host: str = "127.0.0.1"
     view: bool = False
+    files: int = 0
+    """The limit of open files, or 0 for that of this process."""
 
 
 def main(path: str) -> None:
     plan = Plan(**json.loads(pathlib.Path(path).read_text()))
     telemetry.configure(level="info", form="json")
+    if plan.files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (plan.files, plan.files))
     try:
         serve(plan)
     except errors.ServingError as error:
