@@ -15,10 +15,9 @@ from typing import Final
 
 from app.cli import exits
 from app.cli.client import api_client
+from app.serving.access import roles
+from app.serving.http import bodies
 
-POSTS: Final = frozenset(f"/apis/v1/{name}" for name in ("simulate", "fit", "diff", "replay", "bisect"))
-_LARGEST: Final = 1024 * 1024
-_DIGITS: Final = len(str(_LARGEST))
 _SILENCE: Final = 60.0
 _ASKED: Final = ("accept", "accept-encoding", "content-type", "if-none-match", "last-event-id")
 _ANSWERED: Final = frozenset(
@@ -94,7 +93,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._refuse("the secret is missing: open the address that `topolog dashboard` printed")
         elif self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none") or self._foreign():
             self._refuse("requests of other pages are not passed on")
-        elif self.command == "POST" and path not in POSTS:
+        elif self.command == "POST" and path not in roles.QUESTIONS:
             self._refuse("the proxy passes on questions only")
         else:
             self._pass_on()
@@ -129,9 +128,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _pass_on(self) -> None:
         body = None
         if self.command == "POST":
-            length = self.headers.get("Content-Length", "")
-            if not length.isdecimal() or len(length) > _DIGITS or int(length) > _LARGEST:
-                self._refuse(f"a question has a Content-Length of at most {_LARGEST} bytes")
+            length, most = self.headers.get("Content-Length", ""), bodies.QUESTION
+            if not length.isdecimal() or len(length) > len(str(most)) or int(length) > most:
+                self._refuse(f"a question has a Content-Length of at most {most} bytes")
                 return
             body = self.rfile.read(int(length))
         asked = {name: value for name in _ASKED if (value := self.headers.get(name)) is not None}

@@ -13,6 +13,8 @@ import pytest
 from app import settings
 from app.cli.client import api_client
 from app.cli.viewer import proxies
+from app.serving.access import roles
+from app.serving.http import bodies
 from tests.support.browser.seen_worlds import Seen
 
 
@@ -109,14 +111,24 @@ def test_with_the_cookie_questions_are_passed_on(proxy: proxies.Proxy, upstream:
     assert "cookie" not in seen
     assert "set-cookie" not in reply.headers
     asked = {**cookie, "Content-Type": "application/json", "Sec-Fetch-Site": "same-origin"}
-    for path in sorted(proxies.POSTS):
+    for path in sorted(roles.QUESTIONS):
         assert ask(proxy, "POST", path, asked, b"{}").status == 200
     assert ask(proxy, "GET", "/missing", cookie).status == 404
     assert [(method, body) for method, _, body in upstream.arrived] == [
         ("GET", b""),
-        *[("POST", b"{}")] * len(proxies.POSTS),
+        *[("POST", b"{}")] * len(roles.QUESTIONS),
         ("GET", b""),
     ]
+
+
+def test_every_question_of_the_api_is_passed_on(
+    proxy: proxies.Proxy, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roles, "QUESTIONS", roles.QUESTIONS | {"/apis/v1/another"})
+    monkeypatch.setattr(bodies, "QUESTION", 2 * bodies.QUESTION)
+    question = b"x" * bodies.QUESTION
+    assert ask(proxy, "POST", "/apis/v1/another", entered(proxy), question).status == 200
+    assert upstream.arrived == [("POST", "/apis/v1/another", question)]
 
 
 def test_an_answer_crosses_the_proxy_compressed_and_only_once(seen: Seen) -> None:
@@ -175,7 +187,7 @@ def test_a_cookie_that_is_not_text_is_refused(proxy: proxies.Proxy, upstream: Up
 def test_a_large_question_is_refused(proxy: proxies.Proxy, upstream: Upstream) -> None:
     # It is refused by its length, before it is read: sending it could end with a broken pipe.
     reply = ask(
-        proxy, "POST", "/apis/v1/fit", {**entered(proxy), "Content-Length": str(1024 * 1024 + 1)}, b""
+        proxy, "POST", "/apis/v1/fit", {**entered(proxy), "Content-Length": str(bodies.QUESTION + 1)}, b""
     )
     assert reply.status == 403
     assert upstream.arrived == []
