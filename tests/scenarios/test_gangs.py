@@ -166,6 +166,48 @@ def test_members_of_a_deleted_run_do_not_let_those_of_the_next_go_alone(phase: s
     assert small.planned(following[0]) == "n1"
 
 
+def of_job(job: str, pods: Iterable[model.Pod]) -> list[model.Pod]:
+    """The pods as the Job creates them; without a Job, as a person does."""
+    owners = (model.Owner(kind="Job", name=job, uid=job, controller=True),) if job else ()
+    return [msgspec.structs.replace(one, owners=owners) for one in pods]
+
+
+@pytest.mark.scenario("CS-15")
+@pytest.mark.parametrize(("former", "latter"), [("first", "second"), ("first", ""), ("", "second"), ("", "")])
+def test_finished_pods_of_an_earlier_run_do_not_let_members_of_the_next_go_alone(
+    former: str, latter: str
+) -> None:
+    """A CronJob keeps the pods of its last Jobs, and gives each of them the name of the same gang."""
+    following = of_job(latter, gang("train", 4))
+    ended = [
+        msgspec.structs.replace(
+            one, name=f"last-{one.name}", uid=f"last-{one.uid}", node="n1", phase="Succeeded"
+        )
+        for one in of_job(former, gang("train", 4))
+    ]
+    small = Cluster(node("n1", 2), *ended, *following)
+    assert [small.planned(one) for one in following] == [""] * 4
+    reason = "gang koordinator/x/train: no capacity for 4 members together"
+    assert {small.why(one) for one in following} == {reason}
+    assert small.commit(following[0], "n1") == {}
+    small.see(node("n2", 2))
+    assert len(small.commit(following[0], small.planned(following[0]))) == 4
+
+
+@pytest.mark.scenario("CS-16")
+def test_a_member_that_a_job_makes_again_goes_alone_after_the_others_have_ended() -> None:
+    four = of_job("first", gang("train", 4))
+    small = Cluster(node("n1"), *four)
+    placed = small.commit(four[0], "n1")
+    for one in four:
+        small.run(one, placed[one.name])
+    small.see(*(msgspec.structs.replace(one, node="n1", phase="Succeeded") for one in four[:3]))
+    small.gone(four[3])
+    again = msgspec.structs.replace(four[3], name="again", uid="again")
+    small.see(again)
+    assert small.planned(again) == "n1"
+
+
 @pytest.mark.scenario("CS-16")
 @pytest.mark.parametrize(
     ("policy", "alone"), [("once-satisfied", True), ("only-waiting", False), ("waiting-and-running", True)]

@@ -62,8 +62,15 @@ class Gang:
 
     @property
     def ran(self) -> tuple[model.Pod, ...]:
-        """Members that have run to their end without being deleted."""
-        return tuple(pod for pod in self.finished if not pod.terminating)
+        """Members that have run to their end without being deleted, in the run of those that are left.
+
+        Beside members that wait or have a node, only those count that share an owner with one of them: the
+        members of the Job that follows one with finished pods are a gang that is placed whole.
+        """
+        ended = tuple(pod for pod in self.finished if not pod.terminating)
+        left = (*self.waiting, *(seat.pod for seat in self.seats)) if ended else ()
+        owners = {owner.uid for pod in left for owner in pod.owners}
+        return tuple(pod for pod in ended if not left or any(one.uid in owners for one in pod.owners))
 
     @property
     def together(self) -> tuple[GangKey, ...]:

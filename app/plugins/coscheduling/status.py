@@ -112,13 +112,15 @@ def _of_gang(
 
 def status(gang: Gang) -> dict[str, object]:
     """The status of the PodGroup; empty if it is to be left as it is."""
-    members = (*gang.finished, *(seat.pod for seat in gang.seats), *gang.waiting, *gang.others)
+    # Beside those that are still to be placed together, finished ones are of an earlier run.
+    finished = gang.finished if gang.satisfied or not gang.waiting else ()
+    members = (*finished, *(seat.pod for seat in gang.seats), *gang.waiting, *gang.others)
     if not members:
         return {}
     succeeded = sum(pod.phase == "Succeeded" for pod in members)
     failed = sum(pod.phase == "Failed" for pod in members)
     running = sum(pod.phase == "Running" for pod in members)
-    scheduled = len(gang.seats) + len(gang.finished)
+    scheduled = len(gang.seats) + len(finished)
     phase = _phase(gang, scheduled, running, succeeded, failed)
     if not phase:
         return {}

@@ -67,6 +67,17 @@ def test_the_phase_follows_from_the_members(pods: list[model.Pod], phase: str) -
     assert statuses(everything(Cluster(node("n1"), sigs("g", 2), *pods))) == {"x/g": phase}
 
 
+def test_the_status_is_that_of_the_run_that_waits() -> None:
+    """A CronJob keeps the pods of its last Jobs."""
+    ended = [msgspec.structs.replace(one, uid=f"last-{one.uid}") for one in running(2, 2, "Succeeded")]
+    (found,) = [
+        one
+        for one in everything(Cluster(node("n1", 1), sigs("g", 2), *ended, *members("g", 2)))
+        if isinstance(one, effects.PatchStatus)
+    ]
+    assert found.status == {"phase": "Scheduling", "scheduled": 0, "running": 0, "succeeded": 0, "failed": 0}
+
+
 @pytest.mark.scenario("CS-23")
 def test_the_status_counts_the_members_of_one_namespace() -> None:
     there = [
@@ -343,7 +354,8 @@ def test_a_gang_that_is_lost_without_a_leader_takes_those_with_it_that_were_plac
 
 
 def test_a_member_that_goes_alone_after_another_has_run_is_no_rest_of_a_gang() -> None:
-    pods = gang("train", 2)
+    job = model.Owner(kind="Job", name="train", uid="job")
+    pods = [msgspec.structs.replace(one, owners=(job,)) for one in gang("train", 2)]
     ended = msgspec.structs.replace(pods[0], node="n1", phase="Succeeded")
     small = Cluster(node("n1"), pods[1], ended)
     small.commit(pods[1], "n1")

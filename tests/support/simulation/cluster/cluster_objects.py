@@ -9,7 +9,7 @@ from app.simulation import populations
 from app.simulation.apiserver import apiservers, objects, requests, router
 from tests.support import declared
 from tests.support.simulation.cluster import sent_bindings
-from tests.support.simulation.oracle import plain_quotas
+from tests.support.simulation.oracle import gang_law, plain_quotas
 
 Json = dict[str, Any]
 
@@ -119,7 +119,10 @@ class Cluster:
         }
 
     def pod(self, name: str, labels: Mapping[str, str] | None = None, *, node: str = "") -> Json:
-        """A pending pod; with a ``node`` one that another scheduler has bound there."""
+        """A pending pod; with a ``node`` one that another scheduler has bound there.
+
+        One Job owns all members of a gang, however often it is restarted.
+        """
         labels = dict(WEB if labels is None else labels)
         # A core for each pod of an elastic quota, whose limits are small numbers of cores.
         cpu = "1" if plain_quotas.LABEL in labels else "100m"
@@ -129,6 +132,16 @@ class Cluster:
             made["spec"]["priority"] = int(labels[PRIORITY])
         if GROUP in labels:
             made["spec"]["schedulingGroup"] = {"podGroupName": labels[GROUP]}
+        gang = labels.get(gang_law.LABEL) or labels.get(GROUP)
+        if gang:
+            owner = {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "name": gang,
+                "uid": f"job-{gang}",
+                "controller": True,
+            }
+            made["metadata"]["ownerReferences"] = [owner]
         if node:
             made["spec"]["nodeName"] = node
             self.foreign.add(uid)

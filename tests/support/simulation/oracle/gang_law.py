@@ -70,6 +70,8 @@ def gang(pod: model.Pod) -> str:
 def started(name: str, fold: plain_fold.Fold) -> bool:
     """Whether a member has a node, or has run; one that is being deleted does not count.
 
+    In a simulation one Job owns all members of a gang, so those that have run are always of the same run.
+
     kube-scheduler 1.37 counts one until it is gone (podGroupState.ScheduledPodsCount), and would let a single
     member of the next run of a job go before it.
     """
