@@ -7,7 +7,8 @@ import pytest
 
 from app.domain import events, model, projections, snapshots
 from app.framework import cycles
-from app.plugins.coscheduling import admission, gangs, membership, options
+from app.plugins.coscheduling import admission, endpoints, gangs, membership, options
+from app.plugins.coscheduling.plugin import Coscheduling
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.sigs import namespace_quota
 from app.store.log import codecs
@@ -88,6 +89,62 @@ def test_gangs_of_a_group_go_together() -> None:
     assert small.why(a[0]) == "gang koordinator/x/b: 1 of 2 members exist"
     small.see(b[1])
     assert sorted(small.commit(a[0], small.planned(a[0]))) == ["a0", "a1", "b0", "b1"]
+
+
+@pytest.mark.scenario("CS-5")
+@pytest.mark.scenario("CS-16")
+@pytest.mark.parametrize("declared", [False, True], ids=["annotations", "PodGroups"])
+@pytest.mark.parametrize("ended", ["succeeded", "deleted"])
+def test_a_member_that_is_made_again_goes_without_gangs_of_its_group_that_have_ended(
+    ended: str, declared: bool
+) -> None:
+    both = '["x/a", "x/b"]'
+    a, b = gang("a", 2, groups=both), gang("b", 2, groups=both)
+    objects = [koordinator(name, 2, options={options.GROUPS: both}) for name in "ab" if declared]
+    small = Cluster(node("n1"), *objects, *a, *b)
+    placed = small.commit(a[0], "n1")
+    for one in (*a, *b):
+        small.run(one, placed[one.name])
+    for one in b:
+        if ended == "succeeded":
+            small.see(msgspec.structs.replace(one, node="n1", phase="Succeeded"))
+        else:
+            small.gone(one)
+    small.gone(a[1])
+    again = msgspec.structs.replace(a[1], uid="again")
+    small.see(again)
+    assert endpoints.planned(Coscheduling(), small.snapshot, defined(small, "a"))[1].seats == {"again": "n1"}
+    assert small.commit(again, "n1") == {"a1": "n1"}
+
+
+@pytest.mark.scenario("CS-5")
+def test_a_gang_that_has_ended_waits_for_its_group_when_it_runs_again() -> None:
+    both = '["x/a", "x/b"]'
+    a, b = gang("a", 2, groups=both), gang("b", 2, groups=both)
+    small = Cluster(node("n1"), *a, *b)
+    placed = small.commit(a[0], "n1")
+    for one in (*a, *b):
+        small.run(one, placed[one.name])
+        small.gone(one)
+    following = [msgspec.structs.replace(one, uid=f"{one.uid}-2") for one in (*a, *b)]
+    small.see(*following[:3])
+    assert small.why(following[0]) == "gang koordinator/x/b: 1 of 2 members exist"
+    small.see(following[3])
+    assert len(small.commit(following[0], "n1")) == 4
+
+
+@pytest.mark.scenario("CS-5")
+def test_later_members_carry_the_id_of_their_group() -> None:
+    both = '["x/a", "x/b"]'
+    a, b = gang("a", 4, minimum=2, groups=both), gang("b", 1, groups=both)
+    small = Cluster(node("n1"), *a[:2], *b)
+    placed = small.commit(a[0], "n1")
+    for one in (*a[:2], *b):
+        small.run(one, placed[one.name])
+    small.see(*a[2:])
+    made = small.commitment(a[2], "n1")
+    ids = {one.annotations[admission.GROUP_ID] for one in made.placements}
+    assert ({one.pod.name for one in made.placements}, ids) == ({"a2", "a3"}, {"x/a,x/b"})
 
 
 def defined(small: Cluster, name: str = "train") -> gangs.Gang:

@@ -87,7 +87,7 @@ def decide(cycle: cycles.Cycle, rules: GangRules) -> GangDecision | None:
     snapshot = nominations.as_waiting(cycle.snapshot, gang.together)
     if snapshot is not cycle.snapshot:
         gang = gangs.find(snapshot, key, asked) or gang
-    together, objection = gangs.group(snapshot, gang, asked)
+    together, objection = gangs.deciding(snapshot, gang, asked)
     if objection:
         return GangDecision(gang, together, plans.Plan(reason=objection), reason=objection)
     first = (gang, *(one for one in together if one.key != gang.key))
@@ -180,7 +180,7 @@ def reserve(
         return capabilities.Plan(subjects=(CLAIM,))
     if found.node != node:
         return verdicts.Refusal(found.reason, frozenset((node,)))
-    group_id = ",".join(gang.key.short for gang in sorted(found.together, key=lambda one: one.key))
+    group_id = ",".join(key.short for key in found.gang.together)
     marks = {GROUP_ID: group_id, MEMBERS: str(len(found.plan.pods))}
     if len(found.plan.pods) < 2 or len(group_id) > 4096:
         marks = {}

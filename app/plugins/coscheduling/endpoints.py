@@ -139,7 +139,7 @@ def planned(
     peers: cycles.Peers = cycles.ALONE,
 ) -> tuple[plans.Question, plans.Plan]:
     """The plan of the gang, by default by capacity alone: without the other plugins."""
-    together, objection = gangs.group(snapshot, gang)
+    together, objection = gangs.deciding(snapshot, gang)
     first = (gang, *(one for one in together if one.key != gang.key))
     nominated = nominations.of_members(snapshot, gang.together)
     question = plans.Question(snapshot, first, rules.layers, peers, nominated=nominated)

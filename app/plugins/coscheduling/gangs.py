@@ -190,6 +190,19 @@ def group(
     return tuple(found), objection
 
 
+def deciding(
+    snapshot: snapshots.Snapshot, gang: Gang, asked: Sequence[model.Pod] = ()
+) -> tuple[tuple[Gang, ...], str]:
+    """The gangs whose members are placed in one plan with those of this one, and why none of them can be.
+
+    Under ``once-satisfied`` the other gangs of the group have no part in where later members go: they may
+    have ended since.
+    """
+    if gang.given.match == "once-satisfied" and gang.satisfied:
+        return (gang,), gang.objection
+    return group(snapshot, gang, asked)
+
+
 def attracting(snapshot: snapshots.Snapshot, together: Iterable[Gang]) -> dict[model.NodeName, int]:
     """Node -> members of the gangs, and pods of gangs with the same network-topology-selector."""
     found: dict[model.NodeName, int] = {}

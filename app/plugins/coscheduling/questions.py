@@ -39,7 +39,7 @@ def group(snapshot: snapshots.Snapshot, name: model.NamespacedName) -> supposed_
     gang = named(snapshot, name)
     if gang is None:
         return None
-    together, _ = gangs.group(snapshot, gang)
+    together, _ = gangs.deciding(snapshot, gang)
     every = (gang, *(one for one in together if one.key != gang.key))
     waiting = tuple(pod for one in every for pod in one.waiting)
     return supposed_operations.Group(name, waiting, sum(one.needed for one in every))
