@@ -74,6 +74,72 @@ def test_nodes_with_more_capacity_are_filled_first() -> None:
     assert placed(small, three) == {"g0": "n5", "g1": "n5", "g2": "n6"}
 
 
+ROW = "example.com/row"
+
+
+def rows(places: Mapping[str, str], **row: str) -> list[model.Node]:
+    """The nodes of a tree, those that are named also with a row."""
+    return [
+        msgspec.structs.replace(one, labels=one.labels | ({ROW: row[one.name]} if one.name in row else {}))
+        for one in tree(places)
+    ]
+
+
+def test_a_native_topology_key_is_one_more_layer_beside_those_of_the_object() -> None:
+    places = {**dict.fromkeys(("n1", "n2", "n3"), "A/a"), **dict.fromkeys(("n4", "n5", "n6"), "B/b")}
+    zones = {"n1": "z1", "n2": "z1", "n3": "z2", "n4": "z1", "n5": "z1"}
+    nodes = [
+        msgspec.structs.replace(
+            one, labels=one.labels | ({ZONE: zones[one.name]} if one.name in zones else {})
+        )
+        for one in tree(places)
+    ]
+    spec = gather(BlockLayer="MustGather")
+    for count, expected in ((2, {"n1", "n2"}), (3, {""})):
+        members = [
+            msgspec.structs.replace(one, group="inner")
+            for one in gang("g", count, network_topology_spec=spec)
+        ]
+        small = Cluster(TOR, native("inner", 1, topology_key=ZONE), *nodes, *members)
+        assert set(placed(small, members).values()) == expected
+    assert small.why(members[0]) == "gang koordinator/x/g: no domain of BlockLayer has capacity for 3 members"
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_label_that_is_preferred_does_not_split_a_layer_that_is_demanded(order: tuple[int, int]) -> None:
+    """Rows are parts of blocks here; a node without a row is in its block alone."""
+    places = dict.fromkeys(("n1", "n2", "n3", "n4", "n5"), "A/a")
+    row = {"n1": "r1", "n2": "r2", "n3": "r1", "n4": "r2"}
+    rules = {ROW: "PreferGather", "BlockLayer": "MustGather"}
+    spec = gather(**{name: rules[name] for name in (list(rules)[at] for at in order)})
+    for count, expected in ((2, {"n1", "n3"}), (4, {"n1", "n2", "n3", "n4"}), (5, set(places))):
+        members = gang("g", count, network_topology_spec=spec)
+        small = Cluster(TOR, *rows(places, **row), *members)
+        assert set(placed(small, members).values()) == expected
+
+
+def test_a_label_is_demanded_beside_a_layer_of_the_object() -> None:
+    places = {**dict.fromkeys(("n1", "n2", "n3"), "A/a"), **dict.fromkeys(("n4", "n5"), "B/b")}
+    spec = gather(**{ROW: "MustGather", "BlockLayer": "MustGather"})
+    two = gang("g", 2, network_topology_spec=spec)
+    split = rows(places, n1="r1", n2="r2", n4="r1")
+    small = Cluster(TOR, *split, *two)
+    assert small.why(two[0]) == "gang koordinator/x/g: no domain of BlockLayer has capacity for 2 members"
+    small.see(*rows({"n5": "B/b"}, n5="r1"))
+    assert set(placed(small, two).values()) == {"n4", "n5"}
+
+
+def test_an_object_that_is_invalid_concerns_only_gangs_that_name_its_layers() -> None:
+    invalid = msgspec.structs.replace(TOR, layers=(), errors=("layer A is above itself",))
+    nodes = rows(dict.fromkeys(("n1", "n2"), "A/a"), n1="r1", n2="r1")
+    two = gang("g", 2, network_topology_spec=gather(**{ROW: "MustGather"}))
+    assert set(placed(Cluster(invalid, *nodes, *two), two).values()) == {"n1", "n2"}
+    two = gang("g", 2, network_topology_spec=gather(**{ROW: "MustGather", "BlockLayer": "PreferGather"}))
+    assert Cluster(invalid, *nodes, *two).why(two[0]) == (
+        "gang koordinator/x/g: the network topology is invalid: layer A is above itself"
+    )
+
+
 TWO_BLOCKS = {
     **{f"s{n}": "A/small" for n in range(3)},
     **{f"t{n}": "A/tall" for n in range(5)},

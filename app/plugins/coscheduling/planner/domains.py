@@ -4,7 +4,8 @@ A domain is the whole path from the top, so a block ``b1`` below two spines is t
 is one).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from app.domain import model, snapshots
@@ -49,78 +50,80 @@ def demands(
     top, for gangs without rules.
     """
     keys = tuple(dict.fromkeys(topology_keys))
-    columns = snapshot.topology.columns
     if not gather:
         # The keys that are demanded come first: a domain of theirs may not be split.
-        tree = _by_labels(
-            snapshot, (*keys, *(key for key in usual if key in columns and key not in keys)), len(keys)
-        )
-        return Demands(tree, len(keys))
+        columns = snapshot.topology.columns
+        below = tuple(key for key in usual if key in columns and key not in keys)
+        return Demands(_tree(snapshot, _Shape(keys, below=below)), len(keys))
     held = snapshot.get(kinds.TOPOLOGIES, kinds.TOPOLOGY)
     named = {layer.name for layer in held.layers} if held is not None else set[str]()
-    rules = [rule for rule in gather if rule.layer != NODES]
-    by_label = [rule for rule in rules if "/" in rule.layer and rule.layer not in named]
-    if by_label or keys:
-        unknown = [rule.layer for rule in rules if rule not in by_label]
-        layers = (*keys, *(rule.layer for rule in by_label if rule.layer not in keys))
-        tree = _by_labels(snapshot, layers, len(layers) if any(rule.must for rule in by_label) else len(keys))
-    else:
-        unknown = [rule.layer for rule in rules if rule.layer not in named]
-        tree = _by_object(snapshot, held)
-    if held is not None and held.errors:
-        return Demands(tree, problem=f"the network topology is invalid: {held.errors[0]}")
-    if unknown:
-        return Demands(tree, problem=f"the network topology has no layer {unknown[0]}")
-    depth = {layer: number for number, layer in enumerate(tree.layers, 1)}
-    depth[NODES] = len(tree.layers) + 1
+    labels = [rule for rule in gather if "/" in rule.layer and rule.layer not in named]
+    others = [rule.layer for rule in gather if rule not in labels and rule.layer != NODES]
+    above, below = _split(keys, labels)
+    shape = _Shape(above, below=below)
+    problem = ""
+    if others or not (above or below):
+        shape = shape._replace(named=held.layers if held is not None else ())
+        if held is not None and held.errors:
+            problem = f"the network topology is invalid: {held.errors[0]}"
+        elif unknown := [layer for layer in others if layer not in named]:
+            problem = f"the network topology has no layer {unknown[0]}"
+    tree = _tree(snapshot, shape)
+    if problem:
+        return Demands(tree, problem=problem)
+    depth = {NODES: len(tree.layers) + 1} | {layer: number for number, layer in enumerate(tree.layers, 1)}
     musts = [depth[rule.layer] for rule in gather if rule.must and rule.layer != NODES]
     multiples = {depth[rule.layer]: rule.multiple for rule in gather if rule.multiple > 1}
     return Demands(tree, max([len(keys), *musts]), multiples)
 
 
-def _by_labels(snapshot: snapshots.Snapshot, keys: tuple[str, ...], required: int) -> Tree:
-    """Layers that are labels of nodes. A node without one of the first ``required`` has no place."""
+def _split(keys: tuple[str, ...], rules: Sequence[options.Gather]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The label keys down to the last that must be gathered, and those below it.
 
-    def path(node: model.Node) -> Path | None:
-        found: list[str] = []
-        for key in keys:
-            value = node.labels.get(key)
-            if not value:
-                break
-            found.append(value)
-        return tuple(found) if len(found) >= required else None
-
-    return _kept(snapshot, ("labels", keys, required), keys, path)
+    A layer above one that must be gathered is gathered with it. So those that are preferred are below, where
+    the order of the rules permits it.
+    """
+    last = max((number for number, rule in enumerate(rules, 1) if rule.must), default=0)
+    above = tuple(dict.fromkeys((*keys, *(rule.layer for rule in rules[:last]))))
+    return above, tuple(dict.fromkeys(rule.layer for rule in rules[last:] if rule.layer not in above))
 
 
-def _by_object(snapshot: snapshots.Snapshot, held: gang_model.NetworkTopology | None) -> Tree:
-    layers = held.layers if held is not None else ()
+class _Shape(NamedTuple):
+    """Which layers a tree has, from the top."""
 
-    def path(node: model.Node) -> Path | None:
-        found: list[str] = []
-        for layer in layers:
+    above: tuple[str, ...] = ()
+    """Label keys. A node without one of them has no place."""
+    named: tuple[gang_model.Layer, ...] = ()
+    """Layers of the network topology."""
+    below: tuple[str, ...] = ()
+    """Label keys. A node without one of them is in the domain above."""
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The names of the layers."""
+        return (*self.above, *(layer.name for layer in self.named), *self.below)
+
+    def path(self, node: model.Node) -> Path | None:
+        """The domain of the node; None if it has no place."""
+        found = [node.labels.get(key, "") for key in self.above]
+        for layer in self.named:
             value = next((node.labels[key] for key in layer.labels if node.labels.get(key)), "")
-            if not value and layer is not layers[-1]:
-                return None
-            found.append(value or node.name)
+            # Without a name in the last layer, the node is a domain of its own there.
+            found.append(value or (node.name if layer is self.named[-1] else ""))
+        if not all(found):
+            return None
+        found += itertools.takewhile(bool, (node.labels.get(key, "") for key in self.below))
         return tuple(found)
 
-    return _kept(snapshot, ("object", layers), tuple(layer.name for layer in layers), path)
 
-
-def _kept(
-    snapshot: snapshots.Snapshot,
-    key: tuple[object, ...],
-    layers: tuple[str, ...],
-    path: Callable[[model.Node], Path | None],
-) -> Tree:
+def _tree(snapshot: snapshots.Snapshot, shape: _Shape) -> Tree:
     """The tree, computed once for the names and labels of all nodes."""
 
     def made() -> Tree:
-        found = ((name, path(node)) for name, node in snapshot.nodes.items())
-        return Tree(layers, {name: at for name, at in found if at is not None})
+        found = ((name, shape.path(node)) for name, node in snapshot.nodes.items())
+        return Tree(shape.layers, {name: at for name, at in found if at is not None})
 
-    return snapshot.topology.derived((__name__, *key), made)
+    return snapshot.topology.derived((__name__, shape), made)
 
 
 def within(path: Path, domain: Path) -> bool:
