@@ -74,6 +74,26 @@ def test_nodes_with_more_capacity_are_filled_first() -> None:
     assert placed(small, three) == {"g0": "n5", "g1": "n5", "g2": "n6"}
 
 
+@pytest.mark.parametrize("topology", [(), (TOR,)], ids=["none", "object"])
+def test_one_node_may_be_demanded(topology: tuple[gang_model.NetworkTopology, ...]) -> None:
+    places = {"n0": "A/a", "n1": "A/a", "n2": "B/b"}
+    four = gang("g", 4, 4, network_topology_spec=gather(NodeTopologyLayer="MustGather"))
+    small = Cluster(*topology, *tree(places, dict.fromkeys(places, 8)), *four)
+    assert {small.why(one) for one in four} == {
+        "gang koordinator/x/g: no domain of NodeTopologyLayer has capacity for 4 members"
+    }
+    small.see(*tree({"n3": "B/b"}, {"n3": 16}))
+    assert placed(small, four) == dict.fromkeys(("g0", "g1", "g2", "g3"), "n3")
+    assert set(small.commit(four[0], "n3").values()) == {"n3"}
+
+
+def test_members_come_in_multiples_to_the_one_node_that_is_demanded() -> None:
+    rule = {"layer": "NodeTopologyLayer", "strategy": "MustGather", "podCountMultiple": 2}
+    three = gang("g", 3, minimum=2, network_topology_spec=json.dumps({"gatherStrategy": [rule]}))
+    small = Cluster(TOR, *tree(dict.fromkeys(("n1", "n2"), "A/a"), {"n1": 3}), *three)
+    assert placed(small, three) == {"g0": "n1", "g1": "n1", "g2": ""}
+
+
 ROW = "example.com/row"
 
 

@@ -20,7 +20,7 @@ class Tree(NamedTuple):
     """Where each node is."""
 
     layers: tuple[str, ...]
-    """Names of the layers, from the top; the nodes themselves are below the last."""
+    """Names of the layers, from the top; the nodes are below the last, or domains of a layer (NODES)."""
     paths: Mapping[model.NodeName, Path]
     """Node -> its domain: the deepest that is known. A node that is left out has no place in the tree."""
 
@@ -32,8 +32,8 @@ class Demands(NamedTuple):
     must: int = 0
     """All members have to be in one domain of this depth."""
     multiples: Mapping[int, int] = {}
-    """Depth -> members are placed in a domain by multiples of this number; that of the nodes is one deeper
-    than the last layer."""
+    """Depth -> members are placed in a domain by multiples of this number; that of nodes which are no layer
+    is one deeper than the last layer."""
     problem: str = ""
     """Why the demands cannot be met in any state."""
 
@@ -60,7 +60,7 @@ def demands(
     labels = [rule for rule in gather if "/" in rule.layer and rule.layer not in named]
     others = [rule.layer for rule in gather if rule not in labels and rule.layer != NODES]
     above, below = _split(keys, labels)
-    shape = _Shape(above, below=below)
+    shape = _Shape(above, below=below, nodes=any(rule.must and rule.layer == NODES for rule in gather))
     problem = ""
     if others or not (above or below):
         shape = shape._replace(named=held.layers if held is not None else ())
@@ -72,7 +72,7 @@ def demands(
     if problem:
         return Demands(tree, problem=problem)
     depth = {NODES: len(tree.layers) + 1} | {layer: number for number, layer in enumerate(tree.layers, 1)}
-    musts = [depth[rule.layer] for rule in gather if rule.must and rule.layer != NODES]
+    musts = [depth[rule.layer] for rule in gather if rule.must]
     multiples = {depth[rule.layer]: rule.multiple for rule in gather if rule.multiple > 1}
     return Demands(tree, max([len(keys), *musts]), multiples)
 
@@ -95,13 +95,16 @@ class _Shape(NamedTuple):
     """Label keys. A node without one of them has no place."""
     named: tuple[gang_model.Layer, ...] = ()
     """Layers of the network topology."""
+    nodes: bool = False
+    """Whether each node is a domain of its own."""
     below: tuple[str, ...] = ()
     """Label keys. A node without one of them is in the domain above."""
 
     @property
     def layers(self) -> tuple[str, ...]:
         """The names of the layers."""
-        return (*self.above, *(layer.name for layer in self.named), *self.below)
+        nodes = (NODES,) if self.nodes else ()
+        return (*self.above, *(layer.name for layer in self.named), *nodes, *self.below)
 
     def path(self, node: model.Node) -> Path | None:
         """The domain of the node; None if it has no place."""
@@ -112,6 +115,8 @@ class _Shape(NamedTuple):
             found.append(value or (node.name if layer is self.named[-1] else ""))
         if not all(found):
             return None
+        if self.nodes:
+            found.append(node.name)
         found += itertools.takewhile(bool, (node.labels.get(key, "") for key in self.below))
         return tuple(found)
 
