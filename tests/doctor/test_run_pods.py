@@ -27,6 +27,9 @@ UNREACHED = {
 }
 """What a real API server answers if it cannot connect to the pod (k8s.io/apimachinery/pkg/util/proxy)."""
 
+UP = b"# TYPE topolog_store_up gauge\ntopolog_store_up 1\n"
+"""Metrics of a process that does not lead."""
+
 
 @pytest.fixture
 def cluster(tmp_path: pathlib.Path) -> Iterator[clusters.Cluster]:
@@ -50,12 +53,98 @@ def serve(cluster: clusters.Cluster, replies: Mapping[str, bytes]) -> None:
         cluster.api.faults.add(faults.FaultKind.RAW, asked, raw=raw, times=10)
 
 
+def examined(cluster: clusters.Cluster) -> runs.Run:
+    return runs.doctor("run", "--namespace", clusters.HOME, environ=cluster.environ)
+
+
 def ready(cluster: clusters.Cluster) -> runs.Json:
     """The result of R01 for the pod."""
-    run = runs.doctor("run", "--namespace", clusters.HOME, environ=cluster.environ)
-    (result,) = run.of("R01")
+    (result,) = examined(cluster).of("R01")
     assert result["subject"] == f"recorder {clusters.HOME}/topolog-recorder-a"
     return result
+
+
+def of_recorder(cluster: clusters.Cluster) -> dict[str, tuple[str, str]]:
+    """ID -> verdict and what was seen of the recorder, where it is the subject."""
+    found = [one for one in examined(cluster).checks if one["subject"].startswith(metrics.RECORDER)]
+    return {one["id"]: (one["verdict"], one["seen"]) for one in found}
+
+
+def show(cluster: clusters.Cluster, **status: object) -> None:
+    """Set the status of the pod, whose container is named as in deploy/."""
+    containers = [{"name": name, "image": "i"} for name in ("recorder", "beside")]
+    cluster.change("pods", clusters.HOME, "topolog-recorder-a", containers=containers)
+    key = (clusters.HOME, "topolog-recorder-a")
+    cluster.api.objects.change("pods", key, lambda one: {**one, "status": status})
+
+
+def waits(name: str, reason: str) -> runs.Json:
+    return {"name": name, "state": {"waiting": {"reason": reason}}}
+
+
+def ended(name: str, reason: str, code: int) -> runs.Json:
+    return {"name": name, "state": {"terminated": {"reason": reason, "exitCode": code}}}
+
+
+RUNS = {"name": "recorder", "state": {"running": {}}}
+STOPPED = {
+    "crashes": ({"containerStatuses": [waits("recorder", "CrashLoopBackOff")]}, "recorder: CrashLoopBackOff"),
+    "has crashed": (
+        {"containerStatuses": [ended("recorder", "Error", 2)]},
+        "recorder: Error, exit code 2",
+    ),
+    "an init container that crashes": (
+        {
+            "initContainerStatuses": [ended("first", "Completed", 0), waits("migrate", "CrashLoopBackOff")],
+            "containerStatuses": [waits("recorder", "PodInitializing")],
+        },
+        "migrate: CrashLoopBackOff",
+    ),
+    "an init container that has crashed": (
+        {
+            "initContainerStatuses": [ended("migrate", "Error", 4)],
+            "containerStatuses": [waits("recorder", "PodInitializing")],
+        },
+        "migrate: Error, exit code 4",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_a_container_that_does_not_run_is_a_problem_and_no_process(
+    cluster: clusters.Cluster, name: str
+) -> None:
+    """Although the API server's proxy answers as for a pod that a NetworkPolicy keeps from it."""
+    status, seen = STOPPED[name]
+    show(cluster, **status)
+    serve(cluster, {READYZ: reply(503, json.dumps(UNREACHED).encode())})
+    assert of_recorder(cluster) == {
+        "R01": ("problem", f"container {seen}"),
+        "R02": ("problem", "0 of 1 answering"),
+    }
+
+
+def test_a_process_is_asked_whatever_runs_beside_it(cluster: clusters.Cluster) -> None:
+    done = [ended("migrate", "Completed", 0)]
+    show(cluster, initContainerStatuses=done, containerStatuses=[RUNS, waits("beside", "CrashLoopBackOff")])
+    serve(cluster, {READYZ: reply(200, b"ready\n"), METRICS: reply(200, UP)})
+    assert of_recorder(cluster)["R01"] == ("ok", "ready")
+    assert of_recorder(cluster)["R02"] == ("ok", "1")
+
+
+def test_processes_that_are_not_seen_are_not_counted(cluster: clusters.Cluster) -> None:
+    """Those that answer are enough, but one that is not seen may lead."""
+    serve(cluster, {READYZ: reply(503, json.dumps(UNREACHED).encode())})
+    found = of_recorder(cluster)
+    assert found["R02"] == ("unsure", "0 of 1 answering")
+    assert found["R03"][0] == "unsure"
+    cluster.add_own_pod("topolog-recorder-b", metrics.RECORDER)
+    other = {path.replace("recorder-a", "recorder-b"): body for path, body in ((READYZ, b""), (METRICS, UP))}
+    serve(cluster, {path: reply(200, body) for path, body in other.items()})
+    found = of_recorder(cluster)
+    assert found["R02"] == ("ok", "1 of 2 answering")
+    assert found["R03"][0] == "unsure"
+    assert found["R03"][1].startswith(f"{clusters.HOME}/topolog-recorder-a may lead: ")
 
 
 @pytest.mark.parametrize(

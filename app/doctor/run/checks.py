@@ -35,7 +35,7 @@ def of_processes(
     yield from _complete(found)
     seen = [one for one in found if one.samples]
     for role in metrics.ELECTED:
-        yield from _leader(role, [one for one in seen if one.role == role], now, leases)
+        yield from _leader(role, [one for one in found if one.role == role], now, leases)
     yield from _agreeing(seen, now)
     for one in seen:
         if one.role == metrics.RECORDER:
@@ -94,23 +94,27 @@ def _ready(one: processes.Process) -> doctor_checks.Result:
 
 def _complete(found: Sequence[processes.Process]) -> Iterator[doctor_checks.Result]:
     for role in metrics.PROCESSES:
-        count = sum(one.role == role for one in found)
-        if count:
-            yield catalog.COMPLETE.ok(role, str(count))
-        elif role in _REQUIRED:
-            yield catalog.COMPLETE.problem(role, "none")
+        own = [one for one in found if one.role == role]
+        answering = sum(bool(one.samples) for one in own)
+        unseen = next((one for one in own if one.unseen), None)
+        seen = f"{answering} of {len(own)} answering" if answering < len(own) else str(answering)
+        if answering:
+            yield catalog.COMPLETE.ok(role, seen)
+        elif unseen is not None:
+            yield catalog.COMPLETE.unsure(role, seen, fix=unseen.fix)
         else:
-            yield catalog.COMPLETE.warning(role, "none")
+            verdict = catalog.COMPLETE.problem if role in _REQUIRED else catalog.COMPLETE.warning
+            yield verdict(role, seen if own else "none")
 
 
 def _leader(
     role: str, found: Sequence[processes.Process], now: float, leases: str
 ) -> Iterator[doctor_checks.Result]:
-    if not found:
-        return
+    seen = [one for one in found if one.samples]
+    unseen = next((one for one in found if one.unseen), None)
     leading = [
         one.name
-        for one in found
+        for one in seen
         if any(value for _, value in one.samples.get("topolog_leader_election_master_status", ()))
     ]
     known = {"NAMESPACE": leases, "REPLICAS": ", ".join(one.name for one in found)}
@@ -118,7 +122,11 @@ def _leader(
         yield catalog.LEADER.ok(role, f"{leading[0]} leads, of {len(found)}")
     elif leading:
         yield catalog.LEADER.warning(role, f"{len(leading)} lead: {', '.join(leading)}", known=known)
-    elif (age := now - min(map(_started, found))) < TAKEOVER:
+    elif unseen is not None:
+        yield catalog.LEADER.unsure(role, f"{unseen.name} may lead: {unseen.unseen}", fix=unseen.fix)
+    elif not seen:
+        return  # R01 and R02 are about those that do not answer.
+    elif (age := now - min(map(_started, seen))) < TAKEOVER:
         yield catalog.LEADER.unsure(
             role,
             f"none of {len(found)} leads, after {max(age, 0):.0f} s",

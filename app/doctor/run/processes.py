@@ -109,7 +109,11 @@ def of_cluster(
         if labels.get("app.kubernetes.io/name") != "topolog" or role not in metrics.ALL:
             continue
         name = pod["metadata"]["name"]
-        port = _health_port(pod)
+        stopped = _stopped(pod)
+        if stopped:
+            asked.append(functools.partial(Process, f"{namespace}/{name}", role, problems=(stopped,)))
+            continue
+        _, port = _serving(pod)
         fetch = functools.partial(
             _proxied, client, f"/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy", port
         )
@@ -122,9 +126,40 @@ def of_cluster(
         return list(pool.map(lambda one: one(), asked))
 
 
-def _health_port(pod: Mapping[str, Any]) -> int:
-    ports = [port for one in pod["spec"].get("containers", ()) for port in one.get("ports") or ()]
-    return next((int(port["containerPort"]) for port in ports if port.get("name") == _PORT), 8081)
+def _stopped(pod: Mapping[str, Any]) -> str:
+    """Which container does not run, and why; empty if the process runs, or if the status has no state of it.
+
+    An init container that has not succeeded goes first: the others wait for it.
+    """
+    status = pod.get("status") or {}
+    own, _ = _serving(pod)
+    for one in status.get("initContainerStatuses") or ():
+        state = one.get("state") or {}
+        if "waiting" in state or (state.get("terminated") or {}).get("exitCode"):
+            return _reason(one["name"], state)
+    for one in status.get("containerStatuses") or ():
+        state = one.get("state") or {}
+        if one["name"] == own and state and "running" not in state:
+            return _reason(one["name"], state)
+    return ""
+
+
+def _reason(container: str, state: Mapping[str, Any]) -> str:
+    ended = state.get("terminated")
+    if ended is not None:
+        return (
+            f"container {container}: {ended.get('reason', 'ended')}, exit code {ended.get('exitCode', '?')}"
+        )
+    return f"container {container}: {(state.get('waiting') or {}).get('reason', 'waiting')}"
+
+
+def _serving(pod: Mapping[str, Any]) -> tuple[str, int]:
+    """The container of the process, and its health port."""
+    for one in pod["spec"]["containers"]:
+        for port in one.get("ports") or ():
+            if port.get("name") == _PORT:
+                return one["name"], int(port["containerPort"])
+    return pod["spec"]["containers"][0]["name"], 8081
 
 
 def _fetch(url: str, path: str) -> tuple[int, str]:
