@@ -175,6 +175,21 @@ def on_one_node(cluster: clusters.Cluster) -> None:
     cluster.change("pods", HOME, "topolog-extender-1", nodeName="n0")
 
 
+def evicted(name: str, node: str) -> Callable[[clusters.Cluster], None]:
+    """A further extender, whose pod the kubelet has ended; its object stays."""
+
+    def change(cluster: clusters.Cluster) -> None:
+        pod(cluster, name, "extender", node)
+        status(name, phase="Failed", reason="Evicted", conditions=[])(cluster)
+
+    return change
+
+
+def replaced(cluster: clusters.Cluster) -> None:
+    removed("pods", "topolog-extender-1")(cluster)
+    evicted("topolog-extender-2", "n2")(cluster)
+
+
 def removed(resource: str, name: str) -> Callable[[clusters.Cluster], None]:
     def change(cluster: clusters.Cluster) -> None:
         cluster.api.objects.remove(resource, (HOME, name))
@@ -264,6 +279,8 @@ MISTAKES: dict[str, tuple[Callable[[clusters.Cluster], None], dict[str, str]]] =
         status("topolog-auditor-0", containerStatuses=[{"name": "c", "restartCount": 9}]),
         {"C06": "warning"},
     ),
+    "an evicted pod beside those that run": (evicted("topolog-extender-2", "n0"), {}),
+    "one extender beside an evicted pod": (replaced, {"C07": "warning"}),
     "one node": (on_one_node, {"C07": "warning"}),
     "one extender": (removed("pods", "topolog-extender-1"), {"C07": "warning"}),
     "no budget": (removed("poddisruptionbudgets", "topolog-extender"), {"C07": "warning"}),
@@ -343,6 +360,18 @@ def test_a_reinstalled_process_has_time_to_take_over_its_lease(
     assert run.wrong() == {"C08": verdict}
     found = [one for one in run.of("C08") if one["verdict"] == verdict]
     assert ("repeat the check in 2" in found[0]["fix"]) == (verdict == "unsure")
+
+
+def test_a_pod_that_has_ended_does_not_age_a_process(cluster: clusters.Cluster) -> None:
+    overdue(cluster)
+    now = datetime.datetime.now(datetime.UTC)
+    for name, days in (("topolog-recorder-0", 0), ("topolog-recorder-1", 1)):
+        at = now - datetime.timedelta(days=days, seconds=20)
+        if days:
+            pod(cluster, name, "recorder", "n1")
+        ended: Json = {"phase": "Failed"} if days else {}
+        status(name, startTime=at.strftime("%Y-%m-%dT%H:%M:%SZ"), **ended)(cluster)
+    assert doctor(cluster).wrong() == {"C08": "unsure"}
 
 
 def test_the_event_of_a_pod_is_repeated(cluster: clusters.Cluster) -> None:

@@ -132,6 +132,15 @@ def test_a_process_is_asked_whatever_runs_beside_it(cluster: clusters.Cluster) -
     assert of_recorder(cluster)["R02"] == ("ok", "1")
 
 
+def test_a_pod_that_has_ended_is_no_process(cluster: clusters.Cluster) -> None:
+    """As one that was evicted: its object stays, and another pod has taken its place."""
+    serve(cluster, {READYZ: reply(200, b"ready\n"), METRICS: reply(200, UP)})
+    cluster.add_own_pod("topolog-recorder-b", metrics.RECORDER)
+    key = (clusters.HOME, "topolog-recorder-b")
+    cluster.api.objects.change("pods", key, lambda one: {**one, "status": {"phase": "Failed"}})
+    assert ready(cluster)["verdict"] == "ok"
+
+
 def test_processes_that_are_not_seen_are_not_counted(cluster: clusters.Cluster) -> None:
     """Those that answer are enough, but one that is not seen may lead."""
     serve(cluster, {READYZ: reply(503, json.dumps(UNREACHED).encode())})

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from app.doctor import api_reader
+from app.doctor import api_reader, own_pods
 from app.doctor.cluster import catalog, checks, rights
 from app.domain import declared_objects, schema
 from app.framework import capabilities, doctor_checks
@@ -62,7 +62,7 @@ def examine(
     yield from each((catalog.EVICTIONS,), lambda: [_evictions(reader, wanted)])
     yield from each((catalog.DEFINITIONS,), lambda: definitions(reader, wanted))
     yield from each((catalog.IDENTITY,), lambda: _identity(reader, wanted))
-    own = _seen(lambda: own_pods(reader, wanted.namespace))
+    own = _seen(lambda: own_pods.of_namespace(reader, wanted.namespace))
     if isinstance(own, api_reader.Unseen):
         yield from unseen_checks(own, (catalog.PODS, catalog.SPREAD))
     elif not own:
@@ -74,7 +74,7 @@ def examine(
         yield from unseen_checks(none, (catalog.PODS, catalog.SPREAD))
     else:
         yield from checks.pods(own, _warnings(reader, f"{prefix}/events"))
-        extenders = [pod for pod in own if _labels(pod).get(_COMPONENT) == metrics.EXTENDER]
+        extenders = [pod for pod in own if own_pods.component(pod) == metrics.EXTENDER]
         path = f"/apis/policy/v1/namespaces/{wanted.namespace}/poddisruptionbudgets"
         yield from each((catalog.SPREAD,), lambda: [checks.spread(extenders, reader.items(path))])
     known = [] if isinstance(own, api_reader.Unseen) else own
@@ -84,8 +84,6 @@ def examine(
 
 
 _OUTSIDE = "the user of the kubeconfig"
-_NAME = "app.kubernetes.io/name"
-_COMPONENT = "app.kubernetes.io/component"
 
 
 def _other_namespaces(reader: api_reader.ApiReader) -> str:
@@ -98,17 +96,7 @@ def _other_namespaces(reader: api_reader.ApiReader) -> str:
 
 
 def _namespaces(deployments: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    return (str(one["metadata"]["namespace"]) for one in deployments if _labels(one).get(_NAME) == "topolog")
-
-
-def own_pods(reader: api_reader.ApiReader, namespace: str) -> list[Mapping[str, Any]]:
-    """The pods of Topolog. Raises Unseen."""
-    found = reader.items(f"/api/v1/namespaces/{namespace}/pods")
-    return [pod for pod in found if _labels(pod).get(_NAME) == "topolog"]
-
-
-def _labels(pod: Mapping[str, Any]) -> Mapping[str, str]:
-    return pod["metadata"].get("labels") or {}
+    return (str(one["metadata"]["namespace"]) for one in deployments if own_pods.belongs(one))
 
 
 def _permissions(reader: api_reader.ApiReader, wanted: Expected) -> list[doctor_checks.Result]:
@@ -216,7 +204,7 @@ def _age(pods: Sequence[Mapping[str, Any]], process: str, now: datetime.datetime
     starts = [
         datetime.datetime.fromisoformat(text)
         for pod in pods
-        if _labels(pod).get(_COMPONENT) == process and (text := (pod.get("status") or {}).get("startTime"))
+        if own_pods.component(pod) == process and (text := (pod.get("status") or {}).get("startTime"))
     ]
     return (now - min(starts)).total_seconds() if starts else None
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from app.doctor import api_reader
+from app.doctor import api_reader, own_pods
 from app.doctor.cluster import catalog, checks, examination, rights
 from app.framework import doctor_checks
 
@@ -89,7 +89,7 @@ def _installer(reader: api_reader.ApiReader, namespace: str) -> doctor_checks.Re
 
 def _vacant(reader: api_reader.ApiReader, namespace: str) -> doctor_checks.Result:
     subject = f"namespace {namespace}"
-    found = examination.own_pods(reader, namespace)
+    found = own_pods.of_namespace(reader, namespace)
     if found:
         return catalog.VACANT.warning(subject, f"{len(found)} pods of Topolog run there")
     return catalog.VACANT.ok(subject, "has no pod of Topolog")

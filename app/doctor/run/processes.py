@@ -10,7 +10,7 @@ from typing import Any
 import urllib3
 from prometheus_client import core, parser
 
-from app.doctor import api_reader
+from app.doctor import api_reader, own_pods
 from app.kube import errors
 from app.kube.client import clients
 from app.telemetry import metrics
@@ -103,10 +103,9 @@ def of_cluster(
     ``inside``: this process runs in a pod, and asks the other pods itself if it reaches them.
     """
     asked = []
-    for pod in reader.items(f"/api/v1/namespaces/{namespace}/pods"):
-        labels = pod["metadata"].get("labels") or {}
-        role = labels.get("app.kubernetes.io/component", "")
-        if labels.get("app.kubernetes.io/name") != "topolog" or role not in metrics.ALL:
+    for pod in own_pods.of_namespace(reader, namespace):
+        role = own_pods.component(pod)
+        if role not in metrics.ALL:
             continue
         name = pod["metadata"]["name"]
         stopped = _stopped(pod)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from cryptography import x509
 
-from app.doctor import api_reader
+from app.doctor import api_reader, own_pods
 from app.doctor.scheduler import (
     catalog,
     configurations,
@@ -231,8 +231,7 @@ def _own_pods(reader: api_reader.ApiReader, namespace: str) -> list[fleet_checks
             str(pod["spec"].get("schedulerName", "default-scheduler")),
         )
         for pod in reader.items("/api/v1/pods")
-        if pod["metadata"].get("namespace") == namespace
-        and (pod["metadata"].get("labels") or {}).get("app.kubernetes.io/name") == "topolog"
+        if pod["metadata"].get("namespace") == namespace and own_pods.is_own(pod)
     ]
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from app.doctor import api_reader, restarts, times
+from app.doctor import api_reader, own_pods, restarts, times
 from app.doctor.scheduler import configurations, feature_gates
 
 PORT: Final = 10259
@@ -45,7 +45,7 @@ def schedulers(reader: api_reader.ApiReader) -> list[Scheduler]:
     return [
         made
         for pod in reader.items("/api/v1/pods")
-        if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+        if not own_pods.ended(pod)
         for container in pod.get("spec", {}).get("containers", ())
         if (arguments := _arguments(container)) is not None
         for made in _scheduler(pod, container, arguments, reader)

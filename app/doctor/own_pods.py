@@ -1,0 +1,40 @@
+"""The pods of Topolog: which they are, and of which process."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from app.doctor import api_reader
+
+_NAME: Final = "app.kubernetes.io/name"
+_COMPONENT: Final = "app.kubernetes.io/component"
+_ENDED: Final = ("Succeeded", "Failed")
+"""Phases of pods that run nothing again. An evicted pod stays as Failed, and keeps the name of its node."""
+
+
+def of_namespace(reader: api_reader.ApiReader, namespace: str) -> list[Mapping[str, Any]]:
+    """The pods of Topolog that have not ended. Raises Unseen."""
+    return [pod for pod in reader.items(f"/api/v1/namespaces/{namespace}/pods") if is_own(pod)]
+
+
+def is_own(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod is one of Topolog that has not ended."""
+    return belongs(pod) and not ended(pod)
+
+
+def ended(pod: Mapping[str, Any]) -> bool:
+    """Whether the containers of a pod have ended for good."""
+    return (pod.get("status") or {}).get("phase") in _ENDED
+
+
+def belongs(one: Mapping[str, Any]) -> bool:
+    """Whether an object is part of Topolog."""
+    return _labels(one).get(_NAME) == "topolog"
+
+
+def component(pod: Mapping[str, Any]) -> str:
+    """The process of a pod; empty if its labels name none."""
+    return str(_labels(pod).get(_COMPONENT, ""))
+
+
+def _labels(one: Mapping[str, Any]) -> Mapping[str, str]:
+    return one["metadata"].get("labels") or {}
