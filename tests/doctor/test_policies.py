@@ -197,6 +197,16 @@ def test_without_a_scheduler_the_escape_is_unsure(cluster: clusters.Cluster) -> 
     assert doctor(cluster, "--scheduler-name", "another").wrong() == {"P03": "problem"}
 
 
+def test_a_template_without_pods_may_escape(cluster: clusters.Cluster) -> None:
+    cluster.api.objects.remove("pods", (clusters.HOME, "topolog-extender-a"))
+    for name in ("web-1", "web-2"):
+        cluster.api.objects.remove("pods", ("shop", name))
+    (found,) = doctor(cluster).of("P03")
+    assert (found["verdict"], found["subject"]) == ("unsure", "0 pods, 1 templates")
+    cluster.api.objects.remove("deployments", ("shop", "web"))
+    assert [one["verdict"] for one in doctor(cluster).of("P03")] == ["ok"]
+
+
 @pytest.mark.parametrize("resource", ["pods", "nodes", "workloadpolicies", "deployments"])
 def test_what_may_not_be_read_is_unsure(cluster: clusters.Cluster, resource: str) -> None:
     cluster.api.faults.add(

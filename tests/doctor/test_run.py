@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
+from app.doctor import api_reader
 from app.doctor.run import checks, processes
 from app.telemetry import metrics
 from tests.support import polling
@@ -111,12 +112,40 @@ def test_the_role_of_a_process_follows_from_its_metrics(healthy: installations.I
         (metrics.RECORDER, "problem"),
         (metrics.CONTROLLER, "problem"),
         (metrics.AUDITOR, "warning"),
-        (metrics.COMPACTOR, "warning"),
     ],
 )
 def test_a_missing_process_is_found(healthy: installations.Installation, role: str, verdict: str) -> None:
     audited(healthy)
     assert doctor(healthy, urls(healthy, **{role: None})).wrong() == {"R02": verdict}
+
+
+def test_without_a_compactor_an_archive_is_not_seen(healthy: installations.Installation) -> None:
+    audited(healthy)
+    assert doctor(healthy, urls(healthy, compactor=None)).wrong() == {"R02": "warning", "R11": "unsure"}
+
+
+UNSEEN = api_reader.Unseen("pods may not be listed", "another kubeconfig")
+SEEN: dict[str, tuple[tuple[Mapping[str, str], float], ...]] = {"up": (({}, 1.0),)}
+ARCHIVING: dict[str, tuple[tuple[Mapping[str, str], float], ...]] = {"topolog_archived_offset": (({}, 41.0),)}
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict", "fix"),
+    [
+        (UNSEEN, "unsure", "another kubeconfig"),
+        ([], "unsure", "start it: "),
+        ([processes.Process("a", metrics.COMPACTOR, unseen="403", fix="a right")], "unsure", "a right"),
+        ([processes.Process("a", metrics.COMPACTOR, problems=("away",))], "unsure", "start it: "),
+        ([processes.Process("a", metrics.COMPACTOR, samples=SEEN)], "ok", ""),
+        ([processes.Process("a", metrics.COMPACTOR, samples=ARCHIVING)], "warning", "set compaction.archive"),
+    ],
+)
+def test_that_there_is_no_archive_is_seen_from_a_compactor(
+    found: list[processes.Process] | api_reader.Unseen, verdict: str, fix: str
+) -> None:
+    result = checks.archive({"compaction.archive": ""}, found)
+    assert (result.verdict, result.fix.startswith(fix)) == (verdict, True)
+    assert checks.archive({"compaction.archive": "s3://a"}, found).verdict == "ok"
 
 
 def test_a_process_that_does_not_answer_is_found(healthy: installations.Installation) -> None:

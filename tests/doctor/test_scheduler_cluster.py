@@ -189,6 +189,43 @@ def test_a_scheduler_whose_file_is_on_a_node_is_unsure(cluster: clusters.Cluster
     assert "pod/topolog-extender-b" in other
 
 
+@pytest.fixture
+def static(cluster: clusters.Cluster) -> clusters.Cluster:
+    """The only kube-scheduler is a static pod with a file on its node, as kubeadm runs it."""
+    for name in ("topolog-extender-a", "topolog-extender-b"):
+        cluster.api.objects.remove("pods", (HOME, name))
+    cluster.api.objects.remove("pods", ("kube-system", "kube-scheduler-n1"))
+    cluster.add_scheduler(
+        "kube-scheduler-n1", namespace="kube-system", flags=["--config=/etc/scheduler.yaml"]
+    )
+    return cluster
+
+
+def test_pods_of_a_scheduler_whose_file_is_on_a_node_are_unsure(static: clusters.Cluster) -> None:
+    """It may call the extender by the name that the pods have."""
+    static.add_pod("waits", labels=LABEL)
+    run = doctor(static)
+    for identity in ("S11", "S15"):
+        (found,) = run.of(identity)
+        assert found["verdict"] == "unsure"
+        assert found["seen"].startswith(
+            "whether default-scheduler calls is not known: /etc/scheduler.yaml is"
+        )
+        assert found["fix"].startswith("on node n1: topolog doctor scheduler --file /etc/scheduler.yaml")
+
+
+def test_pods_of_a_scheduler_that_is_read_are_not_affected_by_another(static: clusters.Cluster) -> None:
+    static.add_scheduler("another", namespace="kube-system")
+    run = doctor(static)
+    assert [one["verdict"] for each in ("S11", "S15") for one in run.of(each)] == ["ok", "ok"]
+
+
+def test_without_a_kube_scheduler_in_a_pod_own_pods_are_unsure(static: clusters.Cluster) -> None:
+    static.api.objects.remove("pods", ("kube-system", "kube-scheduler-n1"))
+    (found,) = doctor(static).of("S11")
+    assert (found["verdict"], "no pod runs one" in found["seen"]) == ("unsure", True)
+
+
 LOG = (2, 3, 4, 7)
 """Checks that the log could answer; no extender is running here."""
 

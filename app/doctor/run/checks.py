@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from app.doctor import api_reader
 from app.doctor.run import catalog, processes
 from app.framework import doctor_checks
 from app.telemetry import metrics
@@ -72,15 +73,28 @@ def called(last: str, waiting: Sequence[Mapping[str, Any]]) -> doctor_checks.Res
     return catalog.CALLED.ok(subject, f"{seen}; {len(waiting)} pods wait")
 
 
-def archive(settings: Mapping[str, Any], found: Sequence[processes.Process]) -> doctor_checks.Result:
-    """R11. ``settings``: of a running extender, as GET /apis/v1/settings has them."""
-    read = str(settings.get("compaction.archive") or "")
-    written = [one for one in found if (one.value("topolog_archived_offset") or 0) > 0]
-    if written and not read:
-        return catalog.ARCHIVE.warning(
-            "extenders", f"{written[0].name} archives, and compaction.archive is empty"
-        )
-    return catalog.ARCHIVE.ok("extenders", f"compaction.archive: {read}" if read else "there is no archive")
+def archive(
+    settings: Mapping[str, Any], found: Sequence[processes.Process] | api_reader.Unseen
+) -> doctor_checks.Result:
+    """R11. ``settings``: of a running extender, as GET /apis/v1/settings has them.
+
+    ``found``: the processes, or why they are not known.
+    """
+    subject, read = "extenders", str(settings.get("compaction.archive") or "")
+    if read:
+        return catalog.ARCHIVE.ok(subject, f"compaction.archive: {read}")
+    empty = "compaction.archive is empty"
+    if isinstance(found, api_reader.Unseen):
+        return catalog.ARCHIVE.unsure(subject, f"{empty}; the processes: {found.reason}", fix=found.fix)
+    compactors = [one for one in found if one.role == metrics.COMPACTOR]
+    seen = [one for one in compactors if one.samples]
+    written = [one for one in seen if (one.value("topolog_archived_offset") or 0) > 0]
+    if written:
+        return catalog.ARCHIVE.warning(subject, f"{written[0].name} archives, and {empty}")
+    if not seen:
+        fix = next((one.fix for one in compactors if one.unseen), catalog.COMPLETE.fix)
+        return catalog.ARCHIVE.unsure(subject, f"{empty}; whether a compactor archives was not seen", fix=fix)
+    return catalog.ARCHIVE.ok(subject, "there is no archive")
 
 
 def _ready(one: processes.Process) -> doctor_checks.Result:

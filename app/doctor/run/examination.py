@@ -24,7 +24,6 @@ def examine(
     if isinstance(found, api_reader.Unseen):
         of_processes = (one for one in catalog.CHECKS if one not in (catalog.CALLED, catalog.ARCHIVE))
         yield from (one.unsure("processes", found.reason, fix=found.fix) for one in of_processes)
-        found = []
     else:
         yield from checks.of_processes(found, now, leases)
     try:

@@ -4,7 +4,7 @@ import base64
 import binascii
 import dataclasses
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from cryptography import x509
@@ -16,6 +16,7 @@ from app.doctor.scheduler import (
     entry_checks,
     feature_gates,
     fleet_checks,
+    known_schedulers,
     log_evidence,
     scheduler_pods,
     testimony,
@@ -31,9 +32,6 @@ _SERVICE = "topolog-extender"
 _SECRET = "topolog-tls"
 _MOST_WAITING = 10
 """Pending pods that are compared with the log."""
-_NAMED = (
-    "topolog doctor scheduler, with its configuration as --file, or the URL of its secure port as --configz"
-)
 _RESTART = "restart the kube-scheduler that reads it"
 
 
@@ -55,64 +53,11 @@ class Given:
     """An extender, whose log is compared with the configurations."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Seen:
-    """What the checks of configurations are made on."""
-
-    pairs: tuple[tuple[configurations.SchedulerConfiguration, scheduler_pods.Scheduler | None], ...]
-    """Configurations, and the scheduler that reads each; None for one that was given."""
-    expected: entry_checks.Expected
-    schedulers: tuple[scheduler_pods.Scheduler, ...]
-    log: log_evidence.Log | api_reader.Unseen | None
-    """None if it was not to be read."""
-
-    def calling(self) -> list[tuple[configurations.SchedulerConfiguration, scheduler_pods.Scheduler | None]]:
-        """The configurations with an entry for the extender."""
-        return [pair for pair in self.pairs if entry_checks.ours(pair[0], self.expected.hosts)]
-
-    def facts(self) -> log_evidence.Log:
-        """What the log shows; nothing if it was not read."""
-        return self.log if isinstance(self.log, log_evidence.Log) else log_evidence.Log()
-
-    def nevertheless(self) -> dict[str, log_evidence.Log]:
-        """The schedulers that call although no entry of theirs was read, and their calls."""
-        known = {one.name for configuration, _ in self.calling() for one in configuration.profiles}
-        facts = self.facts()
-        found = {
-            name: facts.of((name,), self._started((name,))) for name in facts.names() if name not in known
-        }
-        return {name: log for name, log in found.items() if log.calls}
-
-    def concerning(
-        self,
-        configuration: configurations.SchedulerConfiguration,
-        scheduler: scheduler_pods.Scheduler | None,
-    ) -> log_evidence.Log:
-        """What the log shows of the schedulers of a configuration, since the last of them was started."""
-        names = [one.name for one in configuration.profiles]
-        if configuration.form == configurations.LIVE:
-            # It is in force: only later calls could contradict it.
-            since = configuration.started
-            return self.facts().of(names, since) if since else log_evidence.Log()
-        return self.facts().of(names, self._started(names))
-
-    def _started(self, names: Collection[str]) -> float:
-        """When the last of the schedulers that may have these names was started; 0 if none is seen."""
-        return max(
-            (
-                one.started
-                for one in self.schedulers
-                if one.configuration is None or any(each.name in names for each in one.configuration.profiles)
-            ),
-            default=0.0,
-        )
-
-
 def of_files(given: Given) -> list[doctor_checks.Result]:
     """The checks that configurations alone can answer, and those of an extender's log if one is named."""
     found = [*given.written, *given.live]
     log = _gathered(given, None, None)
-    seen = _Seen(tuple((one, None) for one in found), given.expected, (), log)
+    seen = known_schedulers.Seen(tuple((one, None) for one in found), given.expected, (), log)
     results = list(_of_configurations(seen)) if found else []
     if isinstance(log, api_reader.Unseen):
         results += _unseen(log, tuple(log_evidence.SHOWN))
@@ -125,7 +70,7 @@ def without_cluster(given: Given, unseen: api_reader.Unseen) -> list[doctor_chec
     """The checks that can be made although the cluster's schedulers are not seen."""
     found = [*given.written, *given.live]
     log = _gathered(given, None, None)
-    seen = _Seen(tuple((one, None) for one in found), given.expected, (), log)
+    seen = known_schedulers.Seen(tuple((one, None) for one in found), given.expected, (), log)
     return [
         *(_of_configurations(seen) if found or seen.nevertheless() else _silent(seen, unseen.reason)),
         *_unseen(unseen, (catalog.PRESENT, *catalog.NEED_THE_CLUSTER)),
@@ -143,11 +88,15 @@ def of_cluster(given: Given, reader: api_reader.ApiReader) -> list[doctor_checks
         *((one, None) for one in (*given.written, *given.live)),
     ]
     pairs = [(configuration, one) for configuration, one in found if configuration is not None]
-    seen = _Seen(tuple(pairs), expected, tuple(schedulers), _gathered(given, reader, expected.nodes))
+    seen = known_schedulers.Seen(
+        tuple(pairs), expected, tuple(schedulers), _gathered(given, reader, expected.nodes)
+    )
     results = list(_of_configurations(seen))
     profiles = {profile.name for configuration, _ in seen.calling() for profile in configuration.profiles}
     profiles |= seen.nevertheless().keys()
-    results.append(fleet_checks.own_pods(_own_pods(reader, given.namespace), profiles))
+    own = _own_pods(reader, given.namespace)
+    unread = seen.unread({one.scheduler for one in own})
+    results.append(fleet_checks.own_pods(own, profiles, unread))
     results += fleet_checks.leases(schedulers)
     version = _seen(lambda: str(reader.get("/version").get("gitVersion", "")))
     callers = [one for one in schedulers if _calls(one, expected) or one.configuration is None]
@@ -162,7 +111,7 @@ def of_cluster(given: Given, reader: api_reader.ApiReader) -> list[doctor_checks
         }
         results += [fleet_checks.current(one, written, restarts) for one in given.live]
     results += _gangs(callers, given.live, version, reader)
-    results += _waiting(given, reader, profiles)
+    results += _waiting(given, reader, profiles, seen)
     return results
 
 
@@ -251,17 +200,21 @@ def _gangs(
 
 
 def _waiting(
-    given: Given, reader: api_reader.ApiReader, profiles: set[str]
+    given: Given, reader: api_reader.ApiReader, profiles: set[str], seen: known_schedulers.Seen
 ) -> Iterator[doctor_checks.Result]:
-    pods = [
+    pending = [
         found
         for item in reader.items("/api/v1/pods")
-        if not item["spec"].get("nodeName") and item["spec"].get("schedulerName") in profiles
+        if not item["spec"].get("nodeName")
         if (found := _decoded(item)) is not None and found.pending and given.interested(found)
     ]
-    pods.sort(key=lambda pod: pod.created)
+    pods = sorted((one for one in pending if one.scheduler in profiles), key=lambda pod: pod.created)
     if not pods:
-        yield catalog.CALLS.ok("pending pods", "none waits for a scheduler that calls the extender")
+        unread = seen.unread({one.scheduler for one in pending})
+        if unread is None:
+            yield catalog.CALLS.ok("pending pods", "none waits for a scheduler that calls the extender")
+        else:
+            yield catalog.CALLS.unsure("pending pods", unread.reason, fix=unread.fix)
         return
     try:
         waiting = [
@@ -302,7 +255,7 @@ def _gathered(
     )
 
 
-def _of_configurations(seen: _Seen) -> Iterator[doctor_checks.Result]:
+def _of_configurations(seen: known_schedulers.Seen) -> Iterator[doctor_checks.Result]:
     calling, others, hosts = seen.calling(), seen.nevertheless(), seen.expected.hosts
     for configuration, _ in seen.pairs:
         result = entry_checks.present(configuration, hosts)
@@ -327,40 +280,28 @@ def _of_configurations(seen: _Seen) -> Iterator[doctor_checks.Result]:
                 restart=scheduler.restart if scheduler else _RESTART,
             )
     for name, log in others.items():
-        yield from log_evidence.alone(log, name, fix=_reading(seen))
+        yield from log_evidence.alone(log, name, fix=seen.reading())
 
 
-def _unsure(seen: _Seen) -> Iterator[doctor_checks.Result]:
+def _unsure(seen: known_schedulers.Seen) -> Iterator[doctor_checks.Result]:
     """What neither a configuration nor the log shows."""
     unread = [one for one in seen.schedulers if one.configuration is None]
     for one in unread:
-        yield catalog.PRESENT.unsure(f"pod {one.pod}", one.unseen, fix=_reading_of(one))
+        yield catalog.PRESENT.unsure(f"pod {one.pod}", one.unseen, fix=known_schedulers.reading(one))
     if not seen.pairs and not seen.schedulers:
-        yield catalog.PRESENT.unsure("kube-scheduler", "no pod runs one", fix=_NAMED)
+        yield catalog.PRESENT.unsure("kube-scheduler", known_schedulers.ABSENT, fix=known_schedulers.NAMED)
     if unread or not seen.pairs:
-        yield from _silent(seen, unread[0].unseen if unread else "no pod runs one")
+        yield from _silent(seen, unread[0].unseen if unread else known_schedulers.ABSENT)
 
 
-def _silent(seen: _Seen, reason: str) -> Iterator[doctor_checks.Result]:
+def _silent(seen: known_schedulers.Seen, reason: str) -> Iterator[doctor_checks.Result]:
     """S02, S03, S04 and S07 if no configuration was read, for this reason, and the log has no call."""
-    fix, why = _reading(seen), "the log has no call"
+    fix, why = seen.reading(), "the log has no call"
     if isinstance(seen.log, api_reader.Unseen):
         fix, why = f"{fix}; or {seen.log.fix}", seen.log.reason
     if seen.log is not None:
         for check in log_evidence.SHOWN:
             yield check.unsure("kube-scheduler", f"{reason}; {why}", fix=fix)
-
-
-def _reading(seen: _Seen) -> str:
-    """How a configuration that was not read is read."""
-    return next((_reading_of(one) for one in seen.schedulers if one.configuration is None), _NAMED)
-
-
-def _reading_of(one: scheduler_pods.Scheduler) -> str:
-    return (
-        f"on node {one.node}: topolog doctor scheduler --file {one.file}; or from here:"
-        f" {scheduler_pods.forward(one)}"
-    )
 
 
 def _distinct(schedulers: Sequence[scheduler_pods.Scheduler]) -> list[scheduler_pods.Scheduler]:

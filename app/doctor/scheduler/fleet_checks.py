@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
+from app.doctor import api_reader
 from app.doctor.scheduler import catalog, configurations, scheduler_pods
 from app.framework import doctor_checks
 
@@ -31,8 +32,13 @@ class WaitingPod:
     """The log has a call about it."""
 
 
-def own_pods(pods: Sequence[OwnPod], profiles: Collection[str]) -> doctor_checks.Result:
-    """S11; ``profiles``: the names by which pods select a scheduler that calls the extender."""
+def own_pods(
+    pods: Sequence[OwnPod], profiles: Collection[str], unread: api_reader.Unseen | None = None
+) -> doctor_checks.Result:
+    """S11; ``profiles``: the names by which pods select a scheduler that calls the extender.
+
+    ``unread``: why it is not known whether the schedulers of these pods are among them; None if it is.
+    """
     if not pods:
         return catalog.OWN_PODS.unsure(
             "Topolog's pods",
@@ -45,6 +51,8 @@ def own_pods(pods: Sequence[OwnPod], profiles: Collection[str]) -> doctor_checks
         return catalog.OWN_PODS.problem(
             "Topolog's pods", f"placed by {wrong[0].scheduler}: {_listed([one.key for one in wrong])}"
         )
+    if unread is not None:
+        return catalog.OWN_PODS.unsure("Topolog's pods", unread.reason, fix=unread.fix)
     return catalog.OWN_PODS.ok(
         "Topolog's pods", f"{len(pods)}, placed by {_listed(sorted({one.scheduler for one in pods}))}"
     )

@@ -83,7 +83,7 @@ def run(cluster: doctor_checks.Cluster) -> Iterator[doctor_checks.Result]:
     policies = sorted(snapshot.all(kinds.POLICIES).values(), key=lambda one: one.key)
     found = [
         *_of_policies(snapshot, policies, cluster.workloads),
-        *_of_pods(snapshot, cluster.schedulers),
+        *_of_pods(snapshot, cluster),
         *_of_workloads(snapshot, cluster),
     ]
     yield from found
@@ -163,22 +163,21 @@ def _known(policy: policy_model.WorkloadPolicy) -> dict[str, str]:
 # -- pods ---------------------------------------------------------------------------------------
 
 
-def _of_pods(
-    snapshot: snapshots.Snapshot, schedulers: frozenset[str] | None
-) -> Iterator[doctor_checks.Result]:
+def _of_pods(snapshot: snapshots.Snapshot, cluster: doctor_checks.Cluster) -> Iterator[doctor_checks.Result]:
     naming = [pod for pod in snapshot.pods.values() if pod.counted and logic.concerned(pod)]
     naming.sort(key=lambda pod: pod.key)
-    if schedulers is None:
-        if naming:
+    if cluster.schedulers is None:
+        templates = sum(_in_template(one) is not None for one in cluster.workloads)
+        if naming or templates:
             yield SCHEDULER.unsure(
-                f"{len(naming)} pods",
+                f"{len(naming)} pods, {templates} templates",
                 "which schedulers call the extender was not seen",
                 fix="name them with --scheduler-name",
             )
     else:
         others: dict[str, list[model.Pod]] = {}
         for pod in naming:
-            if pod.scheduler not in schedulers:
+            if pod.scheduler not in cluster.schedulers:
                 others.setdefault(pod.scheduler, []).append(pod)
         for name, pods in sorted(others.items()):
             yield SCHEDULER.problem(f"scheduler {name}", _listed([f"pod {pod.key}" for pod in pods]))
@@ -205,9 +204,7 @@ def _of_workloads(
 ) -> Iterator[doctor_checks.Result]:
     for one in cluster.workloads:
         on_object = next((one.labels[label] for label in logic.indexed() if label in one.labels), None)
-        in_template = next(
-            (one.template_labels[label] for label in logic.indexed() if label in one.template_labels), None
-        )
+        in_template = _in_template(one)
         if in_template is None:
             if on_object is not None:
                 yield TEMPLATE.problem(one.subject, f"the label names {on_object}; the template has no label")
@@ -223,6 +220,12 @@ def _of_workloads(
                     f"maxUnavailable {one.unavailable}, {one.replicas} replicas, {places} places in policy"
                     f" {policy.key}",
                 )
+
+
+def _in_template(one: doctor_checks.Workload) -> str | None:
+    """The policy that the pods of a workload name; None if they name none."""
+    labels = one.template_labels
+    return next((labels[label] for label in logic.indexed() if label in labels), None)
 
 
 def _listed(names: Sequence[str]) -> str:
