@@ -1,6 +1,8 @@
 """Times of the API server and of the log as numbers."""
 
 import datetime
+from collections.abc import Mapping
+from typing import Any
 
 
 def seconds(text: str) -> float:
@@ -9,3 +11,10 @@ def seconds(text: str) -> float:
         return datetime.datetime.fromisoformat(text).timestamp()
     except ValueError:
         return 0.0
+
+
+def started(pod: Mapping[str, Any], container: str) -> float:
+    """When a container of a pod was started, in seconds since 1970; 0 if it does not run."""
+    statuses = pod.get("status", {}).get("containerStatuses") or ()
+    running = (one.get("state", {}).get("running") or {} for one in statuses if one.get("name") == container)
+    return max((seconds(str(one.get("startedAt", ""))) for one in running), default=0.0)

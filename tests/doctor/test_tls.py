@@ -200,12 +200,42 @@ def cluster(tmp_path: pathlib.Path, made: pathlib.Path) -> Iterator[clusters.Clu
         yield found
 
 
-def start(cluster: clusters.Cluster, at: datetime.datetime) -> None:
+def rfc3339(at: datetime.datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def start(
+    cluster: clusters.Cluster, at: datetime.datetime, *, pod_at: datetime.datetime | None = None
+) -> None:
+    """Start an extender with kube-scheduler beside it; ``pod_at``: when the kubelet accepted the pod."""
     volumes = [{"name": "tls", "secret": {"secretName": "topolog-scheduler-tls"}}]
-    cluster.add_own_pod("topolog-extender-a", volumes=volumes)
+    mount = {"name": "tls", "mountPath": "/etc/topolog/scheduler-tls"}
+    containers = [
+        {"name": "extender", "image": "i"},
+        {"name": "kube-scheduler", "image": "i", "volumeMounts": [mount]},
+    ]
+    cluster.add_own_pod("topolog-extender-a", volumes=volumes, containers=containers)
     key = (clusters.HOME, "topolog-extender-a")
-    status = {"phase": "Running", "startTime": at.strftime("%Y-%m-%dT%H:%M:%SZ")}
+    starts = {"extender": at - 9 * DAY, "kube-scheduler": at}
+    status = {
+        "phase": "Running",
+        "startTime": rfc3339(pod_at or at),
+        "containerStatuses": [
+            {"name": name, "state": {"running": {"startedAt": rfc3339(when)}}}
+            for name, when in starts.items()
+        ],
+    }
     cluster.api.objects.change("pods", key, lambda pod: {**pod, "status": status})
+
+
+def created(cluster: clusters.Cluster, at: datetime.datetime) -> None:
+    """The Secret of kube-scheduler was created then, and has been updated with the CA of now."""
+    key = (clusters.HOME, "topolog-scheduler-tls")
+    cluster.api.objects.change(
+        "secrets",
+        key,
+        lambda one: {**one, "metadata": {**one["metadata"], "creationTimestamp": rfc3339(at)}},
+    )
 
 
 RIGHT = {"T01", "T02", "T03", "T04", "T05"}
@@ -257,6 +287,33 @@ def test_a_certificate_without_the_name_of_the_view_is_found(
 def test_a_scheduler_that_was_started_before_its_ca_is_found(cluster: clusters.Cluster) -> None:
     start(cluster, datetime.datetime.now(datetime.UTC) - 9 * DAY)
     assert runs.doctor("tls", *AWAY, environ=cluster.environ).wrong() == {"T04": "warning"}
+
+
+@pytest.mark.parametrize(("minutes", "wrong"), [(-3, {"T04": "warning"}), (1, {"T04": "warning"}), (3, {})])
+def test_a_scheduler_has_a_ca_when_the_kubelet_has_updated_its_files(
+    cluster: clusters.Cluster, minutes: int, wrong: dict[str, str]
+) -> None:
+    """A CA begins five minutes before it is created, which is now; the Secret is older."""
+    now = datetime.datetime.now(datetime.UTC)
+    created(cluster, now - 30 * DAY)
+    start(cluster, now + datetime.timedelta(minutes=minutes))
+    assert runs.doctor("tls", *AWAY, environ=cluster.environ).wrong() == wrong
+
+
+def test_a_scheduler_that_was_started_again_in_its_pod_is_right(cluster: clusters.Cluster) -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    created(cluster, now - 30 * DAY)
+    start(cluster, now + datetime.timedelta(minutes=3), pod_at=now - 20 * DAY)
+    assert runs.doctor("tls", *AWAY, environ=cluster.environ).wrong() == {}
+
+
+@pytest.mark.parametrize(("seconds", "wrong"), [(2, {}), (-180, {"T04": "warning"})])
+def test_a_scheduler_of_a_new_installation_has_the_ca_of_its_secret(
+    cluster: clusters.Cluster, seconds: int, wrong: dict[str, str]
+) -> None:
+    """Secret and CA are created together, and the container starts when the Secret exists."""
+    start(cluster, datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds))
+    assert runs.doctor("tls", *AWAY, environ=cluster.environ).wrong() == wrong
 
 
 def test_the_fix_of_a_secret_names_it(cluster: clusters.Cluster) -> None:

@@ -94,7 +94,7 @@ def _scheduler(
         restarts.of_pod(pod),
         host_network and spec.get("dnsPolicy") != "ClusterFirstWithHostNet",
         feature_gates.of_arguments(arguments),
-        _started(pod, str(container.get("name", ""))),
+        times.started(pod, str(container.get("name", ""))),
         _flag(arguments, "config"),
     )
     path = made.file
@@ -109,13 +109,6 @@ def _scheduler(
         yield dataclasses.replace(made, unseen=str(error))
     except api_reader.Unseen as error:
         yield dataclasses.replace(made, unseen=error.reason)
-
-
-def _started(pod: Mapping[str, Any], name: str) -> float:
-    """When the container that runs was started."""
-    statuses = pod.get("status", {}).get("containerStatuses") or ()
-    running = (one.get("state", {}).get("running") or {} for one in statuses if one.get("name") == name)
-    return max((times.seconds(str(one.get("startedAt", ""))) for one in running), default=0.0)
 
 
 def _of_flags(arguments: Sequence[str], source: str) -> configurations.SchedulerConfiguration:

@@ -11,12 +11,14 @@ from cryptography.x509 import oid
 from app.doctor.tls import catalog
 from app.framework import doctor_checks
 from app.serving.access import roles
-from app.serving.tls import certificate_checks, role_names
+from app.serving.tls import certificate_checks, certificate_issuer, role_names
 
 SOON: Final = datetime.timedelta(days=14)
 _OTHERS = 0o007
 _PASSWORD: Final = "another TLS_KEYSTORE_PASSWORD, and stores that are encrypted with it"
 _LONGEST_CHAIN = 8
+_PROPAGATION: Final = datetime.timedelta(minutes=2)
+"""How long the kubelet takes to update the files of a Secret that a pod mounts already."""
 
 Name = Literal["extender", "kube-scheduler", "store"]
 
@@ -44,6 +46,8 @@ class Side:
     """The directory of its files."""
     secret: tuple[str, str] | None = None
     """Namespace and name of its Secret, if it was not read from files."""
+    created: float = 0.0
+    """Seconds since 1970 of the creation of its Secret; 0 if it was read from files."""
 
     @property
     def subject(self) -> str:
@@ -199,15 +203,29 @@ def loaded(
 ) -> Iterator[doctor_checks.Result]:
     """T04; ``started``: pod of a kube-scheduler -> when it was started, and how it is restarted."""
     newest = max((one.not_valid_before_utc for one in side.authorities), default=None)
+    since = _delivered(side, newest) if newest else None
     for pod, (at, restart) in sorted(started.items()):
-        if newest is not None and newest > at:
+        if newest is not None and since is not None and at < since:
             yield catalog.LOADED.warning(
                 f"pod {pod}",
-                f"started at {_at(at)}; a CA of {side.source} begins at {_at(newest)}",
+                f"kube-scheduler started at {_at(at)}; a CA of {side.source} begins at {_at(newest)}, and is"
+                f" in its files since {_at(since)} at the latest",
                 fix=restart,
             )
         else:
-            yield catalog.LOADED.ok(f"pod {pod}", f"started at {_at(at)}, after its CA was created")
+            yield catalog.LOADED.ok(
+                f"pod {pod}", f"kube-scheduler started at {_at(at)}, after its CA was created"
+            )
+
+
+def _delivered(side: Side, begin: datetime.datetime) -> datetime.datetime:
+    """By when the CA that begins then is in the files of every pod that mounts the Secret of a side.
+
+    A CA begins before it is created, by SKEW at most. A container starts after the Secrets that it mounts
+    were created: the moment of a Secret that was created with this CA is exact.
+    """
+    created = datetime.datetime.fromtimestamp(side.created, datetime.UTC)
+    return created if created >= begin else begin + certificate_issuer.SKEW + _PROPAGATION
 
 
 def secrecy(side: Side) -> doctor_checks.Result:

@@ -7,12 +7,13 @@ import datetime
 import pathlib
 import stat
 from collections.abc import Mapping
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from app import settings
-from app.doctor import api_reader, restarts
+from app.doctor import api_reader, restarts, times
 from app.doctor.tls import checks
 from app.serving import errors
 from app.serving.tls import certificate_checks, keystores
@@ -111,21 +112,37 @@ def of_secret(reader: api_reader.ApiReader, namespace: str, name: checks.Name) -
         _key(contents["tls.key"], f"tls.key of {source}", made),
         _certificates(contents["ca.crt"], f"ca.crt of {source}", made),
         secret=(namespace, _SECRETS[name]),
+        created=times.seconds(str(document["metadata"].get("creationTimestamp", ""))),
     )
 
 
 def starts(reader: api_reader.ApiReader, namespace: str) -> dict[str, tuple[datetime.datetime, str]]:
-    """Pod that mounts kube-scheduler's Secret -> its start, and how it is restarted. Raises Unseen."""
-    secret = _SECRETS["kube-scheduler"]
+    """Pod with a container that mounts kube-scheduler's Secret -> its start, and how it is restarted.
+
+    The start is that of the container, which may be later than that of its pod. Raises Unseen.
+    """
     found = {}
     for pod in reader.items(f"/api/v1/namespaces/{namespace}/pods"):
-        volumes = pod["spec"].get("volumes") or ()
-        mounted = any((one.get("secret") or {}).get("secretName") == secret for one in volumes)
-        text = pod.get("status", {}).get("startTime")
-        if mounted and text:
-            at = datetime.datetime.fromisoformat(text)
-            found[f"{namespace}/{pod['metadata']['name']}"] = (at, restarts.of_pod(pod))
+        at = min(filter(None, (times.started(pod, name) for name in _mounting(pod))), default=0.0)
+        if at:
+            start = datetime.datetime.fromtimestamp(at, datetime.UTC)
+            found[f"{namespace}/{pod['metadata']['name']}"] = (start, restarts.of_pod(pod))
     return found
+
+
+def _mounting(pod: Mapping[str, Any]) -> list[str]:
+    """The containers that mount kube-scheduler's Secret."""
+    secret, spec = _SECRETS["kube-scheduler"], pod["spec"]
+    volumes = {
+        one["name"]
+        for one in spec.get("volumes") or ()
+        if (one.get("secret") or {}).get("secretName") == secret
+    }
+    return [
+        one["name"]
+        for one in spec["containers"]
+        if any(mount["name"] in volumes for mount in one.get("volumeMounts") or ())
+    ]
 
 
 def _read(file: pathlib.Path) -> bytes:
