@@ -4,6 +4,8 @@ A check is a pure function of facts. What could not be seen has the verdict ``un
 operator who reads that all is well must be able to rely on it.
 """
 
+import fractions
+import math
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -97,12 +99,26 @@ class Workload:
     """schedulerName of the template."""
     replicas: int = 1
     unavailable: str = ""
-    """maxUnavailable of a rolling update: a number or a percentage; empty if it has none."""
+    """maxUnavailable of a Deployment's rolling update: a number or a percentage; empty if it has none."""
+    surge: str = "25%"
+    """maxSurge of it."""
 
     @property
     def subject(self) -> str:
         """The object in results."""
         return f"{self.kind} {self.namespace}/{self.name}"
+
+    @property
+    def surging(self) -> bool:
+        """Whether a rolling update removes no pod before a new one is available.
+
+        As Kubernetes resolves both: it rounds maxUnavailable down and maxSurge up, and removes one pod at a
+        time if neither is left.
+        """
+        if not self.unavailable:
+            return False
+        removed = math.floor(_resolved(self.unavailable, self.replicas))
+        return removed == 0 and math.ceil(_resolved(self.surge, self.replicas)) > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +137,12 @@ class Diagnosis:
 
     checks: tuple[Check, ...]
     run: Callable[[Cluster], Iterable[Result]]
+
+
+def _resolved(text: str, replicas: int) -> fractions.Fraction:
+    """A number of pods, or a percentage of the replicas."""
+    number, percent, _ = text.partition("%")
+    return fractions.Fraction(int(number) * replicas, 100) if percent else fractions.Fraction(int(number))
 
 
 def filled(fix: str, known: Mapping[str, str]) -> str:

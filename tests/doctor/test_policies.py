@@ -8,6 +8,7 @@ import pytest
 
 from app import plugins
 from app.doctor.policies import examination
+from app.framework import doctor_checks
 from app.plugins.workload_policy import diagnosis
 from app.simulation.apiserver import faults
 from tests.support.doctor import clusters, runs
@@ -39,6 +40,7 @@ def workload(
     scheduler: str = OURS,
     replicas: int = 2,
     unavailable: object = 1,
+    surge: object = "25%",
 ) -> None:
     """Create a workload; by default one whose template names the policy."""
     pod = {
@@ -47,7 +49,7 @@ def workload(
     }
     spec = {
         "replicas": replicas,
-        "strategy": {"rollingUpdate": {"maxUnavailable": unavailable}},
+        "strategy": {"rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}},
         "template": pod,
     }
     cluster.add(kind, {"metadata": {"name": name, "namespace": "shop", "labels": labels or {}}, "spec": spec})
@@ -174,6 +176,18 @@ MISTAKES: dict[str, tuple[Callable[[clusters.Cluster], None], dict[str, str]]] =
         lambda one: workload(one, "full", replicas=3, unavailable=0),
         {"P05": "warning"},
     ),
+    "a rollout by default that cannot proceed": (
+        lambda one: workload(one, "full", replicas=3, unavailable="25%"),
+        {"P05": "warning"},
+    ),
+    "a rollout by default of four replicas": (
+        lambda one: workload(one, "full", replicas=4, unavailable="25%"),
+        {},
+    ),
+    "a rollout without a surge": (
+        lambda one: workload(one, "full", replicas=3, unavailable="25%", surge=0),
+        {},
+    ),
     "a rollout with a free place": (lambda one: workload(one, "full", unavailable=0), {}),
     "a policy that selects nothing": (selecting_nothing, {"P06": "warning"}),
     "a pod that its policy does not select": (unmatched, {"P07": "problem"}),
@@ -188,6 +202,31 @@ def test_each_mistake_is_found_and_nothing_else(cluster: clusters.Cluster, name:
     change, expected = MISTAKES[name]
     change(cluster)
     assert doctor(cluster).wrong() == expected
+
+
+@pytest.mark.parametrize(
+    ("unavailable", "surge", "replicas", "surging"),
+    [
+        ("0", "1", 3, True),
+        ("0%", "1%", 3, True),
+        ("25%", "25%", 1, True),
+        ("25%", "25%", 3, True),
+        ("25%", "25%", 4, False),
+        ("33%", "1", 3, True),
+        ("34%", "1", 3, False),
+        ("25%", "0", 3, False),
+        ("25%", "0%", 3, False),
+        ("1", "1", 3, False),
+        ("", "0", 3, False),
+    ],
+)
+def test_a_rolling_update_is_resolved_as_by_kubernetes(
+    unavailable: str, surge: str, replicas: int, surging: bool
+) -> None:
+    one = doctor_checks.Workload(
+        "Deployment", "shop", "web", replicas=replicas, unavailable=unavailable, surge=surge
+    )
+    assert one.surging == surging
 
 
 def test_without_a_scheduler_the_escape_is_unsure(cluster: clusters.Cluster) -> None:

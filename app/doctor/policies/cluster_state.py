@@ -74,7 +74,8 @@ def _objects(
 def _workload(kind: str, document: Mapping[str, Any]) -> doctor_checks.Workload:
     metadata, spec = document["metadata"], document.get("spec", {})
     template = spec.get("template", {})
-    rolling = (spec.get("strategy") or spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
+    # A Deployment's only: a StatefulSet always removes a pod before it makes the new one.
+    rolling = (spec.get("strategy") or {}).get("rollingUpdate") or {}
     return doctor_checks.Workload(
         kind,
         metadata["namespace"],
@@ -84,4 +85,5 @@ def _workload(kind: str, document: Mapping[str, Any]) -> doctor_checks.Workload:
         template.get("spec", {}).get("schedulerName") or "default-scheduler",
         int(spec.get("replicas", spec.get("parallelism", 1)) or 0),
         str(rolling.get("maxUnavailable", "")),
+        str(rolling.get("maxSurge", "25%")),
     )

@@ -212,14 +212,11 @@ def _of_workloads(
         if cluster.schedulers is not None and one.scheduler not in cluster.schedulers:
             yield SCHEDULER.problem(one.subject, f"its template has schedulerName {one.scheduler}")
         policy = snapshot.get(kinds.POLICIES, f"{one.namespace}/{in_template}")
-        if policy is not None and policy.required and not policy.errors and one.unavailable in ("0", "0%"):
+        if policy is not None and policy.required and not policy.errors and one.surging:
             places = sum(quota.desired for quota in logic.quotas(snapshot, policy))
             if one.replicas >= places:
-                yield ROLLOUT.warning(
-                    one.subject,
-                    f"maxUnavailable {one.unavailable}, {one.replicas} replicas, {places} places in policy"
-                    f" {policy.key}",
-                )
+                seen = f"maxUnavailable {one.unavailable} of {one.replicas} replicas is 0"
+                yield ROLLOUT.warning(one.subject, f"{seen}, {places} places in policy {policy.key}")
 
 
 def _in_template(one: doctor_checks.Workload) -> str | None:
