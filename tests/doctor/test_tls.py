@@ -89,6 +89,24 @@ def two_cas(folder: pathlib.Path) -> None:
     (folder / "ca.crt").write_bytes(other.read_bytes() + (folder / "ca.crt").read_bytes())
 
 
+def with_another_ca(days: int, *, signing: bool = False) -> Callable[[pathlib.Path], None]:
+    """A CA beside the usual one, which ends so many days from now.
+
+    ``signing``: it has signed kube-scheduler's certificate.
+    """
+
+    def change(folder: pathlib.Path) -> None:
+        now = datetime.datetime.now(datetime.UTC)
+        other = certificate_issuer.new_authority(now - 100 * DAY, 100 + days)
+        if signing:
+            client = certificate_issuer.client_pair(other, role_names.SCHEDULER, now, 300)
+            (folder / "scheduler.crt").write_bytes(client.certificate_pem())
+            (folder / "scheduler.key").write_bytes(client.key_pem())
+        (folder / "ca.crt").write_bytes((folder / "ca.crt").read_bytes() + other.certificate_pem())
+
+    return change
+
+
 def readable(folder: pathlib.Path) -> None:
     (folder / "scheduler.key").chmod(0o644)
 
@@ -124,6 +142,8 @@ FLAWS: dict[str, tuple[Callable[[pathlib.Path], None], dict[str, str]]] = {
     "no role": (client(uris=(), dns=("kube-scheduler.example",)), {"T02": "problem"}),
     "another CA of that name": (other_ca, {"T03": "problem"}),
     "two CAs": (two_cas, {}),
+    "a former CA that ends soon": (with_another_ca(13), {}),
+    "a former CA that has ended": (with_another_ca(-1), {}),
     "a readable key": (readable, {"T05": "problem"}),
     "a broken certificate": (garbage("server.crt"), BROKEN),
     "a broken CA": (garbage("ca.crt"), BROKEN),
@@ -148,6 +168,13 @@ def test_each_flaw_is_found_and_nothing_else(made: pathlib.Path, name: str) -> N
     flaw, expected = FLAWS[name]
     flaw(made)
     assert checked(made).wrong() == expected
+
+
+def test_a_ca_that_ends_soon_and_is_in_use_is_found(made: pathlib.Path) -> None:
+    with_another_ca(13, signing=True)(made)
+    cas = [one for one in checked(made).of("T01") if one["seen"].startswith("the CA ends at ")]
+    assert {one["subject"].partition(",")[0] for one in cas} == {"extender", "kube-scheduler"}
+    assert {one["verdict"] for one in cas} == {"warning"}
 
 
 def test_a_name_of_the_settings_has_a_role(made: pathlib.Path) -> None:

@@ -78,27 +78,51 @@ _RENEW_SECRET: Final = (
 )
 
 
-def times(side: Side, now: datetime.datetime, hosts: Collection[str] = ()) -> Iterator[doctor_checks.Result]:
+def times(
+    side: Side,
+    now: datetime.datetime,
+    chains: Collection[Sequence[x509.Certificate]],
+    hosts: Collection[str] = (),
+) -> Iterator[doctor_checks.Result]:
     """T01: one result for each certificate, CA and list that is not well, or one for all.
 
-    ``hosts``: the names of the extender's certificate.
+    ``chains``: the certificates of the sides that are at hand, each followed by its intermediates. ``hosts``:
+    the names of the extender's certificate.
     """
-    wrong = [*_times(side, now, hosts)]
+    needed = [one for one in side.authorities if not _replaced(one, side.authorities, now, chains)]
+    wrong = [*_times(side, needed, now, hosts)]
     if not wrong:
-        ends = [one.not_valid_after_utc for one in (*side.chain, *side.authorities)]
+        ends = [one.not_valid_after_utc for one in (*side.chain, *needed)]
         wrong = [catalog.TIME.ok(side.subject, f"valid until {_at(min(ends))}")] if ends else []
     yield from wrong
 
 
-def _times(side: Side, now: datetime.datetime, hosts: Collection[str]) -> Iterator[doctor_checks.Result]:
+def _replaced(
+    former: x509.Certificate,
+    authorities: Sequence[x509.Certificate],
+    now: datetime.datetime,
+    chains: Collection[Sequence[x509.Certificate]],
+) -> bool:
+    """Whether every certificate is signed by another CA that is valid, and ends later than this one."""
+    return any(
+        one.not_valid_before_utc <= now <= one.not_valid_after_utc
+        and one.not_valid_after_utc > former.not_valid_after_utc
+        and all(_issued_by(chain, (one,)) for chain in chains)
+        for one in authorities
+    )
+
+
+def _times(
+    side: Side, authorities: Sequence[x509.Certificate], now: datetime.datetime, hosts: Collection[str]
+) -> Iterator[doctor_checks.Result]:
     labelled = [("the certificate", one) for one in side.chain[:1]]
     labelled += [("an intermediate", one) for one in side.chain[1:]]
-    labelled += [("the CA", one) for one in side.authorities]
+    labelled += [("the CA", one) for one in authorities]
     for label, one in labelled:
         end, begin = one.not_valid_after_utc, one.not_valid_before_utc
         fix = renewal(side, hosts, force=label == "the CA")
         if now > end:
-            # A CA that has ended beside a valid one is harmless, and usual after a change.
+            # A CA that has ended beside a valid one is harmless, unless clients have certificates of it.
             others = [
                 each for each in side.authorities if each is not one and now <= each.not_valid_after_utc
             ]

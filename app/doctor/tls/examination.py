@@ -24,6 +24,7 @@ def of_sides(
 ) -> Iterator[doctor_checks.Result]:
     """T01, T02, T03 and T05; ``names``: identities.* of the settings."""
     hosts = certificate_checks.hosts(extender.chain[0]) if isinstance(extender, checks.Side) else ()
+    chains = [side.chain for side in (extender, scheduler) if isinstance(side, checks.Side)]
     for name, side in (("extender", extender), ("kube-scheduler", scheduler)):
         if isinstance(side, sources.Broken):
             yield catalog.FIT.problem(name, side.reason, why="no process can use it", fix=side.fix)
@@ -31,7 +32,7 @@ def of_sides(
             for check in (catalog.TIME, catalog.FIT, catalog.SECRECY):
                 yield check.unsure(name, side.reason, fix=side.fix)
         else:
-            yield from checks.times(side, now, hosts)
+            yield from checks.times(side, now, chains, hosts)
             own = side.name == "extender"
             yield checks.server(side, now) if own else checks.client(side, names, hosts)
             yield checks.secrecy(side)
@@ -71,7 +72,7 @@ def _of_store(
     """T01 and T02 for the bundled store; none where it has no TLS."""
     store = seen(lambda: sources.of_secret(reader, namespace, "store"))
     if isinstance(store, checks.Side):
-        yield from checks.times(store, now)
+        yield from checks.times(store, now, [store.chain])
         yield checks.server(store, now)
     elif isinstance(store, sources.Broken):
         yield catalog.FIT.problem("store", store.reason, why="no process can use it", fix=store.fix)

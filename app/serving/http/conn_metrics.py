@@ -113,7 +113,7 @@ class ConnectionMetrics(registry.Collector):
         expiry = core.GaugeMetricFamily(
             "topolog_certificate_expiry_timestamp_seconds",
             "Expiry time of the served certificate and its chain (`server`), of the clients' CA (`ca`) and of"
-            " the revocation list (`crl`); of several in a file, the first.",
+            " the revocation list (`crl`); of several in a file, the first, and of several CAs the last.",
             labels=["file"],
         )
         for file, at in self._rotating.expiries().items():

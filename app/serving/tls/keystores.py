@@ -69,13 +69,16 @@ class Material:
         return self.chain[0].not_valid_after_utc
 
     def expiries(self) -> dict[str, datetime.datetime]:
-        """Return when each file expires; of several certificates or lists in it, the first."""
+        """Return when each file expires: with the first certificate or list in it, and with the last CA.
+
+        A former CA is trusted beside the one that has replaced it until it ends, without harm.
+        """
         found = {
-            "server": [each.not_valid_after_utc for each in self.chain],
-            "ca": [each.not_valid_after_utc for each in self.authorities],
-            "crl": [each.next_update_utc for each in self.revocations if each.next_update_utc],
+            "server": min(each.not_valid_after_utc for each in self.chain),
+            "ca": max(each.not_valid_after_utc for each in self.authorities),
         }
-        return {file: min(times) for file, times in found.items() if times}
+        due = [each.next_update_utc for each in self.revocations if each.next_update_utc]
+        return {**found, "crl": min(due)} if due else found
 
     def chain_pem(self) -> bytes:
         """Return the server's certificate and its intermediates in PEM."""

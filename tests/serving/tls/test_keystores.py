@@ -239,6 +239,19 @@ def test_the_source_of_the_settings() -> None:
         keystores.source_from(settings.Tls(ca="ca.crt"))
 
 
+def test_a_file_of_cas_expires_with_the_last_of_them(
+    certificates: pathlib.Path, pem: keystores.Source
+) -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    former = certificate_issuer.new_authority(now - datetime.timedelta(days=9), 10)
+    ca = certificates / "ca.crt"
+    (usual,) = keystores.read(pem).authorities
+    ca.write_bytes(former.certificate_pem() + ca.read_bytes())
+    material = keystores.read(pem)
+    assert len(material.authorities) == 2
+    assert material.expiries()["ca"] == usual.not_valid_after_utc
+
+
 def test_an_expired_revocation_list_causes_a_warning(
     certificates: pathlib.Path, pem: keystores.Source
 ) -> None:
