@@ -40,7 +40,7 @@ def cluster(tmp_path: pathlib.Path) -> Iterator[clusters.Cluster]:
 
 
 def reply(status: int, body: bytes) -> bytes:
-    return b"HTTP/1.1 %d Any\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body)
+    return b"HTTP/1.1 %d Any\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body)
 
 
 def serve(cluster: clusters.Cluster, replies: Mapping[str, bytes]) -> None:
