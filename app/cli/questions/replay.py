@@ -81,7 +81,8 @@ def replay_command(
     Each decision is computed again on its own snapshot. refused: it fitted, and would not; admitted: the
     reverse; node: filter_onlyone would choose another; nodes: another set is kept; reason: the same nodes
     are refused for other reasons. With --chain the range is played once: each placement has its effect on
-    the decisions behind it, and the answer has the pods that would be elsewhere and the counts.
+    the decisions behind it, and the answer has the pods that would be elsewhere and the counts. The whole
+    range is played, whatever -n, -l, --verb and --where select: these decide which differences are counted.
 
     \b
     topolog replay --since 24h --set-policy new.yaml --fail-on refused

@@ -118,11 +118,16 @@ class Chain(replays.Replay):
         choice: question_schema.Choice,
         scores: bool,
         limit: int,
+        counted: Callable[[records.Decision], bool] = lambda _: True,
     ) -> None:
-        """``base``: the snapshot at the beginning; ``choice``: whether the recorded node is preferred."""
+        """``base``: the snapshot at the beginning; ``choice``: whether the recorded node is preferred.
+
+        ``counted``: whether the numbers and the items include a decision. All of them are played.
+        """
         super().__init__(suppose, recorded, scores=scores, limit=limit)
         self._supposed = suppose(recorded.present)
         self._choice = choice
+        self._counted = counted
         resolved = situations.resolve(base, self._supposed, strict=False)
         self._idle = set(resolved.idle)
         self._copies: Mapping[model.NodeName, model.NodeName] = resolved.copies
@@ -307,6 +312,9 @@ class Chain(replays.Replay):
                 yield from _object(resolved.snapshot, self.would.snapshot, one.kind, one.identity)
 
     # -- the attempts ----------------------------------------------------------------------
+
+    def _counts(self, decision: records.Decision) -> bool:
+        return self._counted(decision)
 
     def _resolve(self, snapshot: snapshots.Snapshot, given: replays.Input) -> situations.Resolved:
         return self._situation(given.supposed.plugins)

@@ -159,7 +159,10 @@ class Diff(Question, frozen=True):
 
 Mode = Annotated[
     Literal["each", "chain"],
-    Meta(description="each: every decision on its own snapshot; chain: with knock-on effects."),
+    Meta(
+        description="each: every decision on its own snapshot; chain: the whole range once, with knock-on"
+        " effects: verbs, namespace and where then select only what is counted."
+    ),
 ]
 Choice = Annotated[
     Literal["recorded", "best"],

@@ -91,9 +91,10 @@ class Replay:
             return "error"
         return "" if self._input(decision.configuration) else "configuration"
 
-    def skip(self, cause: str) -> None:
-        """Count a decision that cannot be compared."""
-        self.skipped[cause] += 1
+    def skip(self, decision: records.Decision, cause: str) -> None:
+        """Count a decision that cannot be compared; ``cause`` is one of SKIPPED."""
+        if self._counts(decision):
+            self.skipped[cause] += 1
 
     def look(
         self, decision: records.Decision, candidates: node_sets.Names, snapshot: snapshots.Snapshot
@@ -101,19 +102,18 @@ class Replay:
         """Compare one decision; ``snapshot`` is the one at its position."""
         given = self._input(decision.configuration)
         if given is None:
-            self.skip("configuration")
+            self.skip(decision, "configuration")
             return
         try:
             cycle = explanations.cycle_of(decision, candidates, snapshot, given.plugins)
         except store_errors.Shortened:
-            self.skip("unrepeatable")
+            self.skip(decision, "unrepeatable")
             return
         trace = self._trace(decision, cycle, given.plugins)
         was = _answer(decision, trace, cycle, given.plugins)
         if not _repeats(decision, was):
-            self.skip("unrepeatable")
+            self.skip(decision, "unrepeatable")
             return
-        self.looked += 1
         resolved = self._resolve(snapshot, given)
         supposed, would = trace, was
         if resolved.snapshot is not snapshot or resolved.plugins is not given.plugins:
@@ -121,6 +121,9 @@ class Replay:
             supposed = self._trace(decision, changed, resolved.plugins)
             would = _answer(decision, supposed, changed, resolved.plugins)
         self._looked_at(decision, candidates, resolved, (was, would))
+        if not self._counts(decision):
+            return
+        self.looked += 1
         difference = self._difference(decision, (trace, was), (supposed, would))
         self.classes[difference] += 1
         if difference != SAME:
@@ -168,6 +171,10 @@ class Replay:
         answers: tuple[ReplayedAnswer, ReplayedAnswer],
     ) -> None:
         """Called for each decision that was compared."""
+
+    def _counts(self, _: records.Decision) -> bool:
+        """Whether the numbers and the items include the decision."""
+        return True
 
     def _resolve(self, snapshot: snapshots.Snapshot, given: Input) -> situations.Resolved:
         """The situation at a snapshot."""

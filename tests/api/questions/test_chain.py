@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from app.domain import events, model
+from app.store.decisions import records
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem, body
 from tests.support.extender.questions import PLACED, ask, f6, post
@@ -112,6 +113,50 @@ def test_a_quota_that_does_not_bind_is_overrun(lived: api_worlds.World) -> None:
         {"count": HOST, "offset": first, "value": 4, "desired": 3},
         {"count": MEMBER, "offset": second, "value": 2, "desired": 1},
     ]
+
+
+@pytest.mark.parametrize(
+    ("filtered", "looked"),
+    [
+        ({"verbs": ["filter"]}, 6),
+        ({"verbs": ["prioritize"]}, 4),
+        ({"verbs": ["bind"]}, 0),
+        ({"where": "outcome=refused"}, 2),
+        ({"namespace": "other"}, 0),
+    ],
+)
+def test_a_selection_decides_what_is_counted_and_not_what_is_played(
+    lived: api_worlds.World, filtered: dict[str, Any], looked: int
+) -> None:
+    whole = chain(lived, overrides=scale(1))
+    assert (counts(whole, "was")[HOST], counts(whole, "would")[HOST]) == (3, 1)
+    answer = chain(lived, overrides=scale(1), **filtered)
+    assert answer["chain"] == whole["chain"]
+    assert (answer["looked"], answer["same"] + sum(answer["classes"].values())) == (looked, looked)
+    assert all(one in whole["items"] for one in answer["items"])
+    assert sum(answer["by"]["verb"].values()) == len(answer["items"])
+
+
+def test_a_decision_that_is_not_selected_is_not_counted_as_skipped(lived: api_worlds.World) -> None:
+    snapshot = lived.store.follower.catch_up()
+    lived.store.decisions.record(
+        records.Draft(
+            position=snapshot.position,
+            verb="filter",
+            pod=api_worlds.pod("a-6"),
+            names=frozenset(snapshot.nodes),
+            configuration=lived.registry.digest,
+            kept=0,
+            outcome="error",
+            at="2026-07-01T10:00:02.000Z",
+            milliseconds=1.0,
+            error="the store is away",
+            snapshot=snapshot,
+        )
+    )
+    lived.store.decisions.stop()
+    assert chain(lived)["skipped"]["error"] == 1
+    assert not any(chain(lived, verbs=["prioritize"])["skipped"].values())
 
 
 def test_a_pod_goes_elsewhere_if_its_node_is_not_allowed(lived: api_worlds.World) -> None:

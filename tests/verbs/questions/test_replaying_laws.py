@@ -1,6 +1,6 @@
 """Laws of replays over random histories: what changes nothing differs nowhere, alone and as a chain."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 import pytest
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from app.domain import events, projections, snapshots
 from app.plugins.workload_policy import kinds
+from app.store.decisions import records
 from app.verbs.questions import chains, question_schema, replays, situations
 from tests.support import declared
 from tests.support.decisions import small_clusters
@@ -17,9 +18,20 @@ from tests.support.decisions.decided_histories import History, histories, record
 some = settings(max_examples=40, deadline=None)
 
 
-def played(history: History, supposed: situations.Hypothesis, choice: question_schema.Choice) -> chains.Chain:
+def played(
+    history: History,
+    supposed: situations.Hypothesis,
+    choice: question_schema.Choice,
+    counted: Callable[[records.Decision], bool] = lambda _: True,
+) -> chains.Chain:
     run = chains.Chain(
-        lambda _: supposed, recorded(history), history.base, choice=choice, scores=False, limit=100
+        lambda _: supposed,
+        recorded(history),
+        history.base,
+        choice=choice,
+        scores=False,
+        limit=100,
+        counted=counted,
     )
     waiting = history.entries
     for decision, offered in history.decisions:
@@ -93,3 +105,22 @@ def test_the_counts_of_a_chain_are_those_of_its_pods(
     numbers = run.placements.numbers()
     if not (numbers["elsewhere"] or numbers["onlyThen"] or numbers["onlyNow"]):
         assert nodes_of(would) == nodes_of(run.was.snapshot)
+
+
+@pytest.mark.scenario("WI-6")
+@some
+@given(history=histories(), change=st.sampled_from(["-1", 0, 9]))
+def test_the_parts_of_a_chain_are_counted_apart_and_played_together(
+    history: History, change: str | int
+) -> None:
+    policy = f"{small_clusters.NAMESPACE}/{small_clusters.POLICY}"
+    supposed = suppose({"op": "scalePolicy", "policy": policy, "allocations": {"a": change, "b": change}})
+    whole = played(history, supposed, "recorded")
+    filters = played(history, supposed, "recorded", lambda one: one.verb == "filter")
+    others = played(history, supposed, "recorded", lambda one: one.verb != "filter")
+    assert filters.classes + others.classes == whole.classes
+    assert filters.looked + others.looked == whole.looked
+    for part in (filters, others):
+        assert part.would.snapshot.counts == whole.would.snapshot.counts
+        assert nodes_of(part.would.snapshot) == nodes_of(whole.would.snapshot)
+        assert part.placements == whole.placements

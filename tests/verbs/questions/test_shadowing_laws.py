@@ -149,7 +149,7 @@ def replayed(store: Store, shadow: model.Shadow, since: int) -> replays.Replay:
         if not cause and offset < store.trimmed:
             cause = "trimmed"
         if cause:
-            run.skip(cause)
+            run.skip(decision, cause)
         else:
             run.look(decision, offered, store.history.at(offset))
     return run

@@ -74,6 +74,8 @@ def answer(
     given = services.current()
     situation = question_schema.Situation(overrides=question.overrides, configuration=question.configuration)
     first, last = _first(question), shown.position.offset
+    incarnation = shown.position.incarnation
+    selected = ranges.Range(question, incarnation, first, last, budget)
     run = chains.Chain(
         lambda configured: bodies.hypothesis(situation, "", configured),
         given.configurations,
@@ -81,9 +83,8 @@ def answer(
         choice=question.choice,
         scores=question.compare == "scores",
         limit=question.limit,
+        counted=selected.selects,
     )
-    incarnation = shown.position.incarnation
-    selected = ranges.Range(question, incarnation, first, last, budget)
     complete = _play(run, selected, last, budget)
     unrecorded = selected.limits() if complete else []
     return {
@@ -110,7 +111,7 @@ def _play(run: chains.Chain, selected: ranges.Range, last: int, budget: bodies.B
     """Play the range up to its end; returns False if the budget was spent before."""
     given = services.current()
     for decision in _by_offset(selected.decisions()):
-        with ranges.skipping(run):
+        with ranges.skipping(run, decision):
             if selected.comparable(run, decision):
                 offset = decision.position.offset
                 if not _advance(run, offset, budget):

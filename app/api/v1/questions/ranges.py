@@ -30,14 +30,16 @@ class Range:
         self._where = question_schema.where(question.where)
 
     def decisions(self) -> Iterator[records.Decision]:
-        """Those that the question selects, oldest first, also of former incarnations. Raises StoreError.
+        """Those that are computed, oldest first, also of former incarnations. Raises StoreError.
 
-        Reading the others spends the budget, too.
+        They are those that the question selects; a chain plays all, because each has its effect on the ones
+        behind it. Reading the others spends the budget, too.
         """
         looked = 0
         for decision in self._records():
-            self._recorded += self._superseded(decision) or self._within(decision)
-            if self._selects(decision):
+            within = self._superseded(decision) or self._within(decision)
+            self._recorded += within
+            if within and (self._question.mode == "chain" or self.selects(decision)):
                 yield decision
                 looked += 1
             if looked >= replays.MOST or not self._budget.running():
@@ -70,19 +72,20 @@ class Range:
             return f"{text}: recording is off (store.decisions_kept: 0)"
         return f"{text}: none was made in this range"
 
-    def _selects(self, decision: records.Decision) -> bool:
+    def selects(self, decision: records.Decision) -> bool:
+        """Whether the question is about such a decision."""
         question = self._question
-        if question.verbs and decision.verb not in question.verbs:
-            return False
-        if question.namespace not in ("", decision.pod.namespace) or not self._where.holds(decision):
-            return False
-        return self._superseded(decision) or self._within(decision)
+        return (
+            (not question.verbs or decision.verb in question.verbs)
+            and question.namespace in ("", decision.pod.namespace)
+            and self._where.holds(decision)
+        )
 
     def comparable(self, run: replays.Replay, decision: records.Decision) -> bool:
         """Whether the decision can be compared, as far as its record shows; if not, it is skipped."""
         cause = "superseded" if self._superseded(decision) else run.incomparable(decision)
         if cause:
-            run.skip(cause)
+            run.skip(decision, cause)
         return not cause
 
     def _superseded(self, decision: records.Decision) -> bool:
@@ -109,11 +112,11 @@ class Range:
 
 
 @contextlib.contextmanager
-def skipping(run: replays.Replay) -> Iterator[None]:
-    """Count a decision whose input can no longer be reconstructed as skipped."""
+def skipping(run: replays.Replay, decision: records.Decision) -> Iterator[None]:
+    """Count the decision as skipped if its input can no longer be reconstructed."""
     try:
         yield
     except store_errors.Trimmed:
-        run.skip("trimmed")
+        run.skip(decision, "trimmed")
     except store_errors.Shortened:
-        run.skip("unrepeatable")
+        run.skip(decision, "unrepeatable")

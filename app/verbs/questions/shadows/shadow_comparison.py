@@ -201,18 +201,18 @@ class ShadowComparison:
     def _look(self, held: _Held, decision: records.Decision) -> None:
         """Compare one decision, if it is the shadow's. Raises StoreError; then nothing is counted."""
         if decision.position.incarnation != held.since.incarnation:
-            self._skip(held, "superseded")
+            self._skip(held, decision, "superseded")
         elif held.since.offset <= decision.position.offset and not self._behind_the_end(held, decision):
             try:
                 self._compare(held, decision)
             except store_errors.Trimmed:
-                self._skip(held, "trimmed")
+                self._skip(held, decision, "trimmed")
             except store_errors.Shortened:
-                self._skip(held, "unrepeatable")
+                self._skip(held, decision, "unrepeatable")
             except errors.Mistake as mistake:
                 # This process has other plugins than the extender that took the shadow.
                 held.problem = str(mistake)
-                self._skip(held, "configuration")
+                self._skip(held, decision, "configuration")
             except store_errors.StoreError:
                 raise
             except Exception as failure:
@@ -220,21 +220,21 @@ class ShadowComparison:
                 if not held.problem:
                     telemetry.log.exception("a shadow fails", shadow=held.shadow.name, decision=decision.id)
                 held.problem = f"decision {decision.id}: {type(failure).__name__}: {failure}"[:_REASON]
-                self._skip(held, "error")
+                self._skip(held, decision, "error")
 
     def _compare(self, held: _Held, decision: records.Decision) -> None:
         cause = held.run.incomparable(decision)
         if cause:
-            self._skip(held, cause)
+            self._skip(held, decision, cause)
             return
         snapshot = held.walk.to(decision.position.offset)
         candidates = self._decisions.candidates(decision, snapshot)
         with self._lock:
             held.run.look(decision, candidates, snapshot)
 
-    def _skip(self, held: _Held, cause: str) -> None:
+    def _skip(self, held: _Held, decision: records.Decision, cause: str) -> None:
         with self._lock:
-            held.run.skip(cause)
+            held.run.skip(decision, cause)
 
     def _behind_the_end(self, held: _Held, decision: records.Decision) -> bool:
         """Whether the decision saw a state later than the end, by the store's clock."""
