@@ -184,6 +184,7 @@ def _sum(one: question_options.Document, other: question_options.Document) -> qu
         what: dict(sorted((Counter(numbers) + Counter(other["by"][what])).items()))
         for what, numbers in one["by"].items()
     }
+    total["limits"] = list(dict.fromkeys([*one["limits"], *other["limits"]]))
     total["idle"] = sorted(set(one["idle"]) & set(other["idle"]))
     return total
 

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from app.store.decisions import decision_log
+from app.verbs.questions import replays
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem
 from tests.support.extender.questions import ask, live, post
@@ -50,6 +51,22 @@ def test_decisions_outside_the_range_are_not_in_it(lived: api_worlds.World) -> N
     refused(lived, (f"from offset {head} to {head}", "none was made"), **{"from": str(head)})
     # A selection that leaves none of those that are recorded is an answer.
     assert ask(lived, "replay", namespace="elsewhere", to=str(first))["looked"] == 0
+
+
+def test_an_answer_in_parts_names_removed_records_in_the_first(
+    lived: api_worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [one.id for one in lived.store.decisions.latest()][::-1]
+    before, oldest = offset(lived, ids[3]), offset(lived, ids[4])
+    lived.store.client.xtrim(lived.store.keys.decisions, minid=ids[4], approximate=False)
+    monkeypatch.setattr(replays, "MOST", 4)
+    note = f"decisions before offset {oldest} are no longer recorded"
+    first = ask(lived, "replay", **{"from": str(before)})
+    assert (first["looked"], first["complete"], note in first["limits"]) == (4, False, True)
+    rest = ask(lived, "replay", **{"from": str(before), "continue": first["continue"]})
+    assert (rest["looked"], rest["complete"], note in rest["limits"]) == (2, True, False)
+    chain = ask(lived, "replay", mode="chain", **{"from": str(before)})
+    assert (chain["complete"], note in chain["limits"]) == (False, True)
 
 
 def test_removed_records_are_named(lived: api_worlds.World) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.store.server import embedded
+from app.verbs.questions import replays
 from tests.support.extender import api_worlds, questions
 
 
@@ -81,6 +82,24 @@ def test_a_gate_over_a_range_without_records_names_the_cause(
     assert done.stderr == (
         "topolog: no decision from offset 0 to 2 is recorded: none was made in this range\n"
     )
+
+
+def test_a_gate_in_several_parts_notes_what_is_no_longer_recorded(
+    run: questions.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = run.world.store
+    kept = [one.id for one in store.decisions.latest()][5]
+    store.client.xtrim(store.keys.decisions, minid=kept, approximate=False)
+    monkeypatch.setattr(replays, "MOST", 2)
+    done = run("replay", "--from", "10", "--fail-on", "refused")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (
+        0,
+        "6 decisions compared, 6 would have been the same",
+    )
+    oldest = store.decisions.get(kept)
+    assert oldest is not None
+    assert f"note: decisions before offset {oldest.position.offset} are no longer recorded" in done.stderr
+    assert len(done.stderr.splitlines()) == len(set(done.stderr.splitlines()))
 
 
 @pytest.mark.scenario("WI-11")

@@ -86,7 +86,6 @@ def answer(
         counted=selected.selects,
     )
     complete = _play(run, selected, last, budget)
-    unrecorded = selected.limits() if complete else []
     return {
         **differences.counted(run),
         "from_": f"{incarnation}/{min(first, last)}",
@@ -95,7 +94,7 @@ def answer(
         "complete": complete,
         "continue_": None,
         "chain": _chained(run, question.limit),
-        "limits": [*chains.LIMITS, *_LIMITS, *unrecorded],
+        "limits": [*chains.LIMITS, *_LIMITS, *selected.limits()],
         "spentMs": budget.spent,
     }
 

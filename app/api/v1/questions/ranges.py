@@ -47,16 +47,17 @@ class Range:
                 return
 
     def limits(self) -> list[str]:
-        """What of the range is not recorded, after ``decisions``.
+        """What of the range is not recorded, after ``decisions``; for the rest of a range nothing.
 
-        Raises Problem 503 if nothing is: an answer about no decision is not an answer. Raises StoreError.
+        Raises Problem 404 if nothing is, as far as that is known: an answer about no decision is not an
+        answer. Raises StoreError.
         """
-        if self.rest is not None or self._question.continue_:
+        if self._question.continue_:
             return []
         decisions = services.current().decisions
         oldest = decisions.get(decisions.oldest())
         removed = oldest is not None and decisions.has_removed()
-        if not self._recorded:
+        if not self._recorded and self.rest is None:
             raise errors.Problem(404, "NotRecorded", self._unrecorded(oldest if removed else None))
         if oldest is None or not removed or not self._question.from_ or self._superseded(oldest):
             return []
