@@ -67,15 +67,18 @@ def parse(text: str) -> At:
         ) from error
 
 
-def take(at: At = NOW) -> Moment:
-    """The requested moment, which ``stamp`` shows too. Raises Problem 400, 410 or 499, or a StoreError."""
+def take(at: At = NOW, path: str = "at") -> Moment:
+    """The requested moment, which ``stamp`` shows too; ``path`` is where it was asked for.
+
+    Raises Problem 400, 410 or 499, or a StoreError.
+    """
     given = services.current()
     head = given.follower.catch_up(timeout=_TIMEOUT)
     if at.incarnation:
         given.histories.check(at.incarnation)
     if at.offset is not None and at.offset > head.offset:
-        raise errors.bad(f"at: offset {at.offset} is beyond the head of the log, which is {head.offset}")
-    if at.offset == head.offset or (at.offset is None and _is_present(given, at.time_ms)):
+        raise _beyond(path, at.offset, head.offset)
+    if at.offset == head.offset or (at.offset is None and _is_present(given, at.time_ms, path)):
         moment = _present(given, head)
     else:
         moment = _past(given, given.histories.at(at.offset, at.time_ms, attended=heavy.attended()))
@@ -83,14 +86,48 @@ def take(at: At = NOW) -> Moment:
     return moment
 
 
-def _is_present(given: services.Services, time_ms: int | None) -> bool:
+def span(begin: At | None, end: At = NOW) -> tuple[int | None, Moment]:
+    """The offset of ``from``, None if it is not given, and the moment of ``to``, which ``stamp`` shows too.
+
+    Raises Problem 400 if ``from`` is in the future, beyond the head or behind ``to``; else as ``take``.
+    """
+    # First, so that what is appended meanwhile lies behind it.
+    first = None if begin is None else _offset(begin, "from")
+    shown = take(end, "to")
+    last = shown.position.offset
+    if first is not None and first > last:
+        head = services.current().follower.snapshot.offset
+        if first > head:
+            raise _beyond("from", first, head)
+        raise errors.bad(f"from: offset {first} is behind to, which is {last}")
+    return first, shown
+
+
+def _offset(at: At, path: str) -> int:
+    """The offset of the moment. Raises Problem 400 or 410, or a StoreError."""
+    given = services.current()
+    if at.incarnation:
+        given.histories.check(at.incarnation)
+    if at.time_ms is None:
+        return at.offset or 0
+    _is_present(given, at.time_ms, path)
+    return given.histories.offset_at(at.time_ms)
+
+
+def _beyond(path: str, offset: int, head: int) -> errors.Problem:
+    return errors.bad(f"{path}: offset {offset} is beyond the head of the log, which is {head}")
+
+
+def _is_present(given: services.Services, time_ms: int | None, path: str) -> bool:
     """Whether nothing happened since the time, if one is given. Raises Problem 400 for one in the future."""
     if time_ms is None:
         return True
     _, appended_ms = given.follower.dated()
     now = max(given.wall(), (appended_ms or 0) / 1000)  # The clock of the store may be ahead.
     if time_ms > (now + _SKEW) * 1000:
-        raise errors.bad(f"at: {times.rfc3339(time_ms / 1000)} is in the future; it is {times.rfc3339(now)}")
+        raise errors.bad(
+            f"{path}: {times.rfc3339(time_ms / 1000)} is in the future; it is {times.rfc3339(now)}"
+        )
     return time_ms >= now * 1000
 
 

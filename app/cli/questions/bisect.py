@@ -10,7 +10,10 @@ from app.cli.questions import question_options
 @click.command("bisect")
 @click.argument("pod", required=False, metavar="[NAMESPACE/POD]")
 @click.option(
-    "-n", "--namespace", metavar="NAMESPACE", help="The namespace of the pod, or of pods that wait."
+    "-n",
+    "--namespace",
+    metavar="NAMESPACE",
+    help="The namespace of the pod, of pods that wait, or of what exists.",
 )
 @click.option("--count", nargs=2, metavar="COUNT N", help="Since when the count is at least N, or less.")
 @click.option("--waiting", type=click.IntRange(1), metavar="N", help="Since when N pods wait, or fewer.")
@@ -64,16 +67,26 @@ def bisect_command(
     if waiting is not None:
         question["waiting"] = {"atLeast": waiting, "namespace": namespace or ""}
     if exists is not None:
-        question["exists"] = exists
+        question["exists"] = _named(exists, namespace)
     if len(question) != 2:
         raise click.UsageError("name a pod, or use one of --count, --waiting and --exists")
     if candidates is not None and pod is None:
         raise click.UsageError("--candidates is for a pod")
+    if namespace is not None and count is not None:
+        raise click.UsageError("-n is not for --count: the name of a count has the namespace of its object")
     given = (("candidates", candidates), ("from", from_), ("to", to))
     question.update({name: value for name, value in given if value is not None})
     question_options.show(
         output, question_options.answer(config, options, "bisect", question), _table, _names
     )
+
+
+def _named(what: str, namespace: str | None) -> str:
+    """KIND:NAMESPACE/NAME of what may be named without its namespace; nodes have none."""
+    kind, colon, name = what.partition(":")
+    if namespace is None or kind == "node" or not colon:
+        return what
+    return f"{kind}:{question_options.pod_name(name, namespace)}"
 
 
 def _names(reply: question_options.Document) -> list[str]:

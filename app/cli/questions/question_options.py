@@ -207,7 +207,7 @@ def labels(selector: model.Selector | None) -> dict[str, str]:
 
 
 def pod_name(name: str, namespace: str) -> str:
-    """NAMESPACE/NAME of a pod that may be named without its namespace, as in kubectl."""
+    """NAMESPACE/NAME of an object that may be named without its namespace, as in kubectl."""
     return name if "/" in name else f"{namespace}/{name}"
 
 

@@ -104,9 +104,9 @@ def predicate(
 
 
 def _fits(name: str, plugins: registry.Registry, last: snapshots.Snapshot, *, roomy: bool) -> Predicate:
-    namespace, slash, own = name.partition("/")
-    if not (slash and namespace and own) or "/" in own:
+    if not _is_named(name, namespaced=True):
         raise errors.Mistake("fits", f"{name[:80]!r} is not NAMESPACE/NAME")
+    namespace, _, own = name.partition("/")
     pod = last.pod_named(namespace, own)
     if pod is None:
         raise errors.Missing(f"cannot find pod {name} at {last.position}")
@@ -136,12 +136,23 @@ def _exists(text: str, last: snapshots.Snapshot) -> Predicate:
     kind, colon, name = text.partition(":")
     if not colon or not name:
         raise errors.Mistake("exists", f"{text[:80]!r} is not KIND:NAME, such as node:n1")
-    if kind == "node":
-        return lambda snapshot: name in snapshot.nodes
-    if kind == "pod":
-        return lambda snapshot: name in snapshot.names
     try:
-        kinds.all_of(last, kind)
+        namespaced = kind == "pod" or (kind != "node" and kinds.namespaced(last, kind))
     except supposed_operations.Impossible as error:
         raise errors.Mistake("exists", f"{error.text}, node, pod") from error
-    return lambda snapshot: name in kinds.all_of(snapshot, kind)
+    if not _is_named(name, namespaced=namespaced):
+        form = "NAMESPACE/NAME" if namespaced else "NAME"
+        raise errors.Mistake("exists", f"{text[:80]!r} is not {kind}:{form}")
+    match kind:
+        case "node":
+            return lambda snapshot: name in snapshot.nodes
+        case "pod":
+            return lambda snapshot: name in snapshot.names
+        case _:
+            return lambda snapshot: name in kinds.all_of(snapshot, kind)
+
+
+def _is_named(name: str, *, namespaced: bool) -> bool:
+    """Whether it has the form NAMESPACE/NAME, or NAME."""
+    parts = name.split("/")
+    return len(parts) == 1 + namespaced and all(parts)

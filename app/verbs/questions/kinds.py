@@ -67,6 +67,11 @@ def all_of(snapshot: snapshots.Snapshot, name: str) -> Mapping[str, model.Declar
     return found
 
 
+def namespaced(snapshot: snapshots.Snapshot, name: str) -> bool:
+    """Whether objects of the kind have a namespace. Raises Impossible for an unknown kind."""
+    return _kind(snapshot, name).namespaced
+
+
 def fields(found: model.DeclaredObject) -> dict[str, Any]:
     """The fields of the object as the log records them; those with their default value are left out."""
     held: dict[str, Any] = msgspec.to_builtins(found)

@@ -1,10 +1,12 @@
 """bisect over HTTP."""
 
+import time
 from typing import Any
 
 import msgspec
 import pytest
 
+from app.api.introspection import times
 from app.domain import events
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem
@@ -67,6 +69,14 @@ def test_a_cordon_counts_for_roomy_candidates(six: api_worlds.World) -> None:
     assert "candidates are all nodes" in everywhere["limits"][1]
 
 
+def test_a_range_of_one_moment_has_no_change(six: api_worlds.World) -> None:
+    head = str(six.store.follower.catch_up().offset)
+    answer = ask(six, "bisect", waiting={"atLeast": 2}, **{"from": head, "to": head})
+    assert (answer["now"], answer["since"], answer["from"]) == (True, None, answer["to"])
+    now = times.rfc3339(time.time())
+    assert ask(six, "bisect", waiting={"atLeast": 2}, **{"from": now})["from"].endswith(f"/{head}")
+
+
 def test_counts_waiting_pods_and_objects_are_followed(six: api_worlds.World) -> None:
     count = ask(six, "bisect", count={"count": "shop/spread|role=host", "atLeast": 3})
     assert count["now"] is True
@@ -99,7 +109,28 @@ def test_counts_waiting_pods_and_objects_are_followed(six: api_worlds.World) -> 
         ({"waiting": {"atLeast": 0}}, 400, "BadRequest", "waiting.atLeast"),
         ({"candidates": "some"}, 400, "BadRequest", "invalid enum value 'some'; known: all, roomy"),
         ({"waiting": {}, "from": "x"}, 400, "BadRequest", "from: must be"),
-        ({"waiting": {}, "to": "999999"}, 400, "BadRequest", "beyond the head"),
+        ({"waiting": {}, "to": "999999"}, 400, "BadRequest", "to: offset 999999 is beyond the head"),
+        ({"waiting": {}, "from": "999999"}, 400, "BadRequest", "from: offset 999999 is beyond the head"),
+        (
+            {"waiting": {}, "from": "2099-01-01T00:00:00Z"},
+            400,
+            "BadRequest",
+            "from: 2099-01-01T00:00:00.000Z is in the future",
+        ),
+        (
+            {"waiting": {}, "from": "9", "to": "5"},
+            400,
+            "BadRequest",
+            "from: offset 9 is behind to, which is 5",
+        ),
+        ({"exists": "pod:a-5"}, 400, "BadRequest", "exists: 'pod:a-5' is not pod:NAMESPACE/NAME"),
+        (
+            {"exists": "workloadpolicies:spread"},
+            400,
+            "BadRequest",
+            "exists: 'workloadpolicies:spread' is not workloadpolicies:NAMESPACE/NAME",
+        ),
+        ({"exists": "node:shop/n1"}, 400, "BadRequest", "exists: 'node:shop/n1' is not node:NAME"),
     ],
 )
 def test_a_mistake_is_named(

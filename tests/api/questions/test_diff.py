@@ -93,7 +93,7 @@ def test_situations_without_overrides_differ_as_their_moments(six: api_worlds.Wo
             "BadRequest",
             "from.overrides[0].",
         ),
-        ({"to": {"at": "999999"}}, 400, "BadRequest", "beyond the head"),
+        ({"to": {"at": "999999"}}, 400, "BadRequest", "to.at: offset 999999 is beyond the head"),
         ({"to": {"at": "never"}}, 400, "BadRequest", "to.at: must be an offset"),
         ({"only": ["things"]}, 400, "BadRequest", "only[0]: invalid enum value 'things'"),
         ({"frm": {}}, 400, "BadRequest", "there is no field 'frm'"),
@@ -109,7 +109,7 @@ def test_a_mistaken_situation_is_named(
 @pytest.mark.parametrize(
     ("query", "status", "code", "words"),
     [
-        ("from=999999", 400, "BadRequest", "beyond the head"),
+        ("from=999999", 400, "BadRequest", "from: offset 999999 is beyond the head"),
         ("from=other/3", 410, "PositionGone", "other"),
         ("from=never", 400, "BadRequest", "from: must be an offset"),
         ("only=things", 400, "BadRequest", "there is no section 'things'"),

@@ -209,7 +209,20 @@ def test_an_override_that_never_applies_is_idle(lived: api_worlds.World) -> None
         ({"continue": "x"}, 400, "BadRequest", "continue"),
         ({"from": "yesterday"}, 400, "BadRequest", "from: must be an offset"),
         ({"from": "other/3"}, 410, "PositionGone", "other"),
-        ({"to": "999999"}, 400, "BadRequest", "beyond the head"),
+        ({"to": "999999"}, 400, "BadRequest", "to: offset 999999 is beyond the head"),
+        (
+            {"from": "999999"},
+            400,
+            "BadRequest",
+            "from: offset 999999 is beyond the head of the log, which is",
+        ),
+        (
+            {"from": "2099-01-01T00:00:00Z"},
+            400,
+            "BadRequest",
+            "from: 2099-01-01T00:00:00.000Z is in the future",
+        ),
+        ({"from": "9", "to": "5"}, 400, "BadRequest", "from: offset 9 is behind to, which is 5"),
         ({"limit": 1001}, 400, "BadRequest", "limit"),
     ],
 )
@@ -217,3 +230,5 @@ def test_a_mistake_is_named(
     lived: api_worlds.World, asked: dict[str, Any], status: int, code: str, words: str
 ) -> None:
     assert_problem(post(lived, "replay", asked), status, code, words)
+    if "from" in asked or "to" in asked:
+        assert_problem(post(lived, "replay", {"mode": "chain", **asked}), status, code, words)

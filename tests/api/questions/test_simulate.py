@@ -306,7 +306,11 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"pod": "shop/a-5", "candidates": ["n9"]}, "BadRequest", "candidates[0]: there is no node n9 at"),
     ({"pending": {}, "situation": {"at": "never"}}, "BadRequest", "situation.at: must be an offset"),
-    ({"pending": {}, "situation": {"at": "999999"}}, "BadRequest", "beyond the head"),
+    (
+        {"pending": {}, "situation": {"at": "999999"}},
+        "BadRequest",
+        "situation.at: offset 999999 is beyond the head",
+    ),
 ]
 MISTAKEN_OVERRIDES: list[tuple[dict[str, Any], str]] = [
     ({"op": "cordn", "nodes": ["host-1"]}, ".op: there is no operation 'cordn'; did you mean cordon?"),

@@ -115,20 +115,10 @@ def window(query: pages.Query, *, usual: int, most: int | None = None) -> Window
 
     Raises Problem 400 or 410, or a StoreError.
     """
-    histories = services.current().histories
-    end = moments.take(query.get("to") or moments.NOW)
+    first, end = moments.span(query.get("from_"), query.get("to") or moments.NOW)
     last = end.snapshot.offset
-    at = query.get("from_")
-    if at is None:
-        first = max(histories.reachable(), last - usual)
-    elif at.time_ms is not None:
-        first = histories.offset_at(at.time_ms)
-    else:
-        if at.incarnation:
-            histories.check(at.incarnation)
-        first = at.offset or 0
-    if first > last:
-        raise errors.bad(f"from: offset {first} is behind to, which is {last}")
+    if first is None:
+        first = max(services.current().histories.reachable(), last - usual)
     if last - first > (most := most or MOST_EVENTS):
         raise errors.Problem(
             400, "TooMuch", f"from: the window has {last - first} events; at most {most} are read at once"

@@ -72,14 +72,10 @@ def _start(query: pages.Query) -> model.Position:
         asked = moments.parse(text) if text else query.get("from_")
     except ValueError as error:
         raise errors.bad(f"Last-Event-ID: {error}") from error
-    now = moments.take().position
-    if asked is None:
+    offset, shown = moments.span(asked)
+    now = shown.position
+    if offset is None:
         return now
-    if asked.incarnation:
-        given.histories.check(asked.incarnation)
-    offset = given.histories.offset_at(asked.time_ms) if asked.time_ms is not None else asked.offset or 0
-    if offset > now.offset:
-        raise errors.bad(f"from: offset {offset} is beyond the head of the log, which is {now.offset}")
     oldest = given.histories.oldest()
     if offset + 1 < oldest:
         raise store_errors.Trimmed(oldest)

@@ -50,18 +50,18 @@ def bisect(_: pages.Query) -> pages.Body:
     question = bodies.read(question_schema.Bisect)
     with bodies.answering():
         given = services.current()
-        shown = moments.take(bodies.at(question.to, "to"))
-        first = _first(question)
+        begin, shown = bodies.span(question)
         budget = bodies.Budget(question.budget)
         predicate = bisection.predicate(question, given.registry, shown.snapshot)
         last = shown.position.offset
+        first = min(bodies.oldest(), last) if begin is None else begin
         attended = heavy.attended()
         found = bisection.bisect(
             lambda offset: (
                 shown.snapshot if offset == last else given.histories.at(offset, attended=attended)
             ),
             predicate,
-            min(first, last),
+            first,
             last,
             budget.running,
             _recorded(question, shown),
@@ -70,7 +70,7 @@ def bisect(_: pages.Query) -> pages.Body:
         return {
             "now": found.now,
             "since": None if found.offset is None else _since(found.offset, found.low, incarnation),
-            "from_": f"{incarnation}/{min(first, last)}",
+            "from_": f"{incarnation}/{first}",
             "to": str(shown.position),
             "looked": found.looked,
             "complete": found.complete,
@@ -120,12 +120,3 @@ def _since(offset: int, low: int, incarnation: str) -> pages.Body:
         "after": f"{incarnation}/{offset}",
         "event": listed.shown(entries[0]) if entries else None,
     }
-
-
-def _first(question: question_schema.Bisect) -> int:
-    given = services.current()
-    if not question.from_:
-        # Before the oldest event that can be read, if the state there can be reconstructed; else after it.
-        oldest = given.histories.oldest()
-        return 0 if oldest <= 1 else oldest
-    return bodies.offset(bodies.at(question.from_, "from"))

@@ -61,7 +61,8 @@ def answering(*, heavy: bool = True) -> Iterator[None]:
 
 def moment(asked: question_schema.Situation, path: str = "situation") -> moments.Moment:
     """The moment of a situation. Raises Problem 400 or 410, or a StoreError."""
-    return moments.take(at(asked.at, f"{path}.at"))
+    path = f"{path}.at"
+    return moments.take(at(asked.at, path), path)
 
 
 def at(text: str, path: str) -> moments.At:
@@ -72,14 +73,21 @@ def at(text: str, path: str) -> moments.At:
         raise errors.bad(f"{path}: {error}") from error
 
 
-def offset(found: moments.At) -> int:
-    """The offset of a moment; 0 for none. Raises StoreError."""
-    histories = services.current().histories
-    if found.time_ms is not None:
-        return histories.offset_at(found.time_ms)
-    if found.incarnation:
-        histories.check(found.incarnation)
-    return found.offset or 0
+def span(asked: question_schema.Replay | question_schema.Bisect) -> tuple[int | None, moments.Moment]:
+    """The offset of ``from``, None if it is not given, and the moment of ``to``.
+
+    Raises Problem 400 or 410, or a StoreError.
+    """
+    return moments.span(at(asked.from_, "from") if asked.from_ else None, at(asked.to, "to"))
+
+
+def oldest() -> int:
+    """Where a range without ``from`` begins: before the oldest event that can be read, or after it.
+
+    After it if it is not the first of the log: the state before it may not be reconstructible.
+    """
+    found = services.current().histories.oldest()
+    return 0 if found <= 1 else found
 
 
 def hypothesis(

@@ -68,18 +68,23 @@ class Chained(Schema):
 
 
 def answer(
-    question: question_schema.Replay, digest: str, shown: moments.Moment, budget: bodies.Budget
+    question: question_schema.Replay,
+    digest: str,
+    begin: int | None,
+    shown: moments.Moment,
+    budget: bodies.Budget,
 ) -> pages.Body:
-    """The range, played once. Raises Mistake and StoreError."""
+    """The range, played once; ``begin``: the offset of ``from``. Raises Mistake and StoreError."""
     given = services.current()
     situation = question_schema.Situation(overrides=question.overrides, configuration=question.configuration)
-    first, last = _first(question), shown.position.offset
+    last = shown.position.offset
+    first = min(bodies.oldest(), last) if begin is None else begin
     incarnation = shown.position.incarnation
     selected = ranges.Range(question, incarnation, first, last, budget)
     run = chains.Chain(
         lambda configured: bodies.hypothesis(situation, "", configured),
         given.configurations,
-        given.histories.at(min(first, last), attended=heavy.attended()),
+        given.histories.at(first, attended=heavy.attended()),
         choice=question.choice,
         scores=question.compare == "scores",
         limit=question.limit,
@@ -88,7 +93,7 @@ def answer(
     complete = _play(run, selected, last, budget)
     return {
         **differences.counted(run),
-        "from_": f"{incarnation}/{min(first, last)}",
+        "from_": f"{incarnation}/{first}",
         "to": f"{incarnation}/{run.was.snapshot.offset}",
         "configuration": digest,
         "complete": complete,
@@ -97,13 +102,6 @@ def answer(
         "limits": [*chains.LIMITS, *_LIMITS, *selected.limits()],
         "spentMs": budget.spent,
     }
-
-
-def _first(question: question_schema.Replay) -> int:
-    if question.from_:
-        return bodies.offset(bodies.at(question.from_, "from"))
-    oldest = services.current().histories.oldest()
-    return 0 if oldest <= 1 else oldest
 
 
 def _play(run: chains.Chain, selected: ranges.Range, last: int, budget: bodies.Budget) -> bool:

@@ -114,8 +114,8 @@ def diff(query: pages.Query) -> pages.Body:
         allowed = ", ".join(snapshot_diff.SECTIONS)
         raise errors.bad(f"only: there is no section {unknown[0][:80]!r}; known: {allowed}")
     with bodies.answering():
-        one = moments.take(query.get("from_") or moments.NOW).snapshot
-        other = moments.take(query.get("to") or moments.NOW).snapshot
+        one = moments.take(query.get("from_") or moments.NOW, "from").snapshot
+        other = moments.take(query.get("to") or moments.NOW, "to").snapshot
         found = snapshot_diff.compare(
             one, other, only=only, limit=int(query["limit"]), namespace=query["namespace"]
         )

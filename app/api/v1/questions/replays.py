@@ -1,6 +1,6 @@
 """Replay: which recorded decisions would have been others under another situation."""
 
-from app.api.introspection import blueprints, heavy, moments, pages, schemas, services
+from app.api.introspection import blueprints, heavy, pages, schemas, services
 from app.api.v1.questions import bodies, chains, differences, ranges
 from app.store.state import walks
 from app.verbs.questions import errors, question_schema, replays
@@ -42,14 +42,14 @@ def replay(_: pages.Query) -> pages.Body:
             overrides=question.overrides, configuration=question.configuration
         )
         supposed = bodies.hypothesis(situation, "")
-        shown = moments.take(bodies.at(question.to, "to"))
-        first = bodies.offset(bodies.at(question.from_, "from"))
+        begin, shown = bodies.span(question)
         budget = bodies.Budget(question.budget)
         incarnation, last = shown.position.incarnation, shown.position.offset
         if question.mode == "chain":
             if question.continue_:
                 raise errors.Mistake("continue", "a chain is answered at once: raise the budget")
-            return chains.answer(question, supposed.plugins.digest, shown, budget)
+            return chains.answer(question, supposed.plugins.digest, begin, shown, budget)
+        first = begin or 0
         selected = ranges.Range(question, incarnation, first, last, budget)
         run = replays.Replay(
             lambda configured: bodies.hypothesis(situation, "", configured),
