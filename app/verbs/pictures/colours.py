@@ -89,8 +89,15 @@ def by_object(declared: views.Painted, name: str) -> Painter:
     return Painter(labels, paint, by_node=False, looks=looks)
 
 
-def by_group(groups: Sequence[tuple[str, frozenset[model.NodeName]]], others: str) -> Painter:
-    """The first group that has the node; ``others`` is the class of the rest."""
+def by_group(groups: Sequence[tuple[str, frozenset[model.NodeName]]], others: str, remaining: str) -> Painter:
+    """The first group that has the node; ``others`` is the class of the nodes that no group has.
+
+    ``remaining``: the class of the last groups together, if there are more groups than letters.
+    """
+    most = len(LETTERS) - 1  # One is that of the others.
+    if len(groups) > most:
+        last = frozenset().union(*(names for _, names in groups[most - 1 :]))
+        groups = (*groups[: most - 1], (remaining, last))
     classes = {name: at for at, (_, names) in reversed(list(enumerate(groups, 1))) for name in names}
     labels = (others, *(label for label, _ in groups))
     return Painter(labels, lambda _: lambda name: classes.get(name, 0), by_node=True)

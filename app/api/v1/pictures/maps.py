@@ -3,7 +3,6 @@
 import itertools
 import re
 from collections import Counter
-from collections.abc import Sequence
 
 import flask
 from marshmallow import Schema, fields, validate
@@ -18,7 +17,6 @@ from app.verbs.pictures import colours, layouts
 
 routes = blueprints.create("map", "/apis/v1", "The cluster as a picture.")
 MOST_NODES = 20_000
-_MOST_GROUPS = len(colours.LETTERS) - 3
 _COLOUR = re.compile(
     r"^(state|pods|resource:[A-Za-z0-9./_-]{1,317}|quota:[^\s]{1,507}|decision:[0-9]{1,20}-[0-9]{1,20}"
     r"|[a-z][A-Za-z]{0,62}:[^\s]{1,507})" + queries.END
@@ -170,11 +168,5 @@ def _of_decision(identifier: str) -> colours.Painter:
     chosen = frozenset((found.chosen,)) if found.chosen else frozenset()
     groups: list[tuple[str, frozenset[model.NodeName]]] = [("chosen", chosen)] if chosen else []
     groups.append(("kept", frozenset(found.trace.kept)))
-    refusals: Sequence[tuple[str, frozenset[model.NodeName]]] = [
-        (f"refused: {one.reason}"[:200], frozenset(one.nodes)) for one in found.trace.refusals
-    ]
-    groups += refusals[:_MOST_GROUPS]
-    rest = frozenset().union(*(names for _, names in refusals[_MOST_GROUPS:]))
-    if rest:
-        groups.append(("refused for other reasons", rest))
-    return colours.by_group(groups, "not offered")
+    groups += [(f"refused: {one.reason}"[:200], frozenset(one.nodes)) for one in found.trace.refusals]
+    return colours.by_group(groups, "not offered", "refused for other reasons")
