@@ -109,6 +109,11 @@ def about(event: events.AnyEvent, subject: str) -> bool:
     return subject in event_subjects.touched(event)
 
 
+def within(event: events.AnyEvent, namespace: str) -> bool:
+    """Whether the event is about an object of a namespace."""
+    return any(name.startswith(f"{namespace}/") for name in _names(event))
+
+
 def _names(event: events.AnyEvent) -> list[model.NamespacedName]:
     match event:
         case events.PodSeen():

@@ -96,6 +96,28 @@ def test_a_tick_sends_one_summary_instead_of_events(world: api_worlds.World) -> 
     ]
 
 
+@pytest.mark.parametrize(
+    ("wanted", "types", "objects"),
+    [
+        ("type=NodeSeen", {"NodeSeen": 2}, ["node:a", "node:b"]),
+        ("object=node:b", {"NodeSeen": 1}, ["node:b"]),
+        ("namespace=shop", {"PodSeen": 1}, ["pod:uid-late"]),
+        ("namespace=none", {}, []),
+    ],
+)
+def test_a_summary_has_the_wanted_events_only(
+    world: api_worlds.World, wanted: str, types: dict[str, int], objects: list[str]
+) -> None:
+    start = world.store.follower.catch_up().position
+    world.append(api_worlds.node("a"), api_worlds.node("b"), api_worlds.pod_seen("late"))
+    last = str(world.store.follower.catch_up().position)
+    found = messages(world, f"?from={start.offset}&tick=50&{wanted}")
+    assert {kind for _, kind, _ in found} == {"head"}
+    assert [data["types"] for _, _, data in found if data["types"]] == ([types] if types else [])
+    assert [name for _, _, data in found for name in data["objects"]] == objects
+    assert not types or found[-1][2]["position"] == last
+
+
 def test_while_the_log_is_not_read_the_head_is_sent_with_its_age(
     world: api_worlds.World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,7 +37,7 @@ class WatchQuery(queries.Empty):
     namespace = queries.text("Only events about objects of this namespace.")
     tick = fields.Integer(
         validate=validate.Range(50, 60_000),
-        metadata={"description": "Send only summaries, at most one in so many milliseconds."},
+        metadata={"description": "Send only summaries of these events, at most one in so many milliseconds."},
     )
 
 
@@ -178,21 +178,22 @@ class _Stream:
         event = entry.event
         if isinstance(event, events.Relisted) and event.since:
             yield self._gap(entry.offset - 1, entry.offset, f"{event.kind} was not watched: {event.reason}")
+        if not self._wanted(event):
+            return
         if "tick" in self.query:
             self.moved[type(event).__name__] += 1
             if len(self.objects) < _OBJECTS:
                 self.objects[event.subject] = None
             return
         shown = event_views.shown(entry)
-        if self._wanted(entry, shown):
-            yield _written(str(shown["type"]), self.position, shown)
+        yield _written(str(shown["type"]), self.position, shown)
 
-    def _wanted(self, entry: readers.Entry, shown: pages.Body) -> bool:
+    def _wanted(self, event: events.AnyEvent) -> bool:
         kind, subject, namespace = (self.query.get(name) for name in ("type", "object", "namespace"))
         return (
-            (kind is None or shown["type"] == kind)
-            and (subject is None or event_views.about(entry.event, str(subject)))
-            and (namespace is None or str(shown["name"]).startswith(f"{namespace}/"))
+            (kind is None or type(event).__name__ == kind)
+            and (subject is None or event_views.about(event, str(subject)))
+            and (namespace is None or event_views.within(event, str(namespace)))
         )
 
     def _head(self) -> bytes:
