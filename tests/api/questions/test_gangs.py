@@ -75,8 +75,16 @@ def test_a_gang_that_does_not_exist_yet_is_placed_or_refused_whole(ml: api_world
     assert sorted(nodes_of(three)) == ["ml/worker-1", "ml/worker-2", "ml/worker-3"]
     four = ask(ml, "simulate", gang={"members": 4, "template": TEMPLATE})
     assert (four["fits"], four["placedPods"], len(four["refused"])) == (False, 0, 4)
-    some = ask(ml, "simulate", gang={"members": 4, "minimum": 2, "template": TEMPLATE})
+
+
+def test_a_gang_with_a_minimum_fits_if_as_many_are_placed(ml: api_worlds.World) -> None:
+    gang = {"members": 4, "minimum": 2, "template": TEMPLATE}
+    some = ask(ml, "simulate", gang=gang)
     assert (some["fits"], some["placedPods"], some["group"]["needed"]) == (True, 3, 2)
+    assert some["baseline"] == {"fits": True, "kept": 3, "summary": "3 of 4 pods are placed"}
+    added = {"overrides": [{"op": "addNodes", "like": "n2", "prefix": "new"}]}
+    more = ask(ml, "simulate", gang=gang, situation=added)
+    assert (more["placedPods"], more["baseline"]) == (4, some["baseline"])
 
 
 def test_a_template_may_name_a_group_that_exists_in_the_situation_alone(ml: api_worlds.World) -> None:

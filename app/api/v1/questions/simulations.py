@@ -20,7 +20,7 @@ routes = blueprints.create("simulate", "/apis/v1", "Hypothetical questions: noth
 class Baseline(Schema):
     """The answer without overrides, under the configuration of the process."""
 
-    fits = schemas.truth("Whether at least one node is kept; for several pods, whether all are placed.")
+    fits = schemas.truth("As ``fits`` of the answer.")
     kept = schemas.number("Nodes kept; for several pods, how many are placed.")
     summary = schemas.text("One sentence.")
 
@@ -61,7 +61,9 @@ class Simulated(Schema):
 
     situation = schemas.nested(bodies.SituationShown, "The situation.")
     baseline = schemas.nested(Baseline, "The answer without overrides.", null=True)
-    fits = schemas.truth("Whether the pod fits; for several, whether all are placed.")
+    fits = schemas.truth(
+        "Whether the pod fits; for several, whether all are placed; for a group, as many as it needs."
+    )
     limits = schemas.texts("What the answer does not model.")
     notModelled = schemas.texts(bodies.NOT_MODELLED)
     complete = schemas.truth("False if the budget was spent before all pods were tried.")
@@ -162,15 +164,15 @@ def _several(
     answer, group = asked.place(resolved.snapshot, offered, resolved.plugins, budget.running)
     baseline = None
     if not supposed.nothing and budget.running() and asked.exist(resolved.base, plugins):
-        start, _ = asked.place(resolved.base, names, plugins, budget.running)
+        start, group_then = asked.place(resolved.base, names, plugins, budget.running)
         if not start.left:
-            baseline = _baseline(start)
+            baseline = _baseline(start, group_then)
     top = question.top
     refused = [one for one in answer.results if not one.node]
     return {
         "situation": bodies.shown(resolved),
-        "baseline": _baseline(answer) if supposed.nothing and not answer.left else baseline,
-        "fits": group.fits if group is not None else not refused and not answer.left,
+        "baseline": _baseline(answer, group) if supposed.nothing and not answer.left else baseline,
+        "fits": _fits(answer, group),
         "limits": candidate_choice.limits(limit, lacking),
         "notModelled": lacking,
         "complete": not answer.left,
@@ -254,10 +256,17 @@ def _group(
     }
 
 
-def _baseline(answer: simulated_placements.Several) -> pages.Body:
+def _fits(answer: simulated_placements.Several, group: group_placement.Outcome | None) -> bool:
+    """Whether all are placed; of a group, as many as it needs."""
+    if group is not None:
+        return group.fits
+    return not answer.left and answer.placed == len(answer.results)
+
+
+def _baseline(answer: simulated_placements.Several, group: group_placement.Outcome | None) -> pages.Body:
     placed, tried = answer.placed, len(answer.results)
     return {
-        "fits": placed == tried,
+        "fits": _fits(answer, group),
         "kept": placed,
         "summary": f"{placed} of {tried} pods are placed",
     }
