@@ -124,6 +124,18 @@ def test_what_is_used_may_be_guaranteed() -> None:
     assert cores(found) == {"a": 65, "b": 35}
 
 
+@pytest.mark.scenario("EQ-9")
+def test_a_parent_requests_what_is_guaranteed_to_its_children() -> None:
+    """A child without pods keeps its min and takes none of what its sibling needs."""
+    quotas = (
+        quota("p", 50, 100, is_parent=True),
+        quota("c1", 50, 100, parent="p"),
+        quota("c2", 0, 100, parent="p"),
+    )
+    assert cores(of_cpu(100, {"c2": 30}, *quotas, guarantee=True)) == {"p": 80, "c1": 50, "c2": 30}
+    assert cores(of_cpu(100, {"c2": 30}, *quotas)) == {"p": 30, "c1": 0, "c2": 30}
+
+
 @pytest.mark.scenario("EQ-10")
 def test_large_amounts_are_divided_exactly() -> None:
     total, weights = 7 * 2**50 + 5, {"a": 3 * 2**50, "b": 5 * 2**50 + 1}

@@ -41,7 +41,7 @@ class Tree:
         """What the quota asks of its parent."""
         row = self.rows[name]
         asked = row.asked + sum(self.wanted(child) for child in self.below(name))
-        if not row.lends:
+        if self.guarantee or not row.lends:
             asked = max(asked, row.least)
         return asked if row.most is None else min(asked, row.most)
 

@@ -77,7 +77,7 @@ class TreeResource:
         self.child_requests = [0] * size
         """Own requests and the limited ones of the children."""
         self.requests = [0] * size
-        """At least min, if the quota does not lend."""
+        """At least min, if the quota does not lend; none does if use is guaranteed."""
         self.limited = [0] * size
         """Requests, limited to max."""
         self.allocated = [0] * size
@@ -212,7 +212,7 @@ class TreeResource:
     def _limit(self, at: int) -> None:
         column, request = self._column, self.child_requests[at]
         least, most = column.minimums[at], column.limits[at]
-        if request < least and not self._tree.quotas[at].lends:
+        if request < least and (self._rules.guarantee or not self._tree.quotas[at].lends):
             request = least
         self.requests[at] = request
         self.limited[at] = request if most is None or request < most else most
