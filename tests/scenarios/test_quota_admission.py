@@ -5,7 +5,7 @@ import pytest
 
 from app.domain import events, model, snapshots
 from app.framework import cycles
-from app.plugins.elastic_quota import admission, families, kinds, quota_counts, wakeups
+from app.plugins.elastic_quota import admission, families, kinds, quota_counts, quota_model, wakeups
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.trees import membership, overuse, runtimes, usage
 from app.verbs import preempting
@@ -100,6 +100,18 @@ def test_the_default_quota_limits_only_if_it_is_an_object_and_enabled() -> None:
     free = cluster(*things, default_quota=False)
     assert not free.filter(pod("next")).refused
     assert free.plugins.concerned(pod("next"), free.snapshot) == ()
+
+
+@pytest.mark.scenario("EQ-13")
+@pytest.mark.parametrize("name", sorted(quota_model.BUILT_IN - {quota_model.ROOT}))
+def test_a_built_in_quota_that_is_invalid_refuses_its_pods_unless_it_is_ignored(name: str) -> None:
+    invalid = quota(name, 0, 2, errors=("max has no cpu",))
+    asks = pod("p", 9, quota=name)
+    reason = f"elastic quota {name}: invalid: max has no cpu"
+    assert cluster(node("n1", 100), invalid).why(asks) == reason
+    ignoring = cluster(node("n1", 100), invalid, invalid_quota="ignore")
+    assert not ignoring.filter(asks).refused
+    assert ignoring.plugins.concerned(asks, ignoring.snapshot) == ()
 
 
 def gone(small: scheduling_driver.Cluster, one: object) -> None:

@@ -141,9 +141,11 @@ def too_large(name: str, resources: Sequence[str]) -> Admission:
 
 def _applies(grown: forests.Forest, name: str, rules: QuotaRules) -> bool:
     """Whether the quota limits its pods."""
+    if name in grown.errors and rules.invalid_quota == "ignore":
+        return False
     if name in quota_model.BUILT_IN:
         return name in grown.quotas and (name != quota_model.DEFAULT or rules.default_quota)
-    return name not in grown.errors or rules.invalid_quota == "reject"
+    return True
 
 
 def limit(
