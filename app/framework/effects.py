@@ -104,6 +104,8 @@ class Eviction:
     """A sentence for the Event of an evicted pod."""
     after: float = 0.0
     """Seconds for which the subject must have been wanted without interruption."""
+    together: bool = True
+    """Whether all of them stay if a plugin protects one; otherwise only those stay that are protected."""
 
 
 @dataclass(frozen=True, slots=True)

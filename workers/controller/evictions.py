@@ -3,12 +3,13 @@
 The evictions of a plugin are computed from the state of the log, so the next pod is evicted only by what was
 computed from a state in which the former one terminates: otherwise another pod could be evicted for what was
 freed already. An eviction that a PodDisruptionBudget or another plugin does not allow is tried again later,
-and until then no other pod is evicted for the same subject.
+and until then no other pod is evicted for the same subject. Where each pod helps by itself, only those stay
+that a plugin protects.
 """
 
 import http
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from app import telemetry
@@ -99,10 +100,10 @@ class Evictor:
             return False
         for one in wanted.found.wanted:
             key = (plugin, one.subject)
-            pod = next((pod for pod in one.pods if _evictable(pod, snapshot)), None)
-            if pod is None or key in self._refused or now - wanted.since[one.subject] < one.after:
+            left = [pod for pod in one.pods if _evictable(pod, snapshot)]
+            if not left or key in self._refused or now - wanted.since[one.subject] < one.after:
                 continue
-            outcome = self._carried_out(pod, one, wanted, snapshot)
+            outcome = self._carried_out(left, one, wanted, snapshot)
             if outcome is not None:
                 telemetry.metrics.EVICTIONS.labels(outcome).inc()
             if outcome != "evicted":
@@ -120,11 +121,11 @@ class Evictor:
         return now - last.at >= (EVERY if going else SEEN)
 
     def _carried_out(
-        self, pod: model.Pod, one: effects.Eviction, wanted: _Wanted, snapshot: snapshots.Snapshot
+        self, left: list[model.Pod], one: effects.Eviction, wanted: _Wanted, snapshot: snapshots.Snapshot
     ) -> str | None:
-        """Evict the pod; the outcome for the metric, None if the leadership has ended."""
+        """Evict one of the pods; the outcome for the metric, None if the leadership has ended."""
         plugin = wanted.found.plugin
-        reason = self._veto(pod, one, snapshot)
+        pod, reason = self._chosen(left, one, snapshot)
         if reason is not None:
             telemetry.log.info("not evicted", pod=pod.key, subject=one.subject, reason=reason)
             return "vetoed"
@@ -150,9 +151,28 @@ class Evictor:
         telemetry.log.info("evicted", pod=pod.key, node=pod.node, subject=one.subject, reason=one.message)
         return "evicted"
 
-    def _veto(self, pod: model.Pod, one: effects.Eviction, snapshot: snapshots.Snapshot) -> str | None:
-        """Why a plugin objects, if all pods of the subject go that are left."""
-        going = [found for pod in one.pods if (found := snapshot.pod(pod.uid)) is not None]
+    def _chosen(
+        self, left: list[model.Pod], one: effects.Eviction, snapshot: snapshots.Snapshot
+    ) -> tuple[model.Pod, str | None]:
+        """The first of the pods that may go; if none may, the first one and why a plugin objects."""
+        first = left[0]
+        reason = self._veto(first, one.pods, snapshot)
+        if reason is None or one.together:
+            return first, reason
+        alike: dict[str | None, list[model.Pod]] = {}
+        for pod in left:
+            alike.setdefault(self._veto(pod, (pod,), snapshot), []).append(pod)
+        for why, pods in alike.items():
+            # What protects a single pod may let all go that it protects, such as a whole gang.
+            if why is None or self._veto(pods[0], pods, snapshot) is None:
+                return pods[0], None
+        return first, reason
+
+    def _veto(
+        self, pod: model.Pod, together: Iterable[model.Pod], snapshot: snapshots.Snapshot
+    ) -> str | None:
+        """Why a plugin objects, if all of these pods go that are left."""
+        going = [found for one in together if (found := snapshot.pod(one.uid)) is not None]
         cycle = cycles.Cycle(pod, frozenset((pod.node,)), snapshot)
         reasons = (plugin.veto(cycle, pod.node, going) for plugin in self._plugins.preempts)
         return next((reason for reason in reasons if reason is not None), None)

@@ -185,6 +185,7 @@ def _above_runtime(later: snapshots.Snapshot, rules: EvictionRules) -> Iterator[
                 tuple(one.pod for one in reversed(going) if one.pod.node),
                 f"evicted: elastic quota {name} uses more than its runtime in {', '.join(excess)}",
                 OVERUSED,
+                together=False,
             )
 
 

@@ -35,7 +35,8 @@ class Protects(fake_plugins.Idle):
 
     def veto(self, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]) -> str | None:
         going = self.together & {pod.name for pod in victims}
-        return "they belong together" if going and going != self.together else None
+        text = f"{' and '.join(sorted(self.together))} belong together"
+        return text if going and going != self.together else None
 
 
 class Evicting:
@@ -77,10 +78,14 @@ class Evicting:
         assert found is not None
         return found
 
-    def want(self, *each: str, after: float = 0.0, term: str = TERM, plugin: str = "P") -> None:
+    def want(
+        self, *each: str, after: float = 0.0, term: str = TERM, plugin: str = "P", together: bool = True
+    ) -> None:
         """Want the pods of each text evicted: ``a b`` are two for one subject."""
         wanted = tuple(
-            effects.Eviction(text, tuple(self.pod(name) for name in text.split()), f"for {text}", after)
+            effects.Eviction(
+                text, tuple(self.pod(name) for name in text.split()), f"for {text}", after, together
+            )
             for text in each
         )
         self.evictor.submit(effects.EvictPods(plugin, wanted), self.snapshot, term)
@@ -294,6 +299,22 @@ def test_a_plugin_may_object_unless_all_that_belong_together_go(cluster_side: cl
     evicting.observe()
     evicting.want("a b")
     assert evicting.asked(after=evictions.EVERY) == ["a"]
+
+
+@pytest.mark.scenario("TR-17")
+def test_where_each_pod_helps_by_itself_only_those_stay_that_are_protected(
+    cluster_side: clusters.Cluster,
+) -> None:
+    """Of ``c a b``, a and b belong together and may both go; c belongs to a pod that stays."""
+    groups = frozenset(("a", "b")), frozenset(("c", "stays"))
+    evicting = Evicting(cluster_side, *(Protects(name="".join(sorted(one)), together=one) for one in groups))
+    before = outcomes()["vetoed"]
+    evicting.want("c a b", together=False)
+    assert evicting.asked() == ["a"]
+    evicting.observe()
+    evicting.want("c", together=False)
+    assert evicting.asked(after=evictions.EVERY) == []
+    assert outcomes()["vetoed"] == before + 1
 
 
 def test_without_the_right_it_is_logged_and_tried_again_later(evicting: Evicting) -> None:
