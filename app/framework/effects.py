@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from app.domain import events as domain_events
 from app.domain import model, snapshots
+from app.framework import cycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +146,5 @@ class Changes:
     """Whether events may have passed without a leader: then pods are to be woken for all present capacity."""
     objection: Objection = field(default=_no_objection, compare=False, repr=False)
     """What all plugins answer to an eviction, before a plugin wants it; by default they have no objection."""
+    peers: cycles.Peers = field(default=cycles.ALONE, compare=False, repr=False)
+    """The other plugins, for a plugin that consults them (capabilities.Consults)."""

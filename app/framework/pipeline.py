@@ -257,7 +257,6 @@ class _Others:
 
     plugins: registry.Registry
     asking: str
-    score_max: int
 
     def concerned(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
         narrows = self.plugins.narrows
@@ -267,16 +266,13 @@ class _Others:
 
     def _interested(self, pod: model.Pod) -> list[str]:
         """Those that may refuse the pod in some state."""
-        return [
-            plugin.name
-            for plugin in self.plugins.filters
-            if plugin.name != self.asking and plugin.interested(pod)
-        ]
+        filters = self.plugins.filters
+        return [one.name for one in filters if one.name != self.asking and one.interested(pod)]
 
     def refusals(
         self, pod: model.Pod, candidates: node_sets.Names, snapshot: snapshots.Snapshot
     ) -> tuple[verdicts.Refusal, ...]:
-        asked = cycles.cycle(pod, candidates, snapshot, score_max=self.score_max)
+        asked = cycles.cycle(pod, candidates, snapshot, score_max=self.plugins.score_max)
         return run_filter(self.plugins, asked, without=(self.asking,)).refusals
 
     def summed(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> cycles.Kind | None:
@@ -310,11 +306,14 @@ def summed(
     return cycles.Kind(labels, tuple(found))
 
 
+def peers(plugins: registry.Registry, asking: str) -> cycles.Peers:
+    """The plugins beside one, if it consults them."""
+    return _Others(plugins, asking) if asking in plugins.consulting else cycles.ALONE
+
+
 def with_peers(plugins: registry.Registry, cycle: cycles.Cycle, asking: str) -> cycles.Cycle:
     """The cycle as one plugin gets it: with the others, if it consults them."""
-    if asking not in plugins.consulting:
-        return cycle
-    return replace(cycle, peers=_Others(plugins, asking, cycle.score_max))
+    return replace(cycle, peers=peers(plugins, asking)) if asking in plugins.consulting else cycle
 
 
 def _int64(total: int) -> int:

@@ -142,7 +142,11 @@ class Reconciliation:
     def _reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> None:
         for plugin in self._plugins.reconciles:
             about = effects.Changes(missed=True) if plugin.name in self._failed else changes
-            about = replace(about, objection=functools.partial(pipeline.objection, self._plugins))
+            about = replace(
+                about,
+                objection=functools.partial(pipeline.objection, self._plugins),
+                peers=pipeline.peers(self._plugins, plugin.name),
+            )
             reconcile = functools.partial(_all, plugin, snapshot, about)
             found = self._calls.call(plugin.name, "reconcile", reconcile)
             (self._failed.add if found is None else self._failed.discard)(plugin.name)

@@ -139,9 +139,12 @@ def planned(
     peers: cycles.Peers = cycles.ALONE,
 ) -> tuple[plans.Question, plans.Plan]:
     """The plan of the gang, by default by capacity alone: without the other plugins."""
+    nominated = nominations.of_members(snapshot, gang.together)
+    if nominated:
+        snapshot = nominations.as_waiting(snapshot, gang.together)
+        gang = gangs.find(snapshot, gang.key) or gang
     together, objection = gangs.deciding(snapshot, gang)
     first = (gang, *(one for one in together if one.key != gang.key))
-    nominated = nominations.of_members(snapshot, gang.together)
     question = plans.Question(snapshot, first, rules.layers, peers, nominated=nominated)
     if objection:
         return question, plans.Plan(reason=objection)

@@ -7,7 +7,7 @@ projection of the state. A PodGroup without members keeps its status.
 from collections.abc import Iterator
 
 from app.domain import events, model, snapshots
-from app.framework import effects
+from app.framework import cycles, effects
 from app.plugins.coscheduling import admission, endpoints, gang_model, gangs, kinds, membership
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.membership import GangKey
@@ -33,17 +33,17 @@ def reconcile(
     for key in sorted(concerned):
         gang = gangs.find(snapshot, key)
         if gang is not None:
-            yield from _of_gang(snapshot, gang, rules)
+            yield from _of_gang(snapshot, gang, rules, changes.peers)
     if before is None or any(isinstance(event, events.NodeGone) for event in changes.events):
         yield from _without_node(snapshot)
     if before is None:
         yield from _incomplete(snapshot)
         if changes.missed:
-            yield from _woken(None, snapshot, endpoints.keys(snapshot), rules)
+            yield from _woken(None, snapshot, endpoints.keys(snapshot), rules, changes.peers)
         return
     yield from _of_seats(before, snapshot, changes.events)
     everyone = endpoints.keys(snapshot) if any(map(_may_free, changes.events)) else concerned
-    yield from _woken(before, snapshot, everyone, rules)
+    yield from _woken(before, snapshot, everyone, rules, changes.peers)
 
 
 def _concerned(
@@ -90,7 +90,7 @@ def _may_free(event: events.AnyEvent) -> bool:
 
 
 def _of_gang(
-    snapshot: snapshots.Snapshot, gang: Gang, rules: admission.GangRules
+    snapshot: snapshots.Snapshot, gang: Gang, rules: admission.GangRules, peers: cycles.Peers
 ) -> Iterator[effects.Effect]:
     kind = WRITTEN.get(gang.key.family)
     if kind is not None and gang.source == "GangFromPodGroupCrd":
@@ -102,11 +102,12 @@ def _of_gang(
     about = _about(snapshot, gang)
     if about is None or not gang.waiting:
         return
-    question, plan = endpoints.planned(rules, snapshot, gang)
+    question, plan = endpoints.planned(rules, snapshot, gang, peers)
     if plan.reason:
         text = plan.reason
         if gang.minimum and not gang.errors and gang.present >= gang.minimum:
-            text = f"{text}: {shortages.shortage(question).sentence}"
+            shortage = shortages.shortage(question)
+            text = f"{text}: {shortage.sentence}" if shortage.exists else text
         yield effects.PostEvent(about, WAITING, text)
 
 
@@ -287,21 +288,24 @@ def _woken(
     after: snapshots.Snapshot,
     keys: set[GangKey],
     rules: admission.GangRules,
+    peers: cycles.Peers,
 ) -> Iterator[effects.Effect]:
-    """Wakes the members of each gang that has capacity as a whole now, and had none before."""
+    """Wakes the members of each gang that can be placed as a whole now, and could not before."""
     for key in sorted(keys):
         gang = gangs.find(after, key)
         if gang is None or not gang.waiting:
             continue
-        _, plan = endpoints.planned(rules, after, gang)
-        waiting = tuple(pod for pod in plan.pods if pod in gang.waiting)
-        if not waiting or (before is not None and _had_capacity(before, key, rules)):
+        _, plan = endpoints.planned(rules, after, gang, peers)
+        waiting = tuple(pod for pod in gang.waiting if pod.uid in plan.seats)
+        if not waiting or (before is not None and _had_capacity(before, key, rules, peers)):
             continue
         yield effects.WakePods(waiting[:WOKEN], f"gang {key} has capacity for {len(plan.pods)} members")
 
 
-def _had_capacity(before: snapshots.Snapshot, key: GangKey, rules: admission.GangRules) -> bool:
+def _had_capacity(
+    before: snapshots.Snapshot, key: GangKey, rules: admission.GangRules, peers: cycles.Peers
+) -> bool:
     former = gangs.find(before, key)
     if former is None or not former.waiting:
         return False
-    return bool(endpoints.planned(rules, before, former)[1].seats)
+    return bool(endpoints.planned(rules, before, former, peers)[1].seats)

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from app.domain import model, verdicts
-from app.framework import cycles
+from app.domain import events, model, verdicts
+from app.framework import cycles, effects, pipeline
+from app.plugins.coscheduling.plugin import Coscheduling
 from app.plugins.elastic_quota import quota_model
 from app.plugins.elastic_quota.plugin import ElasticQuota
+from app.plugins.elastic_quota.sigs import namespace_quota
 from app.plugins.elastic_quota.trees import membership, runtimes, usage
-from tests.support.decisions import small_quotas
-from tests.support.decisions.small_gangs import CORE, Cluster, gang, node, pod
+from tests.support.decisions import fake_plugins, small_quotas
+from tests.support.decisions.small_gangs import CORE, Cluster, gang, koordinator, node, pod
 
 GPU = "nvidia.com/gpu"
 
@@ -170,6 +172,59 @@ def test_a_member_with_a_seat_is_kept_there_whatever_its_quota_has_left() -> Non
     assert small.filter(second).kept == {"n1"}
     assert small.filter(second).refusals[0].nodes == {"n2"}
     assert not small.filter(second, ["n2"]).kept
+
+
+def reconciled(small: Cluster, *happened: events.AnyEvent, missed: bool = False) -> tuple[str, ...]:
+    """What the controller posts and wakes; without events for everything there is."""
+    before = small.snapshot if happened else None
+    small.take(*happened)
+    peers = pipeline.peers(small.plugins, Coscheduling.name)
+    changes = effects.Changes(before, happened, missed=missed, peers=peers)
+    found = list(Coscheduling().reconcile(small.snapshot, changes))
+    posted = [f"{one.about.key}: {one.message}" for one in found if isinstance(one, effects.PostEvent)]
+    return (*posted, *(one.message for one in found if isinstance(one, effects.WakePods)))
+
+
+@pytest.mark.scenario("CS-19")
+def test_a_gang_that_only_its_quota_refuses_has_an_event_and_wakes_once_it_fits_there() -> None:
+    """The node has capacity for 6 more pods, and the quota for 3 of 4."""
+    others = [pod(f"p{at}", 1, labels={membership.LABEL: "team"}, node="n1") for at in range(2)]
+    members = labelled(gang("train", 4), "team")
+    small = Cluster(
+        node("n1", 8),
+        small_quotas.quota("team", 0, 5),
+        koordinator("train", 4),
+        *others,
+        *members,
+        beside=(ElasticQuota(),),
+    )
+    reason = "gang koordinator/x/train: elastic quota team: no capacity in cpu"
+    assert small.why(members[0]) == reason
+    assert reconciled(small, missed=True) == (f"x/train: {reason}",)
+    unseen = msgspec.structs.replace(members[0], unscheduled="0/1 nodes are available")
+    assert reconciled(small, events.PodSeen(pod=unseen)) == (f"x/train: {reason}",)
+    assert reconciled(small, events.PodGone(uid="uid-x-other", namespace="x", name="other")) == ()
+    gone = events.PodGone(uid=others[0].uid, namespace="x", name=others[0].name)
+    assert reconciled(small, gone) == ("gang koordinator/x/train has capacity for 4 members",)
+    assert reconciled(small, missed=True) == ("gang koordinator/x/train has capacity for 4 members",)
+
+
+def test_a_node_that_another_plugin_refuses_does_not_keep_a_gang_waiting() -> None:
+    """The plan by capacity alone would use n1."""
+    members = gang("train", 2, 4)
+    elsewhere = fake_plugins.Filtering(refused=frozenset(("n1",)))
+    small = Cluster(node("n1", 8), node("n2", 8), *members, beside=(elsewhere,))
+    assert reconciled(small, missed=True) == ("gang koordinator/x/train has capacity for 2 members",)
+
+
+def test_a_nomination_of_a_member_does_not_count_in_the_quota_of_its_namespace() -> None:
+    cores = {"cpu": 2 * CORE}
+    quota = namespace_quota.NamespaceQuota(uid="q", namespace="x", name="q", min=cores, max=cores)
+    *needed, last = gang("train", 3, minimum=2)
+    nominated = msgspec.structs.replace(last, requests=cores, nominated="n1")
+    small = Cluster(node("n1", 4), quota, *needed, nominated, beside=(ElasticQuota(),))
+    assert [small.planned(one) for one in needed] == ["n1", "n1"]
+    assert reconciled(small, missed=True) == ("gang koordinator/x/train has capacity for 2 members",)
 
 
 def test_a_refusal_by_a_quota_is_found_without_a_search_for_other_nodes() -> None:

@@ -9,9 +9,11 @@ import pytest
 from app.domain import events, model, observations, projections, snapshots
 from app.framework import effects, registry
 from app.plugins.coscheduling.plugin import Coscheduling
+from app.plugins.elastic_quota import kinds
 from app.plugins.elastic_quota.plugin import ElasticQuota
+from app.plugins.elastic_quota.trees import membership
 from app.store.log import readers
-from tests.support.decisions import small_gangs
+from tests.support.decisions import small_gangs, small_quotas
 from tests.support.kube import fake_clock
 from workers.controller import reconciliation
 
@@ -115,6 +117,22 @@ def test_a_gang_is_woken_once_when_its_capacity_appears() -> None:
     assert not [call for call in busy.calls() if call.startswith("wake")]
     busy.happen(events.NodeSeen(node=small_gangs.node("n2", 16)))
     for number in range(1, 20):
+        busy.second(number)
+    woken = [call for call in busy.calls() if call.startswith("wake")]
+    assert sorted(woken) == [f"wake train{number}" for number in range(4)]
+
+
+def test_a_gang_that_its_quota_refuses_is_not_woken_before_it_fits_there() -> None:
+    members = small_gangs.gang("train", 4)
+    members = [msgspec.structs.replace(one, labels={membership.LABEL: "team"}) for one in members]
+    quota = small_quotas.quota("team", 0, 3)
+    busy = Busy(small_gangs.node("n1", 16), quota, *members)
+    for number in range(5):
+        busy.second(number)
+        busy.see(msgspec.structs.replace(members[number % 4], unscheduled=f"try {number}"))
+    assert set(busy.calls()) == {"post gang koordinator/x/train: elastic quota team: no capacity in cpu"}
+    busy.happen(*observations.declared(kinds.QUOTAS, quota, small_quotas.quota("team", 0, 4)))
+    for number in range(5, 10):
         busy.second(number)
     woken = [call for call in busy.calls() if call.startswith("wake")]
     assert sorted(woken) == [f"wake train{number}" for number in range(4)]

@@ -28,6 +28,11 @@ class Shortage(NamedTuple):
     """Resource, what of it is missing in that domain, and what the members request."""
 
     @property
+    def exists(self) -> bool:
+        """Whether capacity is lacking at all: other plugins may refuse what would fit."""
+        return self.best.slots < self.needed or bool(self.missing)
+
+    @property
     def sentence(self) -> str:
         """``6 of 8 seats in zone-a; nvidia.com/gpu 2 of 8 missing``."""
         where = "/".join(self.best.path) or "the cluster"
