@@ -29,6 +29,10 @@ class Listed:
     """Renders the item of a key as a JSON-serialisable value."""
 
 
+Handle = Callable[[snapshots.Snapshot, Mapping[str, str]], object | None]
+"""(snapshot, path parameters) -> JSON-serialisable value, Listed, or None for 404."""
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """A read-only view of a plugin, mounted under ``/apis/v1/plugins/NAME/``."""
@@ -36,10 +40,12 @@ class Endpoint:
     path: str
     """Flask rule below the plugin's path, such as ``policies/<namespace>/<name>``."""
     summary: str
-    handle: Callable[[snapshots.Snapshot, Mapping[str, str]], object | None]
-    """(snapshot, path parameters) -> JSON-serialisable value, Listed, or None for 404."""
+    handle: Handle
     example: object = None
     role: Role = "viewer"
+    beside: Callable[[cycles.Peers], Handle] | None = None
+    """The same view with the answers of the other plugins, of a plugin that consults them
+    (capabilities.Consults): it is served in place of ``handle``."""
 
 
 @dataclass(frozen=True, slots=True)

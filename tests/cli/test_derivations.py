@@ -75,3 +75,13 @@ def test_the_explanation_of_a_member_has_the_plan_of_its_gang_and_its_quota(run:
         " apps/train-0 on n1, apps/train-1 on n1\n"
     ) in printed.stdout
     assert "- ElasticQuota: elastic quota a: cpu used 0 + requested 20 <= limit 42\n" in printed.stdout
+
+
+def test_a_gang_for_which_its_quota_has_too_little_left_waits_with_that_reason(run: Run) -> None:
+    assert body(run.world.client.get("/apis/v1/plugins/Coscheduling/gangs/apps/train"))["state"] == "ready"
+    run.world.append(kinds.QUOTAS.observed(quota("a", 30, 39)))
+    shown = body(run.world.client.get("/apis/v1/plugins/Coscheduling/gangs/apps/train"))
+    reason = "gang koordinator/apps/train: elastic quota a: no capacity in cpu"
+    assert (shown["state"], shown["reason"], shown["plan"]["members"]) == ("waiting", reason, [])
+    (listed,) = body(run.world.client.get("/apis/v1/plugins/Coscheduling/gangs"))["items"]
+    assert (listed["state"], listed["reason"]) == ("waiting", reason)

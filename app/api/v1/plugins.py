@@ -11,7 +11,7 @@ from marshmallow import Schema, fields
 
 from app.api import errors
 from app.api.introspection import blueprints, moments, pages, queries, schemas
-from app.framework import registry, views
+from app.framework import pipeline, registry, views
 
 PREFIX = "/apis/v1/plugins"
 
@@ -37,13 +37,20 @@ def blueprint(plugins: registry.Registry) -> blueprints.Blueprint:
     routes = blueprints.create("plugins", PREFIX, "Views of the plugins on their state.")
     for name, shown in plugins.shown.items():
         for at, endpoint in enumerate(shown.endpoints):
-            _mount(routes, name, endpoint, f"{name}-{at}")
+            handle = endpoint.beside(pipeline.peers(plugins, name)) if endpoint.beside else endpoint.handle
+            _mount(routes, name, endpoint, handle, f"{name}-{at}")
     return routes
 
 
-def _mount(routes: blueprints.Blueprint, plugin: str, endpoint: views.Endpoint, identifier: str) -> None:
+def _mount(
+    routes: blueprints.Blueprint,
+    plugin: str,
+    endpoint: views.Endpoint,
+    handle: views.Handle,
+    identifier: str,
+) -> None:
     listed = isinstance(endpoint.example, list)
-    view = _view(endpoint)
+    view = _view(endpoint.path, handle)
     view.__doc__ = endpoint.summary
     view.__name__ = identifier
     blueprints.get(
@@ -57,12 +64,12 @@ def _mount(routes: blueprints.Blueprint, plugin: str, endpoint: views.Endpoint, 
     )(view)
 
 
-def _view(endpoint: views.Endpoint) -> Callable[..., object]:
+def _view(path: str, handle: views.Handle) -> Callable[..., object]:
     def view(query: pages.Query, **parameters: str) -> object:
         shown = pages.moment(query) if "limit" in query else moments.take(query.get("at") or moments.NOW)
-        answer = endpoint.handle(shown.snapshot, parameters)
+        answer = handle(shown.snapshot, parameters)
         if answer is None:
-            raise errors.missing(endpoint.path.partition("/")[0], "/".join(parameters.values()))
+            raise errors.missing(path.partition("/")[0], "/".join(parameters.values()))
         if isinstance(answer, views.Listed):
             paged = query if "limit" in query else {**query, "limit": pages.MAX_LIMIT}
             keys, metadata = pages.cut(answer.keys, paged, shown)

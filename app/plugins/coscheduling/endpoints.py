@@ -48,17 +48,21 @@ TABLES = (
 
 def shown(rules: admission.GangRules) -> views.Shown:
     """All views."""
-    one = partial(_one, rules)
+
+    def listed(path: str, summary: str) -> views.Endpoint:
+        handle = partial(partial, _listed, rules)
+        return views.Endpoint(path, summary, handle(cycles.ALONE), [samples.SUMMARY], beside=handle)
+
+    def one(path: str, summary: str) -> views.Endpoint:
+        handle = partial(partial, _one, rules)
+        return views.Endpoint(path, summary, handle(cycles.ALONE), samples.GANG, beside=handle)
+
     return views.Shown(
         endpoints=(
-            views.Endpoint("gangs", "All gangs", partial(_listed, rules), [samples.SUMMARY]),
-            views.Endpoint(
-                "gangs/<namespace>/<name>", "One gang: its plan, domains and seats", one, samples.GANG
-            ),
-            views.Endpoint("gangs/<family>/<namespace>/<name>", "The same of one family", one, samples.GANG),
-            views.Endpoint(
-                "gang/<namespace>/<name>", "As gangs/NAMESPACE/NAME, at Koordinator's path", one, samples.GANG
-            ),
+            listed("gangs", "All gangs"),
+            one("gangs/<namespace>/<name>", "One gang: its plan, domains and seats"),
+            one("gangs/<family>/<namespace>/<name>", "The same of one family"),
+            one("gang/<namespace>/<name>", "As gangs/NAMESPACE/NAME, at Koordinator's path"),
         ),
         remarks=partial(_remarks, rules),
         followed=(views.Followed("gang", "gangs", TABLES[0], numbers),),
@@ -94,22 +98,27 @@ def names(snapshot: snapshots.Snapshot) -> Iterator[model.NamespacedName]:
             yield name
 
 
-def _listed(rules: admission.GangRules, snapshot: snapshots.Snapshot, _: Mapping[str, str]) -> views.Listed:
+def _listed(
+    rules: admission.GangRules, peers: cycles.Peers, snapshot: snapshots.Snapshot, _: Mapping[str, str]
+) -> views.Listed:
     found = {key: gang for key in keys(snapshot) if (gang := gangs.find(snapshot, key)) is not None}
-    return views.Listed(sorted(found), lambda key: _summary(rules, snapshot, found[key]))
+    return views.Listed(sorted(found), lambda key: _summary(rules, snapshot, found[key], peers))
 
 
 def _one(
-    rules: admission.GangRules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]
+    rules: admission.GangRules,
+    peers: cycles.Peers,
+    snapshot: snapshots.Snapshot,
+    parameters: Mapping[str, str],
 ) -> Json | None:
     wanted = parameters.get("family")
     families = [each for each in gang_model.FAMILIES if wanted in (None, each)]
     gang = questions.named(snapshot, f"{parameters['namespace']}/{parameters['name']}", families)
     if gang is None:
         return None
-    question, plan = planned(rules, snapshot, gang)
+    question, plan = planned(rules, snapshot, gang, peers)
     return {
-        **_summary(rules, snapshot, gang),
+        **_summary(rules, snapshot, gang, peers),
         "plan": {
             "position": str(snapshot.position),
             "domain": list(plan.domain),
@@ -133,12 +142,9 @@ def _one(
 
 
 def planned(
-    rules: admission.GangRules,
-    snapshot: snapshots.Snapshot,
-    gang: Gang,
-    peers: cycles.Peers = cycles.ALONE,
+    rules: admission.GangRules, snapshot: snapshots.Snapshot, gang: Gang, peers: cycles.Peers
 ) -> tuple[plans.Question, plans.Plan]:
-    """The plan of the gang, by default by capacity alone: without the other plugins."""
+    """The plan of the gang over all nodes."""
     nominated = nominations.of_members(snapshot, gang.together)
     if nominated:
         snapshot = nominations.as_waiting(snapshot, gang.together)
@@ -151,9 +157,10 @@ def planned(
     return question, plans.plan(question) if question.pods else plans.Plan()
 
 
-def _summary(rules: admission.GangRules, snapshot: snapshots.Snapshot, gang: Gang) -> Json:
-    question, plan = planned(rules, snapshot, gang)
-    lacking = bool(plan.reason and gang.waiting and not gang.errors and gang.minimum)
+def _summary(
+    rules: admission.GangRules, snapshot: snapshots.Snapshot, gang: Gang, peers: cycles.Peers
+) -> Json:
+    question, plan = planned(rules, snapshot, gang, peers)
     bound = [seat.pod.key for seat in gang.seats if seat.bound]
     placed = [seat.pod.key for seat in gang.seats if not seat.bound]
     waiting = [pod.key for pod in gang.waiting]
@@ -184,8 +191,16 @@ def _summary(rules: admission.GangRules, snapshot: snapshots.Snapshot, gang: Gan
         "conflicts": list(gang.conflicts),
         "errors": list(gang.errors),
         "reason": plan.reason,
-        "missing": shortages.shortage(question).sentence if lacking and gang.present >= gang.minimum else "",
+        "missing": missing(gang, question, plan) if gang.waiting else "",
     }
+
+
+def missing(gang: Gang, question: plans.Question, plan: plans.Plan) -> str:
+    """What capacity a gang without a plan lacks, in numbers; empty if it is refused for another reason."""
+    if not plan.reason or gang.errors or not gang.minimum or gang.present < gang.minimum:
+        return ""
+    found = shortages.shortage(question)
+    return found.sentence if found.exists else ""
 
 
 def state(gang: Gang, plan: plans.Plan) -> str:

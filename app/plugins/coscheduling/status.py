@@ -11,7 +11,6 @@ from app.framework import cycles, effects
 from app.plugins.coscheduling import admission, endpoints, gang_model, gangs, kinds, membership
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.membership import GangKey
-from app.plugins.coscheduling.planner import shortages
 
 WRITTEN = {gang_model.KOORDINATOR: kinds.KOORDINATOR.name, gang_model.SIGS: kinds.SIGS.name}
 """Family -> the kind whose status is written; kube-scheduler writes that of its own."""
@@ -104,11 +103,8 @@ def _of_gang(
         return
     question, plan = endpoints.planned(rules, snapshot, gang, peers)
     if plan.reason:
-        text = plan.reason
-        if gang.minimum and not gang.errors and gang.present >= gang.minimum:
-            shortage = shortages.shortage(question)
-            text = f"{text}: {shortage.sentence}" if shortage.exists else text
-        yield effects.PostEvent(about, WAITING, text)
+        missing = endpoints.missing(gang, question, plan)
+        yield effects.PostEvent(about, WAITING, f"{plan.reason}: {missing}" if missing else plan.reason)
 
 
 def status(gang: Gang) -> dict[str, object]:

@@ -88,6 +88,22 @@ def test_the_table_names_what_a_waiting_gang_lacks() -> None:
     ]
 
 
+def test_the_plan_of_a_view_asks_the_other_plugins() -> None:
+    named = [
+        msgspec.structs.replace(one, labels={"quota.scheduling.koordinator.sh/name": "q"})
+        for one in gang("train", 4)
+    ]
+    small = Cluster(node("n1"), small_quotas.quota("q", 0, 3), *named, beside=(ElasticQuota(),))
+    peers = pipeline.peers(small.plugins, Coscheduling.name)
+    for path in ("gangs/<namespace>/<name>", "gang/<namespace>/<name>"):
+        beside = VIEWS[path].beside
+        assert beside is not None
+        found = beside(peers)(small.snapshot, {"namespace": "x", "name": "train"})
+        assert isinstance(found, dict)
+        assert (found["state"], found["missing"], found["plan"]["members"]) == ("waiting", "", [])
+        assert found["reason"] == "gang koordinator/x/train: elastic quota q: no capacity in cpu"
+
+
 def test_an_unknown_gang_is_not_found() -> None:
     assert shown(Cluster(node("n1"), *gang("train", 2)), "other") == {}
 
