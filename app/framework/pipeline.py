@@ -218,14 +218,12 @@ def _gathers(plugins: registry.Registry, cycle: cycles.Cycle) -> bool:
     return any(name in plugins.consulting for name in plugins.concerned(cycle.pod, cycle.snapshot))
 
 
-def budgets_of(
-    plugins: registry.Registry, snapshot: snapshots.Snapshot
-) -> tuple[budgets.DisruptionBudget, ...] | None:
-    """The PodDisruptionBudgets of the cluster, by name; None if no plugin knows them."""
+def budgets_of(plugins: registry.Registry, snapshot: snapshots.Snapshot) -> budgets.ByNamespace | None:
+    """The PodDisruptionBudgets of the cluster; None if no plugin knows them."""
     known = [found for plugin in plugins.budgets if (found := plugin.budgets(snapshot)) is not None]
     if not known:
         return None
-    return tuple(sorted(itertools.chain.from_iterable(known), key=lambda budget: budget.key))
+    return budgets.by_namespace(itertools.chain.from_iterable(known))
 
 
 def weigh(ratings: Sequence[verdicts.Rating]) -> Mapping[int, node_sets.Names]:

@@ -87,10 +87,12 @@ def judge(
     listed = dict.fromkeys(uid for uids in offer.values() for uid in uids)
     offered = tuple(victim for uid in listed if (victim := base.snapshot.pod(uid)) is not None)
     together = functools.cache(lambda: cycles.without(base, offered))
+    limits = functools.cache(lambda: pipeline.budgets_of(plugins, base.snapshot) or budgets.NONE)
     judging = _Judging(
         plugins,
         base,
         together,
+        limits,
         ruled=bool(plugins.preempts or plugins.concerned(base.pod, base.snapshot)),
         adjusting=adjusting and bool(plugins.adjusts),
     )
@@ -111,6 +113,7 @@ class _Judging:
     base: cycles.Cycle
     together: Callable[[], cycles.Cycle]
     """The cycle without the victims of all nodes."""
+    limits: Callable[[], budgets.ByNamespace]
     ruled: bool
     """Whether a plugin may refuse the pod, or object to an eviction."""
     adjusting: bool
@@ -143,7 +146,7 @@ class _Judging:
             return _ordered(uids, listed)
         ordered = victims.by_importance(adjusted)
         unknown = tuple(uid for uid in uids if snapshot.pod(uid) is None)
-        violating = budgets.violating(ordered, pipeline.budgets_of(plugins, snapshot) or ())
+        violating = budgets.violating(ordered, self.limits())
         return Kept((*(victim.uid for victim in ordered), *unknown), added, len(violating))
 
     def _without_all(self, added: Sequence[model.Pod]) -> cycles.Cycle:

@@ -140,6 +140,6 @@ def test_budgets_are_unknown_until_they_have_been_listed() -> None:
     assert run(before).unmodelled == (preemptions.BUDGETS,)
     listed = events.Relisted(kinds.BUDGETS.name, since="", until="1", reason="first list")
     after = projections.project(before, listed)
-    assert pipeline.budgets_of(known, after) == ()
+    assert pipeline.budgets_of(known, after) == {}
     assert run(after).unmodelled == ()
     assert pipeline.budgets_of(registry.Registry([]), after) is None

@@ -28,7 +28,8 @@ def select(
     pods: list[model.Pod] | None = None,
 ) -> victims.Eviction | str:
     snapshot = crowded_nodes.world(NODE, *(crowded_nodes.four() if pods is None else pods))
-    return victims.select(snapshot, crowded_nodes.pod("p", priority, cpu), NODE, nominated, held)
+    asking = crowded_nodes.pod("p", priority, cpu)
+    return victims.select(snapshot, asking, NODE, nominated, budgets.by_namespace(held))
 
 
 def budget(
@@ -221,9 +222,8 @@ def test_an_eviction_is_enough_and_none_of_it_can_be_spared(
     ]
     snapshot = crowded_nodes.world(NODE, *pods)
     asking = crowded_nodes.pod("p", priority, cpu)
-    found = victims.select(
-        snapshot, asking, NODE, (), (budget(allowed, (model.Requirement("app", "In", ("a",)),)),)
-    )
+    held = budgets.by_namespace((budget(allowed, (model.Requirement("app", "In", ("a",)),)),))
+    found = victims.select(snapshot, asking, NODE, (), held)
     lower = [pod for pod in pods if pod.priority < priority]
     if isinstance(found, str):
         # Not even all of them would do, or none is needed.

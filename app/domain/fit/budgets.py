@@ -1,6 +1,7 @@
 """PodDisruptionBudgets (policy/v1): how many pods may be evicted without violating them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from app.domain import model, selectors, snapshots
 
@@ -29,30 +30,47 @@ class DisruptionBudget(model.DeclaredObject, frozen=True):
         )
 
 
-def recorded(snapshot: snapshots.Snapshot) -> tuple[DisruptionBudget, ...]:
-    """The budgets of the state, by name; empty if no plugin declares the kind."""
-    found = (
-        one
-        for kind in snapshot.schema.kinds
-        if issubclass(kind.type, DisruptionBudget)
-        for one in snapshot.all(kind).values()
+ByNamespace = Mapping[str, tuple[DisruptionBudget, ...]]
+"""Namespace -> its budgets, by name; a namespace without budgets is left out."""
+NONE: ByNamespace = MappingProxyType({})
+
+
+def by_namespace(budgets: Iterable[DisruptionBudget]) -> ByNamespace:
+    """The budgets, which may come in any order."""
+    found: dict[str, list[DisruptionBudget]] = {}
+    for budget in sorted(budgets, key=lambda budget: budget.key):
+        found.setdefault(budget.namespace, []).append(budget)
+    return {namespace: tuple(those) for namespace, those in found.items()}
+
+
+def recorded(snapshot: snapshots.Snapshot) -> ByNamespace:
+    """The budgets of the state; empty if no plugin declares the kind."""
+    return snapshot.derived(
+        __name__,
+        lambda: by_namespace(
+            one
+            for kind in snapshot.schema.kinds
+            if issubclass(kind.type, DisruptionBudget)
+            for one in snapshot.all(kind).values()
+        ),
     )
-    return tuple(sorted(found, key=lambda budget: budget.key))
 
 
-def violating(pods: Iterable[model.Pod], budgets: Sequence[DisruptionBudget]) -> frozenset[model.Uid]:
+def violating(pods: Iterable[model.Pod], budgets: ByNamespace) -> frozenset[model.Uid]:
     """The pods whose eviction violates a budget, if all are evicted in this order.
 
     A pod may use up several budgets; the first that is exhausted ends the search, so that the budgets behind
     it are not used up (FilterVictimsWithPDBViolation, pkg/scheduler/framework/preemption/util.go).
+    The time depends on the pods and the budgets of their namespaces alone.
     """
-    left = [budget.allowed for budget in budgets]
+    left: dict[model.NamespacedName, int] = {}
     found = set()
     for pod in pods:
-        for at, budget in enumerate(budgets):
+        for budget in budgets.get(pod.namespace, ()):
             if budget.selects(pod):
-                left[at] -= 1
-                if left[at] < 0:
+                key = budget.key
+                left[key] = left.get(key, budget.allowed) - 1
+                if left[key] < 0:
                     found.add(pod.uid)
                     break
     return frozenset(found)

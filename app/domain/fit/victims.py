@@ -65,7 +65,7 @@ def select(
     pod: model.Pod,
     node: model.Node,
     nominated: Sequence[model.Pod] = (),
-    held_budgets: Sequence[budgets.DisruptionBudget] = (),
+    held_budgets: budgets.ByNamespace = budgets.NONE,
 ) -> Eviction | str:
     """The smallest eviction after which the pod fits on the node, or why there is none.
 

@@ -6,6 +6,7 @@ that evictions may help (app.domain.fit.victims), the extender's answer to ``pre
 random offset, it looks at all nodes. Nothing is written or evicted.
 """
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -83,7 +84,7 @@ def dry_run(pod: model.Pod, snapshot: snapshots.Snapshot, plugins: registry.Regi
     known = pipeline.budgets_of(plugins, snapshot)
     ineligible = _not_pending(pod, snapshot) or _ineligible(pod, base.snapshot, frozenset(found.possible))
     if not (free or ineligible):
-        held = known or ()
+        held = known or budgets.NONE
         judged = [
             _on(base.snapshot, pod, node, reasons, nominated, held)
             for node, reasons in found.possible.items()
@@ -157,7 +158,7 @@ def _on(
     node: model.NodeName,
     reasons: tuple[str, ...],
     nominated: Mapping[model.NodeName, list[model.Pod]],
-    held: tuple[budgets.DisruptionBudget, ...],
+    held: budgets.ByNamespace,
 ) -> NodeOutcome:
     """kube-scheduler's dry run on one node."""
     number = len(victims.candidates(snapshot, pod, node))
@@ -171,7 +172,7 @@ def _answered(
     base: cycles.Cycle,
     offered: Mapping[model.NodeName, NodeOutcome],
     plugins: registry.Registry,
-    held: tuple[budgets.DisruptionBudget, ...],
+    held: budgets.ByNamespace,
 ) -> dict[model.NodeName, NodeOutcome]:
     """The candidates after the extender's answer to preempt."""
     offer = {
@@ -195,11 +196,12 @@ def _answered(
 
 
 def _unmodelled(
-    pod: model.Pod, snapshot: snapshots.Snapshot, known: tuple[budgets.DisruptionBudget, ...] | None
+    pod: model.Pod, snapshot: snapshots.Snapshot, known: budgets.ByNamespace | None
 ) -> tuple[str, ...]:
+    every = itertools.chain.from_iterable((known or budgets.NONE).values())
     return (
         *node_fit.unmodelled(snapshot, pod),
         *((BUDGETS,) if known is None else ()),
-        *(f"PodDisruptionBudget {one.key}: {one.error}" for one in known or () if one.error),
+        *(f"PodDisruptionBudget {one.key}: {one.error}" for one in every if one.error),
         *((GROUPS,) if pod.group or any(one.group for one in snapshot.pods.values()) else ()),
     )

@@ -29,7 +29,7 @@ class Basis(NamedTuple):
     """All nominated pods of others: other plugins may count any of them, or none."""
     attracting: Mapping[model.NodeName, int]
     """Node -> members, and pods of other gangs that attract them."""
-    limits: tuple[budgets.DisruptionBudget, ...]
+    limits: budgets.ByNamespace
     """Where pods may have to go."""
 
     def equals(self, other: "Basis") -> bool:
@@ -50,7 +50,7 @@ def basis(
 
     ``supposing``: pods may have to go; ``summed``: other plugins refuse members by sums, if at all.
     """
-    limits = budgets.recorded(snapshot) if supposing else ()
+    limits = budgets.recorded(snapshot) if supposing else budgets.NONE
     nominees = tuple(pod for uid in snapshot.nominated if (pod := snapshot.pod(uid)) is not None)
     return Basis(
         residents=snapshot.residents,

@@ -124,7 +124,7 @@ class Reprieves:
         self,
         snapshot: snapshots.Snapshot,
         supposed: evictions.Evictions,
-        held: Sequence[budgets.DisruptionBudget],
+        held: budgets.ByNamespace,
     ) -> None:
         self._snapshot = snapshot
         everyone = supposed.units()

@@ -33,7 +33,7 @@ def evictions(
 ) -> dict[model.NodeName, victims.Eviction]:
     """Node -> the pods that would have to go so that the pod fits there and its quota admits it."""
     short = _shortage(snapshot, pod, rules) if pod.preemption_policy != "Never" else {}
-    limits = budgets.recorded(snapshot) if short else ()
+    limits = budgets.recorded(snapshot) if short else budgets.NONE
     over = _over(snapshot, short)
     found: dict[model.NodeName, victims.Eviction] = {}
     for name, node in snapshot.nodes.items() if short else ():

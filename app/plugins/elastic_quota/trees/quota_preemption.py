@@ -67,7 +67,7 @@ def _eviction(
     node: model.Node,
     found: admission.Admission,
     grown: forests.Forest,
-    limits: Sequence[budgets.DisruptionBudget],
+    limits: budgets.ByNamespace,
 ) -> victims.Eviction | None:
     going = [
         one
