@@ -5,6 +5,7 @@ events between them touched. Keeping thousands of past snapshots is therefore ch
 one (victims gone, nominated pods placed) costs only what it changes.
 """
 
+import operator
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -19,6 +20,22 @@ from app.domain.fold import pod_index, recounts
 
 T = TypeVar("T")
 D = TypeVar("D", bound=model.DeclaredObject)
+
+
+class _LatestState:
+    """What was computed of the latest state that was asked about. Threads may share it."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held: tuple[tuple[object, ...], memos.Memo] | None = None
+
+    def memo(self, *parts: object) -> memos.Memo:
+        """The values of the state of these parts, which are compared by identity."""
+        held = self._held
+        if held is None or any(map(operator.is_not, held[0], parts)):
+            held = self._held = parts, memos.Memo()
+        return held[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +202,14 @@ class Snapshot:
         must read nothing else of the snapshot. What follows from nodes alone is kept by topology.Column.
         """
         return self.derivations.get(key, compute)
+
+    def computed(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """The value that ``compute`` derives from this state, which may read all facts and placements.
+
+        It is held until any of them changes, and only for the latest state that was asked about.
+        """
+        latest = self.derived(_LatestState, _LatestState)
+        return latest.memo(self.pods, self.placements, self.nodes, self.versions).get(key, compute)
 
     def version(self, subject: str) -> int:
         """The offset of the subject's latest event; 0 if it does not exist."""

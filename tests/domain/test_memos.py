@@ -2,6 +2,7 @@
 
 import operator
 import threading
+from dataclasses import replace
 from functools import partial
 
 from hypothesis import given
@@ -97,3 +98,23 @@ def test_a_policy_that_changed_has_its_own_values() -> None:
     # A policy that is not the snapshot's own is computed from its own content.
     assert [quota.desired for quota in logic.quotas(one, wider)] == [5]
     assert [quota.desired for quota in logic.quotas(one, POLICY)] == [2]
+
+
+def test_what_is_computed_of_a_state_is_held_until_anything_of_it_changes() -> None:
+    node, pod = model.Node(name="n", uid="n"), model.Pod(uid="p", namespace="ns", name="p")
+    changes: list[events.AnyEvent] = [
+        events.NodeSeen(node=node),
+        events.PodSeen(pod=pod),
+        events.placed(pod, "n"),
+        declared.observed(policy_model.WorkloadPolicy(uid="u", namespace="ns", name="policy")),
+        events.NodeGone(name="n", uid="n"),
+    ]
+    snapshot = snapshots.empty(schema=declared.SCHEMA)
+    values = []
+    for change in changes:
+        snapshot = projections.project(snapshot, change)
+        values.append(snapshot.computed("key", object))
+        same = replace(snapshot, position=model.Position("other", 7))
+        assert same.computed("key", object) is values[-1]
+        assert snapshot.computed("another", object) is not values[-1]
+    assert len(set(map(id, values))) == len(changes)

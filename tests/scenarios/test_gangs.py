@@ -482,7 +482,7 @@ def test_a_gang_beyond_the_limit_is_invalid() -> None:
     many = gang("train", 1_001, minimum=2)
     small = Cluster(node("n1", 2_000), *many)
     assert small.why(many[0]) == (
-        "gang koordinator/x/train: invalid: it has 1,001 members; at most 1,000 are placed together"
+        "gang koordinator/x/train: invalid: it has more than 1,000 members; no more are placed together"
     )
     small.gone(many[7])
     assert small.planned(many[0])

@@ -16,6 +16,7 @@ from app.domain.fit import node_fit
 from app.framework import capabilities, cycles
 from app.plugins.coscheduling import gangs, membership
 from app.plugins.coscheduling.gangs import Gang
+from app.plugins.coscheduling.membership import GangKey
 from app.plugins.coscheduling.planner import evictions, nominations, plans
 
 CLAIM = "seats:all"
@@ -65,10 +66,29 @@ def soft(pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
     return bool(last_known.offset) and not last_known.unlisted and not concerned(pod, last_known)
 
 
-def pod_class(pod: model.Pod, snapshot: snapshots.Snapshot) -> tuple[object, ...]:
-    """Each member has a node of its own; other pods differ while there are seats."""
-    if membership.of(pod) is not None:
-        return (pod.uid,)
+class _Common(NamedTuple):
+    """What is the same for all waiting members of a gang in one state."""
+
+    gang: Gang
+    together: tuple[Gang, ...]
+    plan: plans.Plan
+    question: plans.Question | None = None
+    """None if no member can be placed, whatever capacity there is."""
+
+
+def pod_class(pod: model.Pod, snapshot: snapshots.Snapshot, rules: GangRules) -> tuple[object, ...]:
+    """Each member has a node of its own in the plan; without a plan all members are refused alike.
+
+    Other pods differ while there are seats. A plan that capacity alone does not allow is none beside the
+    rules of other plugins, either.
+    """
+    key = membership.of(pod)
+    if key is not None:
+        if not gangs.waits(snapshot, pod) or pod.nominated:
+            return (pod.uid,)
+        common = _common(snapshot, key, pod, rules, cycles.ALONE)
+        if common is not None:
+            return (pod.uid,) if common.plan.seats else (key,)
     if not seats(snapshot):
         return ()
     return tuple(sorted(pod.requests.items())), repr(pod.constraints)
@@ -80,21 +100,14 @@ def decide(cycle: cycles.Cycle, rules: GangRules) -> GangDecision | None:
     if key is None:
         return None
     # Without its nomination, like the other members: so they have one plan.
-    asked = (msgspec.structs.replace(cycle.pod, nominated=""),)
-    gang = gangs.find(cycle.snapshot, key, asked)
-    if gang is None:
+    pod = msgspec.structs.replace(cycle.pod, nominated="")
+    common = _common(cycle.snapshot, key, pod, rules, cycle.peers)
+    if common is None:
         return None
-    snapshot = nominations.as_waiting(cycle.snapshot, gang.together)
-    if snapshot is not cycle.snapshot:
-        gang = gangs.find(snapshot, key, asked) or gang
-    together, objection = gangs.deciding(snapshot, gang, asked)
-    if objection:
-        return GangDecision(gang, together, plans.Plan(reason=objection), reason=objection)
-    first = (gang, *(one for one in together if one.key != gang.key))
-    nominated = nominations.of_members(cycle.snapshot, gang.together)
-    question = plans.Question(snapshot, first, rules.layers, cycle.peers, nominated=nominated)
-    plan = plans.plan(question)
-    supposed = not plan.seats and _preempting(cycle, snapshot)
+    gang, together, plan, question = common
+    if question is None:
+        return GangDecision(gang, together, plan, reason=plan.reason)
+    supposed = not plan.seats and _preempting(cycle, question.snapshot)
     if supposed:
         question = replace(question, above=cycle.pod.priority)
         plan = plans.plan(question)
@@ -109,6 +122,38 @@ def decide(cycle: cycles.Cycle, rules: GangRules) -> GangDecision | None:
         its = "its plan, for which less important pods have to go," if supposed else "its plan"
         reason = f"gang {key}: {its} has another node for the pod"
     return GangDecision(gang, together, plan, node, reason or f"gang {key}: left out of the plan")
+
+
+def _common(
+    snapshot: snapshots.Snapshot, key: GangKey, pod: model.Pod, rules: GangRules, peers: cycles.Peers
+) -> _Common | None:
+    """What the gang of the pod decides about all its members; None if it demands nothing."""
+    if not gangs.waits(snapshot, pod):
+        return _decided(snapshot, key, (pod,), rules, peers)
+    known = __name__, key, rules.layers, peers
+    return snapshot.computed(known, lambda: _decided(snapshot, key, (), rules, peers))
+
+
+def _decided(
+    known: snapshots.Snapshot,
+    key: GangKey,
+    asked: Sequence[model.Pod],
+    rules: GangRules,
+    peers: cycles.Peers,
+) -> _Common | None:
+    gang = gangs.limited(known, key, asked)
+    if gang is None:
+        return None
+    snapshot = nominations.as_waiting(known, gang.together)
+    if snapshot is not known:
+        gang = gangs.limited(snapshot, key, asked) or gang
+    together, objection = gangs.deciding(snapshot, gang, asked)
+    if objection:
+        return _Common(gang, together, plans.Plan(reason=objection))
+    first = (gang, *(one for one in together if one.key != gang.key))
+    nominated = nominations.of_members(known, gang.together)
+    question = plans.Question(snapshot, first, rules.layers, peers, nominated=nominated)
+    return _Common(gang, together, plans.plan(question), question)
 
 
 def _preempting(cycle: cycles.Cycle, snapshot: snapshots.Snapshot) -> bool:

@@ -246,10 +246,11 @@ def _remarks(rules: admission.GangRules, cycle: cycles.Cycle) -> Iterator[str]:
     if found is None:
         return
     gang, plan = found.gang, found.plan
-    yield (
-        f"gang {key}: minimum {gang.minimum}, {len(gang.seats)} on nodes, {len(gang.waiting)} waiting;"
-        f" defined by {gang.defined_by or 'nothing'}"
-    )
+    if gang.present:  # A gang beyond the limit is found without its members.
+        yield (
+            f"gang {key}: minimum {gang.minimum}, {len(gang.seats)} on nodes, {len(gang.waiting)} waiting;"
+            f" defined by {gang.defined_by or 'nothing'}"
+        )
     for conflict in gang.conflicts:
         yield f"gang {key}: {conflict}"
     if plan.seats:

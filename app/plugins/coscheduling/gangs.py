@@ -1,6 +1,7 @@
 """A gang in one state of the cluster: its definition, and where its members are."""
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -11,6 +12,7 @@ from app.plugins.coscheduling.membership import GangKey
 Source = Literal["GangFromPodGroupCrd", "GangFromPodAnnotation", "GangFromNative", ""]
 NAME = "Coscheduling"
 """The plugin's name: the key of its data in placements."""
+TOO_MANY = f"has more than {gang_model.LARGEST:,} members; no more are placed together"
 _SHOWN = 10
 
 
@@ -40,7 +42,6 @@ class Gang:
     """The object or pod that defines the gang."""
     created: str = ""
     errors: tuple[str, ...] = ()
-    conflicts: tuple[str, ...] = ()
     relies_on: tuple[str, ...] = ()
     """The subjects of the objects or the pod that define the gang, or would if they existed."""
     seats: tuple[Seat, ...] = ()
@@ -105,6 +106,25 @@ class Gang:
                 return (*self.ran, *(seat.pod for seat in bound_first))[:1]
 
     @property
+    def conflicts(self) -> tuple[str, ...]:
+        """The first members with other options than the one that defines the gang.
+
+        All options of all members are read; of a gang beyond the limit none is.
+        """
+        if self.source != "GangFromPodAnnotation" or self.present > gang_model.LARGEST:
+            return ()
+        pods = (*(seat.pod for seat in self.seats), *self.waiting, *self.others)
+        found = [
+            f"pod {pod.key} has other options"
+            for pod in sorted(pods, key=_age)
+            if options.minimum(pod.annotations, pod.labels) is not None
+            and options.read(pod.annotations, pod.labels) != self.given
+        ]
+        if len(found) > _SHOWN:
+            found[_SHOWN:] = [f"and {len(found) - _SHOWN} more"]
+        return tuple(found)
+
+    @property
     def present(self) -> int:
         """Members that are placed or can be."""
         return len(self.seats) + len(self.waiting)
@@ -128,11 +148,62 @@ def find(snapshot: snapshots.Snapshot, key: GangKey, asked: Iterable[model.Pod] 
     """The gang of the key; None if it demands nothing, or nothing of it exists.
 
     ``asked``: a pod whose placement is being decided: a waiting member, whatever the snapshot has of it.
+    The time grows with the members; see ``limited``.
     """
+    deciding = {pod.uid: pod for pod in asked if membership.of(pod) == key and not waits(snapshot, pod)}
+    if deciding:
+        return _found(snapshot, key, deciding)
+    return snapshot.computed((__name__, key), lambda: _found(snapshot, key, {}))
+
+
+def limited(snapshot: snapshots.Snapshot, key: GangKey, asked: Iterable[model.Pod] = ()) -> Gang | None:
+    """As ``find``, in a time that does not grow with members beyond the limit.
+
+    A gang beyond the limit is found without its members and options: it is invalid.
+    """
+    if _demands_nothing(snapshot, key):
+        return None
+    if beyond(snapshot, (key,), asked):
+        return Gang(key, errors=(f"it {TOO_MANY}",))
+    return find(snapshot, key, asked)
+
+
+def beyond(snapshot: snapshots.Snapshot, keys: Collection[GangKey], asked: Iterable[model.Pod] = ()) -> bool:
+    """Whether gangs have more members, on nodes or waiting, than are placed together.
+
+    No more members are looked at than it takes, beside those that have ended or cannot be placed.
+    """
+    deciding = {pod.uid: not pod.finished for pod in asked if membership.of(pod) in keys}
+    if sum(membership.most(snapshot, key) for key in keys) + len(deciding) <= gang_model.LARGEST:
+        return False
+    others = (
+        pod
+        for key in keys
+        for pod in membership.members(snapshot, key)
+        if pod.uid not in deciding and (pod.counted if snapshot.node_of(pod.uid) else pod.pending)
+    )
+    rest = gang_model.LARGEST - sum(deciding.values())
+    return next(itertools.islice(others, rest, None), None) is not None
+
+
+def waits(snapshot: snapshots.Snapshot, pod: model.Pod) -> bool:
+    """Whether the snapshot has just this pod, waiting for a node, and lists it among the members of its gang.
+
+    A snapshot whose index lacks the marks, such as one that no extender made, lists none.
+    """
+    if not snapshot.indexed.issuperset(membership.INDEXED):
+        return False
+    return pod.uid in snapshot.waiting and snapshot.pods.get(pod.uid) == pod
+
+
+def _found(
+    snapshot: snapshots.Snapshot, key: GangKey, deciding: Mapping[model.Uid, model.Pod]
+) -> Gang | None:
+    if _demands_nothing(snapshot, key):
+        return None
     pods = {pod.uid: pod for pod in membership.members(snapshot, key)}
-    deciding = {pod.uid: pod for pod in asked if membership.of(pod) == key}
     pods.update(deciding)
-    everyone = sorted(pods.values(), key=lambda pod: (pod.created, pod.uid))
+    everyone = sorted(pods.values(), key=_age)
     defined = _defined(snapshot, key, everyone)
     if defined is None:
         return None
@@ -149,8 +220,7 @@ def find(snapshot: snapshots.Snapshot, key: GangKey, asked: Iterable[model.Pod] 
             others.append(pod)
     errors = list(defined.errors)
     if len(seats) + len(waiting) > gang_model.LARGEST:
-        count = len(seats) + len(waiting)
-        errors.append(f"it has {count:,} members; at most {gang_model.LARGEST:,} are placed together")
+        errors.append(f"it {TOO_MANY}")
     if key.family != gang_model.NATIVE:
         spread = sorted({pod.group for pod in (*waiting, *(seat.pod for seat in seats)) if pod.group})
         if len(spread) > 1:
@@ -183,10 +253,7 @@ def group(
             objection = objection or f"gang {gang.key}: gang {key.short} of its group names other gangs"
     total = sum(one.present for one in found)
     if not objection and total > gang_model.LARGEST:
-        objection = (
-            f"gang {gang.key}: invalid: its group has {total:,} members;"
-            f" at most {gang_model.LARGEST:,} are placed together"
-        )
+        objection = _crowded(gang)
     return tuple(found), objection
 
 
@@ -200,7 +267,14 @@ def deciding(
     """
     if gang.given.match == "once-satisfied" and gang.satisfied:
         return (gang,), gang.objection
+    if len(gang.together) > 1 and beyond(snapshot, gang.together, asked):
+        return (gang,), _crowded(gang)
     return group(snapshot, gang, asked)
+
+
+def _crowded(gang: Gang) -> str:
+    """Why none of the gangs that are placed with this one can be, if they are too many together."""
+    return f"gang {gang.key}: invalid: its group {TOO_MANY}"
 
 
 def attracting(snapshot: snapshots.Snapshot, together: Iterable[Gang]) -> dict[model.NodeName, int]:
@@ -221,11 +295,23 @@ def attracting(snapshot: snapshots.Snapshot, together: Iterable[Gang]) -> dict[m
     return found
 
 
+def _age(pod: model.Pod) -> tuple[str, model.Uid]:
+    """The oldest first."""
+    return pod.created, pod.uid
+
+
 def _order(pod: model.Pod) -> tuple[bool, int, str, str]:
     """By index if there is one from 0, then by name."""
     index = options.number(pod.annotations.get(options.INDEX))
     without = index is None or index < 0
     return without, 0 if without or index is None else index, pod.name, pod.uid
+
+
+def _demands_nothing(snapshot: snapshots.Snapshot, key: GangKey) -> bool:
+    """Whether the pods are of a group of kube-scheduler's own that is not a gang."""
+    if key.family != gang_model.NATIVE:
+        return False
+    return _native(snapshot, key, key.name.replace(":", "/")) is None
 
 
 def _defined(snapshot: snapshots.Snapshot, key: GangKey, everyone: Sequence[model.Pod]) -> Gang | None:
@@ -275,19 +361,16 @@ def _of_object(key: GangKey, held: gang_model.PodGroup, source: Source) -> Gang:
 
 
 def _of_pods(key: GangKey, everyone: Sequence[model.Pod]) -> Gang:
-    """By the oldest member that can define the gang; members that differ are conflicts."""
-    read = [(pod, options.read(pod.annotations, pod.labels)) for pod in everyone if not pod.finished]
-    able = [(pod, given) for pod, given in read if given.minimum is not None]
-    if not able:
+    """By the oldest member that can define the gang."""
+    able = (pod for pod in everyone if options.minimum(pod.annotations, pod.labels) is not None)
+    pod = next((one for one in able if not one.finished), None)
+    if pod is None:
         return Gang(key)
-    pod, given = able[0]
+    given = options.read(pod.annotations, pod.labels)
     minimum = max(1, given.minimum or 0)
-    conflicts = [f"pod {other.key} has other options" for other, read_there in able if read_there != given]
     errors: tuple[str, ...] = ()
     if minimum > gang_model.LARGEST:
         errors = (f"{options.MINIMUM} is {minimum:,}; at most {gang_model.LARGEST:,} are placed together",)
-    if len(conflicts) > _SHOWN:
-        conflicts[_SHOWN:] = [f"and {len(conflicts) - _SHOWN} more"]
     return Gang(
         key,
         minimum=minimum,
@@ -297,7 +380,6 @@ def _of_pods(key: GangKey, everyone: Sequence[model.Pod]) -> Gang:
         defined_by=f"pod {pod.key}",
         created=pod.created,
         errors=errors,
-        conflicts=tuple(conflicts),
         relies_on=(f"pod:{pod.uid}",),
     )
 

@@ -43,17 +43,28 @@ def of(pod: model.Pod) -> GangKey | None:
 
 def members(snapshot: snapshots.Snapshot, key: GangKey) -> Iterator[model.Pod]:
     """The pods of the gang in any phase, each once, in any order."""
-    marks: tuple[tuple[str, str], ...] = ((SIGS_LABEL, key.name),)
-    if key.family == gang_model.KOORDINATOR:
-        marks = tuple((mark, key.name) for mark in (options.LABEL, options.OLD_LABEL, options.NAME))
-    elif key.family == gang_model.NATIVE:
-        marks = ((model.GROUP, key.name.replace(":", "/")),)
     seen: set[model.Uid] = set()
-    for mark, value in marks:
+    for mark, value in _marks(key):
         for pod in snapshot.siblings(key.namespace, mark, value):
             if pod.uid not in seen and of(pod) == key:
                 seen.add(pod.uid)
                 yield pod
+
+
+def most(snapshot: snapshots.Snapshot, key: GangKey) -> int:
+    """At least as many as the gang has pods in any phase, without a look at any of them."""
+    return sum(len(snapshot.labelled.get((key.namespace, *mark), ())) for mark in _marks(key))
+
+
+def _marks(key: GangKey) -> tuple[tuple[str, str], ...]:
+    """Key and value of each mark by which pods may name the gang."""
+    match key.family:
+        case gang_model.KOORDINATOR:
+            return tuple((mark, key.name) for mark in (options.LABEL, options.OLD_LABEL, options.NAME))
+        case gang_model.NATIVE:
+            return ((model.GROUP, key.name.replace(":", "/")),)
+        case _:
+            return ((SIGS_LABEL, key.name),)
 
 
 def all_keys(snapshot: snapshots.Snapshot) -> set[GangKey]:

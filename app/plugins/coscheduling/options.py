@@ -94,10 +94,9 @@ class Options(NamedTuple):
 
 def read(annotations: Mapping[str, str], labels: Mapping[str, str]) -> Options:
     """The options that a pod or a PodGroup carries."""
-    minimum = number(labels.get(MINIMUM_LABEL, annotations.get(MINIMUM)))
     match = annotations.get(MATCH, annotations.get(MATCH_ALIAS, ""))
     return Options(
-        minimum=minimum,
+        minimum=minimum(annotations, labels),
         total=number(annotations.get(TOTAL)) or 0,
         mode="NonStrict" if annotations.get(MODE) == "NonStrict" else "Strict",
         match=next((one for one in _MATCHES if one == match), "once-satisfied"),
@@ -106,6 +105,11 @@ def read(annotations: Mapping[str, str], labels: Mapping[str, str]) -> Options:
         gather=_gather(annotations.get(TOPOLOGY, "")),
         victims=annotations.get(VICTIMS) == "allow",
     )
+
+
+def minimum(annotations: Mapping[str, str], labels: Mapping[str, str]) -> int | None:
+    """The minimum alone; None if there is none that can be read."""
+    return number(labels.get(MINIMUM_LABEL, annotations.get(MINIMUM)))
 
 
 def number(text: str | None) -> int | None:

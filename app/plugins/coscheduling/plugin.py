@@ -1,6 +1,6 @@
 """The Coscheduling plugin: gangs are placed whole, or not at all."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -40,12 +40,14 @@ class Coscheduling:
         return admission.concerned(pod, snapshot)
 
     kinds = staticmethod(kinds.declared)
-    pod_class = staticmethod(admission.pod_class)
     soft = staticmethod(admission.soft)
     others = staticmethod(nominations.others)
     group = staticmethod(questions.group)
     grouped = staticmethod(questions.grouped)
     operations = staticmethod(questions.operations)
+
+    def pod_class(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> Hashable:
+        return admission.pod_class(pod, snapshot, self)
 
     def indexed(self) -> tuple[str, ...]:
         return membership.INDEXED

@@ -130,8 +130,8 @@ def hypotheses(
         return
     kind = kinds.OF_FAMILY[key.family]
     held = cycle.snapshot.get(kind, key.short)
-    gang = gangs.find(cycle.snapshot, key, (cycle.pod,))
-    if held is None or held.errors or gang is None or gang.satisfied:
+    gang = gangs.limited(cycle.snapshot, key, (cycle.pod,))
+    if held is None or gang is None or gang.errors or gang.satisfied:
         return
     plan = plans.plan(plans.Question(cycle.snapshot, (gang,), rules.layers, cycle.peers))
     largest = min(held.minimum - 1, len(plan.seats) or plan.fitting)

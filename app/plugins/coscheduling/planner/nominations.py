@@ -21,7 +21,9 @@ from app.plugins.coscheduling.membership import GangKey
 def others(cycle: cycles.Cycle, nominated: Sequence[model.Pod]) -> Sequence[model.Pod]:
     """The nominated pods that are not planned together with the pod of the cycle."""
     key = membership.of(cycle.pod)
-    gang = gangs.find(cycle.snapshot, key, (cycle.pod,)) if key is not None else None
+    if key is None or not nominated:
+        return nominated
+    gang = gangs.limited(cycle.snapshot, key, (cycle.pod,))
     if gang is None:
         return nominated
     return [one for one in nominated if membership.of(one) not in gang.together]
