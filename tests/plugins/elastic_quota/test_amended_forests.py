@@ -77,7 +77,13 @@ def divided(found: usage.TreeUsage) -> dict[str, object]:
     tree = found.tree
     shown = {name: found.runtimes.runtime(name) for name in tree.names}
     lines = {
-        resource: (line.total, line.requests, line.limited, line.guaranteed, line.divisions)
+        resource: (
+            line.total,
+            line.requests,
+            line.limited,
+            line.guaranteed,
+            [line.division(at) for at in range(len(tree.quotas))],
+        )
         for resource, line in found.runtimes.lines.items()
     }
     return {"total": found.total, "runtimes": shown, "lines": lines, "names": tree.names}

@@ -109,7 +109,7 @@ def shown(found: runtimes.Runtimes) -> dict[str, tuple[object, ...]]:
             line.limited,
             line.allocated,
             line.guaranteed,
-            line.divisions,
+            [line.division(at) for at in range(len(found.tree.quotas))],
             [line.runtime(at) for at in range(len(found.tree.quotas))],
         )
         for resource, line in found.lines.items()

@@ -88,11 +88,6 @@ class TreeResource:
         self._former: dict[int, Division] = {}
         """Those of the line before, except where the request or guarantee of a member changed since."""
 
-    @property
-    def divisions(self) -> dict[int, Division]:
-        """Index of a parent -> how it is divided; -1 is the root."""
-        return {parent: self._division(parent) for parent in self._column.groups}
-
     def runtime(self, at: int) -> int | None:
         """The runtime of a quota; None if its max does not name the resource."""
         spot = self._column.spots[at]
