@@ -277,24 +277,6 @@ def _crowded(gang: Gang) -> str:
     return f"gang {gang.key}: invalid: its group {TOO_MANY}"
 
 
-def attracting(snapshot: snapshots.Snapshot, together: Iterable[Gang]) -> dict[model.NodeName, int]:
-    """Node -> members of the gangs, and pods of gangs with the same network-topology-selector."""
-    found: dict[model.NodeName, int] = {}
-    own: set[model.Uid] = set()
-    selectors: set[tuple[str, str]] = set()
-    for gang in together:
-        selectors.update((pod.namespace, pod.annotations.get(options.SELECTOR, "")) for pod in gang.waiting)
-        for seat in gang.seats:
-            own.add(seat.pod.uid)
-            found[seat.node] = found.get(seat.node, 0) + 1
-    for namespace, value in sorted(selectors):
-        for pod in snapshot.siblings(namespace, options.SELECTOR, value) if value else ():
-            node = snapshot.node_of(pod.uid)
-            if node and pod.counted and pod.uid not in own:
-                found[node] = found.get(node, 0) + 1
-    return found
-
-
 def _age(pod: model.Pod) -> tuple[str, model.Uid]:
     """The oldest first."""
     return pod.created, pod.uid

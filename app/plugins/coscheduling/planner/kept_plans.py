@@ -1,13 +1,14 @@
 """When a plan still holds in a later state: what it follows from is compared, not computed again."""
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from app.domain import model, snapshots
 from app.domain.fit import budgets
-from app.plugins.coscheduling.gangs import Gang, attracting
+from app.plugins.coscheduling import options
+from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.planner import evictions, nominations
 
 P = TypeVar("P")
@@ -63,6 +64,24 @@ def basis(
         attracting=attracting(snapshot, gangs),
         limits=limits,
     )
+
+
+def attracting(snapshot: snapshots.Snapshot, together: Iterable[Gang]) -> dict[model.NodeName, int]:
+    """Node -> members of the gangs, and pods of gangs with the same network-topology-selector."""
+    found: dict[model.NodeName, int] = {}
+    own: set[model.Uid] = set()
+    selectors: set[tuple[str, str]] = set()
+    for gang in together:
+        selectors.update((pod.namespace, pod.annotations.get(options.SELECTOR, "")) for pod in gang.waiting)
+        for seat in gang.seats:
+            own.add(seat.pod.uid)
+            found[seat.node] = found.get(seat.node, 0) + 1
+    for namespace, value in sorted(selectors):
+        for pod in snapshot.siblings(namespace, options.SELECTOR, value) if value else ():
+            node = snapshot.node_of(pod.uid)
+            if node and pod.counted and pod.uid not in own:
+                found[node] = found.get(node, 0) + 1
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from types import MappingProxyType
 from app.domain import model, node_sets, snapshots
 from app.domain.fit import budgets, node_fit
 from app.framework import cycles
-from app.plugins.coscheduling import gangs
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.planner import (
     arrangements,
@@ -359,7 +358,7 @@ class _Planning:
         return frozenset(seat.node for gang in self._question.gangs for seat in gang.seats)
 
     def _existing(self) -> dict[model.NodeName, int]:
-        return gangs.attracting(self._snapshot, self._question.gangs)
+        return kept_plans.attracting(self._snapshot, self._question.gangs)
 
     # -- reasons -------------------------------------------------------------------------------
 
