@@ -20,7 +20,7 @@ _READ = 500
 
 
 class Arrivals:
-    """The latest events of one follower; thread-safe."""
+    """The latest events of one follower, without one missing between them; thread-safe."""
 
     def __init__(self, follower: followers.Follower, past: histories.Histories) -> None:
         self._follower = follower
@@ -72,7 +72,9 @@ class Arrivals:
     def _add(self, _: snapshots.Snapshot, after: snapshots.Snapshot, entry: readers.Entry) -> None:
         incarnation = after.position.incarnation
         with self._arrived:
-            if incarnation != self._incarnation:
+            # A follower that was behind a trimmed log continues from a checkpoint: `after` needs one run.
+            jumped = self._ring and entry.offset != self._ring[-1].offset + 1
+            if jumped or incarnation != self._incarnation:
                 self._ring.clear()
                 self._incarnation = incarnation
             self._ring.append(entry)

@@ -203,6 +203,37 @@ def test_a_stretch_that_was_not_watched_is_a_gap(world: api_worlds.World) -> Non
 
 
 @pytest.mark.scenario("UI-7")
+def test_events_that_were_trimmed_before_this_process_read_them_are_a_gap(
+    process: api_worlds.Process,
+) -> None:
+    """It continues from a checkpoint; what it holds from before and what it reads then are not one run."""
+    here, other = api_worlds.filled(process()), api_worlds.world(process())
+    given, follower = here.app.extensions["topolog"], here.store.follower
+    arrived: list[int] = []
+    given.streams.enter("operator@example")
+    follower.subscribe(lambda before, after, entry: arrived.append(entry.offset))
+    last = here.append(api_worlds.node("read"))
+    polling.eventually(lambda: arrived == [last], "the event before the jump")
+    follower.stop()
+    oldest = other.append(*(api_worlds.node(f"missed-{at}") for at in range(7)))
+    compacted = other.store.follower.catch_up()
+    other.store.checkpoints.write(compacted, other.store.histories.appended_ms(oldest) or 0)
+    other.store.client.delete(other.store.keys.readers)
+    other.store.log.trim(oldest, oldest, reader_timeout=60)
+    follower.start()
+    polling.eventually(lambda: follower.jumps == 1, "the jump")
+    head = other.append(api_worlds.node("later"))
+    polling.eventually(lambda: arrived == [last, head], "the event after the jump")
+    start = model.Position(follower.snapshot.position.incarnation, last)
+    stream = watches._Stream(given.streams, given, {}, start, 0.0)
+    found = parsed(b"".join(stream.messages()).decode())
+    gaps = [(data["from"], data["to"]) for _, kind, data in found if kind == "gap"]
+    assert gaps == [(last + 1, oldest - 1)]
+    assert [data["offset"] for data in facts(found)] == [oldest, head]
+    given.streams.leave("operator@example")
+
+
+@pytest.mark.scenario("UI-7")
 @pytest.mark.parametrize("known", [True, False])
 def test_history_that_begins_again_is_announced_with_what_was_lost(
     world: api_worlds.World, known: bool
