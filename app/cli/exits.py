@@ -16,11 +16,15 @@ from app.framework import registry
 
 
 class Failed(click.ClickException):
-    """A command failed; the message is one line."""
+    """A command failed; the message is one line.
 
-    def __init__(self, code: int, message: str) -> None:
+    ``temporary``: the server was unreachable or busy, and the same request may succeed later.
+    """
+
+    def __init__(self, code: int, message: str, *, temporary: bool = False) -> None:
         super().__init__(message)
         self.code = code
+        self.temporary = temporary
 
     def show(self, file: object = None) -> None:
         """Write the line."""

@@ -124,7 +124,8 @@ class ExtenderClient:
                 request = functools.partial(pool.request, retries=False, redirect=False)
                 reply = self._sent_to_a_pod(lambda: request(method, url, body=body, headers=headers))
         except (urllib3.exceptions.HTTPError, OSError, http.client.HTTPException, ValueError) as error:
-            raise exits.Failed(exit_codes.UNREACHABLE, self._unreachable(error) + self.otherwise) from error
+            message = self._unreachable(error) + self.otherwise
+            raise exits.Failed(exit_codes.UNREACHABLE, message, temporary=True) from error
         if reply.status != http.HTTPStatus.OK:
             raise self.failure(reply.status, reply.data, path)
         if reply.headers.get("Content-Type", "").partition(";")[0].strip() != "application/json":
@@ -151,9 +152,10 @@ class ExtenderClient:
         """A reply of any status, read as it arrives; ``path`` includes the query.
 
         ``silence``: seconds without a byte after which it fails; None for the timeout of the client. Raises
-        Failed if there is no reply.
+        Failed if there is no reply, or not all of it.
         """
         url = self.client.url.rstrip("/") + path
+        reply: urllib3.BaseHTTPResponse | None = None
         try:
             with self.pool(silence=silence) as pool:
                 request = functools.partial(
@@ -167,7 +169,8 @@ class ExtenderClient:
                 with contextlib.closing(reply):
                     yield reply
         except (urllib3.exceptions.HTTPError, OSError, http.client.HTTPException, ValueError) as error:
-            raise exits.Failed(exit_codes.UNREACHABLE, self._unreachable(error)) from error
+            message = self._unreachable(error) if reply is None else self._lost(error)
+            raise exits.Failed(exit_codes.UNREACHABLE, message, temporary=True) from error
 
     def _sent_to_a_pod(self, send: Callable[[], urllib3.BaseHTTPResponse]) -> urllib3.BaseHTTPResponse:
         """The reply. The request is sent again if kubectl, which forwarded the port, has lost its pod."""
@@ -237,8 +240,15 @@ class ExtenderClient:
         hint = tls_hints.of(connection, cause)
         return f"{text} ({hint})" if hint else text
 
+    def _lost(self, error: Exception) -> str:
+        cause = _cause(error)
+        return f"the connection to {self.client.url} was lost{f': {cause}' if cause else ''}"
+
     def failure(self, status: int, data: bytes, path: str) -> exits.Failed:
         """The failure that a reply means."""
+        temporary = (
+            status == http.HTTPStatus.TOO_MANY_REQUESTS or status >= http.HTTPStatus.INTERNAL_SERVER_ERROR
+        )
         try:
             problem = json.loads(data)
             message, reason = str(problem["message"]), problem.get("reasonCode")
@@ -246,6 +256,7 @@ class ExtenderClient:
             return exits.Failed(
                 exit_codes.UNREACHABLE,
                 f"{self.client.url} is not an extender: its reply to {path} is HTTP {status}, no message",
+                temporary=temporary,
             )
         if status == http.HTTPStatus.FORBIDDEN and self.client.cert:
             message += f" (the client certificate is {self.client.cert})"
@@ -256,7 +267,9 @@ class ExtenderClient:
             http.HTTPStatus.SERVICE_UNAVAILABLE: exit_codes.STORE,
         }
         code = codes.get(status, exit_codes.UNREACHABLE)
-        return exits.Failed(exit_codes.USAGE if reason == "NotRecorded" else code, message)
+        if reason == "NotRecorded":
+            return exits.Failed(exit_codes.USAGE, message)
+        return exits.Failed(code, message, temporary=temporary)
 
 
 def extender(

@@ -9,7 +9,7 @@ import urllib3
 
 from app import exit_codes
 from app.cli import exits
-from app.cli.client import api_client
+from app.cli.client import api_client, outages
 
 _PATH = "/apis/v1/watch"
 _SILENCE = 60.0
@@ -38,16 +38,22 @@ def positions(client: api_client.ExtenderClient) -> Iterator[str]:
 
 
 def _blocks(client: api_client.ExtenderClient, query: Mapping[str, object]) -> Iterator[dict[str, str]]:
-    """The fields of each message; none for a comment. A stream that ends is resumed."""
-    path, last = f"{_PATH}?{urllib.parse.urlencode(query)}", ""
+    """The fields of each message; none for a comment. A stream that ends is resumed behind the last one."""
+    path, last, outage = f"{_PATH}?{urllib.parse.urlencode(query)}", "", outages.Outage()
     while True:
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last} if last else {})}
-        with client.stream("GET", path, headers=headers, silence=_SILENCE) as reply:
-            if reply.status != 200:
-                raise client.failure(reply.status, reply.data, _PATH)
-            for fields in _of(reply):
-                last = fields.get("id", last)
-                yield fields
+        try:
+            with client.stream("GET", path, headers=headers, silence=_SILENCE) as reply:
+                if reply.status != 200:
+                    raise client.failure(reply.status, reply.data, _PATH)
+                for fields in _of(reply):
+                    outage.over()
+                    last = fields.get("id", last)
+                    yield fields
+        except exits.Failed as failed:
+            if not last:
+                raise
+            outage.wait(failed)
         if not last:
             raise exits.Failed(exit_codes.UNREACHABLE, "the stream ended before its first message")
 

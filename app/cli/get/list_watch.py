@@ -12,7 +12,7 @@ import click
 
 from app import exit_codes
 from app.cli import exits
-from app.cli.client import api_client, streams
+from app.cli.client import api_client, outages, streams
 from app.cli.get import printers, resources
 
 Item = Mapping[str, Any]
@@ -39,15 +39,25 @@ def refuse(kind: str, *, at: str | None) -> None:
 
 
 def follow(client: api_client.ExtenderClient, rows: printers.Rows, read: Callable[[], Read]) -> None:
-    """Print the items, and then those that are new or changed, until the user interrupts. Raises Failed."""
+    """Print the items, and then those that are new or changed, until the user interrupts.
+
+    A server that cannot be reached for a while is asked again. Raises Failed.
+    """
     resource = resources.RESOURCES[rows.kind]
     seen: dict[str, str] | None = None
-    last = ""
+    last, outage = "", outages.Outage()
     for position in streams.positions(client):
         if position == last and resource.recorded:
             continue
+        try:
+            found = read()
+        except exits.Failed as failed:
+            if seen is None:
+                raise
+            outage.wait(failed)
+            continue
+        outage.over()
         last = position
-        found = read()
         now = {resources.named(resource, item): _lasting(item) for item in found.items}
         if seen is None:
             rows.show(found.items)

@@ -34,8 +34,8 @@ def watch_command(
 ) -> None:
     """Print the events of the log as they are appended, until Ctrl-C (exit code 130).
 
-    A lost connection is resumed behind the last event. What was not watched, or is no longer kept, is
-    reported on standard error. Asks `topolog view` (client.view_url).
+    A lost connection is resumed behind the last event, for a minute. What was not watched, or is no longer
+    kept, is reported on standard error. Asks `topolog view` (client.view_url).
     """
     asked = {"from": start, "type": kind, "object": subject, "namespace": namespace}
     query = {name: value for name, value in asked.items() if value}
