@@ -8,7 +8,7 @@ import { cut, number, plural, time } from "../format.js";
 import { address, go, set } from "../router.js";
 import { to as show } from "../timebar.js";
 import * as answers from "./answers.js";
-import { more, podLink, table } from "./parts.js";
+import { more, podLink, table, untried } from "./parts.js";
 
 /** Overrides to start from, with names of this cluster. */
 const TEMPLATES = {
@@ -227,21 +227,43 @@ function outcome(kind, body) {
 
 /** The answers of both situations side by side, after what differs between them. */
 function both(first, second) {
-  const placed = (body) => new Map(body.placed.map((one) => [one.pod, one.node]));
-  const [before, after] = [placed(first), placed(second)];
-  const differ = [...new Set([...before.keys(), ...after.keys()])].filter((pod) => before.get(pod) !== after.get(pod));
-  const counts = new Map(first.counts.map((one) => [one.count, [one.after, null]]));
-  for (const one of second.counts) counts.set(one.count, [counts.get(one.count)?.[0] ?? null, one.after]);
+  const [before, after] = [placement(first), placement(second)];
+  const pods = new Set([...first.placed, ...second.placed].map((one) => one.pod));
+  const differ = [...pods].filter((pod) => before(pod) !== after(pod));
+  const whole = [first, second].every((body) => !listed(body) && !body.left);
+  const [one, other] = [counted(first), counted(second)];
+  const counts = new Set([...first.counts, ...second.counts].map(({ count }) => count));
   return html`
-    ${table([["pod"], ["in A"], ["in B"]], differ.slice(0, 5 * ROWS).map((pod) => [podLink(pod), before.get(pod) ?? "refused", after.get(pod) ?? "refused"]), "the same pods are placed on the same nodes")}
+    ${table([["pod"], ["in A"], ["in B"]], differ.slice(0, 5 * ROWS).map((pod) => [podLink(pod), before(pod), after(pod)]),
+      whole ? "the same pods are placed on the same nodes" : "the pods that are listed are placed on the same nodes")}
     ${more(Math.max(0, differ.length - 5 * ROWS), "pods that differ")}
-    ${counts.size ? table([["count"], ["in A", "n"], ["in B", "n"]], [...counts].map(([name, [one, other]]) => [name, number(one), number(other)])) : nothing}
+    ${counts.size ? table([["count"], ["in A", "n"], ["in B", "n"]], [...counts].map((name) => [name, one(name), other(name)])) : nothing}
     <div class="sides"><div><h3>A</h3>${simulated(first)}</div><div><h3>B</h3>${simulated(second)}</div></div>`;
+}
+
+/** How many pods an answer lists at most, if it leaves some out; otherwise 0. */
+function listed({ pods, placedPods, placed, refused }) {
+  return placedPods > placed.length || pods - placedPods > refused.length ? Math.max(placed.length, refused.length) : 0;
+}
+
+/** The node of a pod in an answer, or why it has none there. */
+function placement(body) {
+  const nodes = new Map(body.placed.map((one) => [one.pod, one.node]));
+  const refused = new Set(body.refused.map((one) => one.pod));
+  const most = listed(body);
+  const absent = most ? `not among the first ${number(most)}` : body.left ? "not tried" : "does not wait";
+  return (pod) => nodes.get(pod) ?? (refused.has(pod) ? "refused" : absent);
+}
+
+/** A count after the placements of an answer, which has those that they change. */
+function counted({ counts, moreCounts }) {
+  const after = new Map(counts.map((one) => [one.count, number(one.after)]));
+  return (name) => after.get(name) ?? (moreCounts ? `not among the first ${number(counts.length)}` : "unchanged");
 }
 
 function simulated(body) {
   const changes = Object.entries(body.situation.events).map(([type, count]) => `${count} ${type}`).join(", ");
-  return html`<p><b>${body.explanation ? (body.fits ? "It fits." : "It does not fit.") : `${number(body.placedPods)} of ${plural(body.pods, "waiting pod")} would be placed.`}</b>
+  return html`<p><b>${body.explanation ? (body.fits ? "It fits." : "It does not fit.") : `${number(body.placedPods)} of ${plural(body.pods, "waiting pod")} would be placed.`}</b> ${untried(body)}
       ${body.baseline ? html`Without the changes: ${body.baseline.summary}.` : nothing} ${changes ? `The overrides became ${changes}.` : ""}
       ${idle(body.situation.idle)}</p>
     ${body.explanation ? html`<p class="why">${cut(body.explanation.summary, 600)}</p>` : nothing}

@@ -2,7 +2,7 @@
 /** What several views show: links, facts, tables. */
 import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { repeat } from "../../vendor/lit-html-3.3.3/directives/repeat.js";
-import { cut, number } from "../format.js";
+import { cut, number, plural } from "../format.js";
 import { address } from "../router.js";
 
 export function podLink(key) {
@@ -36,6 +36,11 @@ export function table(heads, rows, empty = "nothing", keys = rows.map((_, index)
 
 export function more(count, what) {
   return count ? html`<p class="empty">… and ${number(count)} more ${what}</p>` : nothing;
+}
+
+/** The pods that an answer of simulate leaves out. */
+export function untried({ left }) {
+  return left ? html`<span class="warned">${plural(left, "pod was", "pods were")} not tried in the time.</span>` : nothing;
 }
 
 /** Any object of the API: values as facts, lists of objects as tables. */

@@ -6,7 +6,7 @@ import { command, forms, panel } from "../panel.js";
 import { answer, ask, changed, moment, onForget, state } from "../store.js";
 import { ago, cut, number, plural, quantity, span } from "../format.js";
 import * as answers from "./answers.js";
-import { more, podLink, table } from "./parts.js";
+import { more, podLink, table, untried } from "./parts.js";
 
 /** What was tried, by reason; it belongs to one position. */
 const tried = new Map();
@@ -96,7 +96,7 @@ function outcome() {
   if (!simulated.body) return html`<p role="status">${simulated.text}</p>`;
   const body = simulated.body;
   return html`<div class="advice" role="status">
-    <p><b>${number(body.placedPods)} of ${plural(body.pods, "waiting pod")} would be placed</b>${body.baseline && simulated.overrides.length ? html`; without the change ${number(body.baseline.kept)}` : nothing}.</p>
+    <p><b>${number(body.placedPods)} of ${plural(body.pods, "waiting pod")} would be placed</b>${body.baseline && simulated.overrides.length ? html`; without the change ${number(body.baseline.kept)}` : nothing}. ${untried(body)}</p>
     ${body.placed.length ? table([["pod"], ["node"]], body.placed.map((one) => [podLink(one.pod), one.node])) : nothing}
     ${body.counts.length ? table([["count"], ["before", "n"], ["after", "n"]], body.counts.map((one) => [one.count, number(one.before), number(one.after)])) : nothing}
     <p class="limits">${body.limits.join("; ")}</p>
