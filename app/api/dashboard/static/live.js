@@ -4,8 +4,11 @@
  * moment needs no stream, and neither do hidden tabs.
  */
 import { ask, changed, forgetAll, GONE, incarnationOf, offsetOf, state } from "./store.js";
+import { moving } from "./timebar.js";
 
 const TICK = 500;
+/** Milliseconds after which a page that must not move is checked again. */
+const AGAIN = 250;
 const channel = new BroadcastChannel("topolog-watch");
 /** @type {EventSource|null} */
 let source = null;
@@ -134,6 +137,11 @@ export function moved(position, age, began) {
 
 function show() {
   if (state.at !== null) return;
+  if (moving() && state.position) {
+    clearTimeout(timer);
+    timer = setTimeout(show, AGAIN);
+    return;
+  }
   refreshed = performance.now();
   if (state.position !== state.head) {
     state.position = state.head;

@@ -15,6 +15,10 @@ const FRAMES = 60;
 export const bar = { width: 5000, held: false, dragging: null, frames: null, drawn: "color=state", playing: 0, wrong: "", by: "event", pins: { A: null, B: null } };
 let rest = 0;
 let loading = "";
+/** Settled once the frames that were asked for last are there, or refused. */
+let loaded = Promise.resolve();
+/** The film that runs, or waits for its frames. */
+let film = null;
 /** The window in offsets; it stays while the past is shown, so that the slider does not move by itself. */
 let range = null;
 
@@ -25,10 +29,16 @@ onForget(() => {
   Object.assign(bar, { frames: null, wrong: "", pins: { A: null, B: null } });
 });
 
+/** Whether the pointer, a key or a film moves the slider: then nothing else moves. */
+export function moving() {
+  return bar.held || bar.dragging !== null || Boolean(bar.playing);
+}
+
 /** The window, as far as it is of the incarnation that is shown. */
 function bounds() {
   const head = state.head ? offsetOf(state.head) : 0;
   const shown = state.position ? offsetOf(state.position) : head;
+  if (range && range.width === bar.width && moving()) return walls.inside(range, shown);
   const trimmed = range && range.first < earliest();
   if (!range || trimmed || range.head !== head) {
     if (!range || trimmed || state.at === null || range.width !== bar.width || shown < range.first || shown > range.last) {
@@ -61,12 +71,16 @@ export function shownOffset() {
 
 /**
  * A stretch of at most so many events around the moment shown. Of a past moment it is a part of the window: the same
- * while the slider moves inside it, so that what is asked about it is asked once.
+ * while the slider moves inside it, so that what is asked about it is asked once. In a live page it ends at the
+ * position from which the slider is dragged.
  */
 export function stretch(most) {
   const { first, last } = bounds();
+  if (state.at === null) {
+    const end = state.position ? offsetOf(state.position) : last;
+    return { first: Math.max(first, end - most), last: end };
+  }
   const shown = shownOffset();
-  if (state.at === null) return { first: Math.max(first, shown - most), last: shown };
   const start = first + Math.max(0, Math.floor((shown - first) / most)) * most;
   return { first: start, last: Math.min(last, start + most) };
 }
@@ -77,11 +91,17 @@ function path(name, count) {
 }
 
 /** Fetch the frames of the window once; called when the slider gets the focus or the pointer. */
-export async function prefetch() {
+export function prefetch() {
   const { first, last } = bounds();
   const wanted = `/apis/v1/frames?from=${first}&to=${last}&count=${FRAMES}&${bar.drawn}`;
-  if (loading === wanted) return;
-  loading = wanted;
+  if (loading !== wanted) {
+    loading = wanted;
+    loaded = fetched(wanted);
+  }
+  return loaded;
+}
+
+async function fetched(wanted) {
   try {
     const found = await ask(wanted);
     if (loading === wanted) bar.frames = unfolded(found, wanted);
@@ -187,9 +207,11 @@ export function pin(name) {
 }
 
 export async function play() {
-  if (bar.playing) return stop();
+  if (film) return stop();
+  const mine = (film = {});
   await prefetch();
-  if (!bar.frames) return undefined;
+  if (film !== mine) return undefined;
+  if (!bar.frames) return halt();
   const shown = offsetOf(state.position);
   const frames = bar.frames.frames;
   let at = frames.findIndex((frame) => frame.offset > shown);
@@ -219,7 +241,9 @@ export function stop() {
 function halt() {
   clearInterval(bar.playing);
   clearTimeout(rest);
+  film = null;
   bar.playing = 0;
+  bar.held = false;
   bar.dragging = null;
   state.frame = null;
 }
@@ -279,7 +303,7 @@ export function timebar(rested) {
       ${strip.status === "failed" && strip.reason !== TRIMMED ? html`<p class="failed">${strip.error}</p>` : nothing}
       <input type="range" id="slider" aria-label="Moment, as an offset of the log" min=${first} max=${Math.max(last, first + 1)} step="1"
         .value=${bound(String(shown))} aria-valuetext="offset ${number(shown)}${at}${waiting}"
-        @pointerdown=${() => hold(true)} @pointerup=${() => hold(false)} @pointercancel=${() => hold(false)}
+        @pointerdown=${(event) => hold(event.button === 0)} @pointerup=${() => hold(false)} @pointercancel=${() => hold(false)}
         @focus=${prefetch} @input=${(event) => dragged(Number(event.target.value))}>
       <ul class="legend" aria-label="Events on the strip">${KINDS.map((name) => html`<li><span class="key axis-${name}" aria-hidden="true"></span>${name}</li>`)}
         ${strip.body?.gaps.length ? html`<li><span class="key unwatched" aria-hidden="true"></span>not watched</li>` : nothing}</ul>
