@@ -36,6 +36,16 @@ export function clock(text) {
   return text ? clocks[state.utc ? "utc" : "local"].format(new Date(text)) : "–";
 }
 
+const ZONED = /(?:Z|UTC|GMT|:\d\d(?:\.\d+)?\s*[+-]\d\d:?\d\d)$/i;
+
+/** The time that a typed text means, in the zone of the page if it names none; a clock time is of today. */
+export function typed(text) {
+  const now = new Date();
+  const today = state.utc ? now.toUTCString().slice(0, 16) : now.toDateString();
+  const whole = /^\d{1,2}:/.test(text) ? `${today} ${text}` : text;
+  return new Date(state.utc && !ZONED.test(text) ? `${whole} UTC` : whole);
+}
+
 /** A span of seconds, in its two largest units. */
 export function span(seconds) {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";

@@ -3,7 +3,7 @@
 import { html, nothing } from "../vendor/lit-html-3.3.3/lit-html.js";
 import { live as bound } from "../vendor/lit-html-3.3.3/directives/live.js";
 import { answer, ask, changed, earliest, offsetOf, onForget, state, TRIMMED } from "./store.js";
-import { clock, number, plural, time } from "./format.js";
+import { clock, number, plural, time, typed } from "./format.js";
 import { address, go, set } from "./router.js";
 import { KINDS } from "./strip.js";
 import { BY, next, selected } from "./steps.js";
@@ -248,15 +248,14 @@ function halt() {
   state.frame = null;
 }
 
-async function typed(event) {
+async function submitted(event) {
   event.preventDefault();
   const field = event.target.elements.moment;
   const text = field.value.trim();
   if (!text) return;
   let asked = text.replaceAll(",", "");
-  if (/^\d{1,2}:\d\d(:\d\d)?$/.test(text) || (/\D/.test(asked) && !asked.includes("/") && !/T/.test(asked))) {
-    const day = /^\d{1,2}:/.test(text) ? `${new Date().toDateString()} ${text}` : text;
-    const at = new Date(day);
+  if (/\D/.test(asked) && !asked.includes("/") && !/^\d{4}-\d\d-\d\dT/.test(asked)) {
+    const at = typed(text);
     if (Number.isNaN(at.getTime())) {
       bar.wrong = `${text} is neither an offset, nor a position, nor a time`;
       changed();
@@ -310,7 +309,7 @@ export function timebar(rested) {
       ${walls.ends(first, last, to)}
       <div class="ends"><span>${number(first)}</span><output for="slider">offset ${number(shown)}${at}${waiting}</output><span>${number(last)}</span></div>
     </div>
-    <form class="moment" @submit=${typed}>
+    <form class="moment" @submit=${submitted}>
       <label for="moment">moment</label>
       <input id="moment" name="moment" autocomplete="off" placeholder="offset, position or time" aria-describedby="moment-wrong">
       <select aria-label="Events in the window" @change=${(event) => { bar.width = Number(event.target.value); bar.frames = null; loading = ""; changed(); }}>
