@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import io
 import re
+import sys
 import threading
 import zlib
 from collections import OrderedDict
@@ -79,8 +80,7 @@ class Archive:
     ) -> None:
         """``storage`` holds the files of this cluster.
 
-        ``incarnation`` returns the incarnation to read: entries of other ones belong to its history only
-        before its first segment.
+        ``incarnation`` returns the incarnation to read; ``history`` has what of the others belongs to it.
         """
         self.storage = storage
         self.cluster = cluster
@@ -180,17 +180,22 @@ class Archive:
         raise errors.Trimmed(self.oldest() or first + 1)
 
     def history(self, kind: str) -> list[File]:
-        """The files of this incarnation and of the ones before it that it continues, by offset."""
-        files, own = self.files(), self._incarnation()
-        floor = min((file.first for file in files if file.incarnation == own), default=None)
-        # A segment that an earlier incarnation wrote across that border counts only up to it.
-        return [
-            file
-            if file.incarnation == own or floor is None
-            else file._replace(last=min(file.last, floor - 1))
-            for file in files
-            if kind == file.kind and (file.incarnation == own or floor is None or file.first < floor)
-        ]
+        """The files of this incarnation and of the ones before it that it continues, by offset.
+
+        Each incarnation counts up to where the first file of a later one begins: what it wrote from there on
+        is the later one's own, or was lost. A segment across that border is shortened.
+        """
+        files, own, found, border = self.files(), self._incarnation(), list[File](), sys.maxsize
+        # Ids sort by the time of their beginning.
+        for incarnation in sorted(
+            {file.incarnation for file in files if file.incarnation <= own}, reverse=True
+        ):
+            continued = [file for file in files if file.incarnation == incarnation and file.first < border]
+            found[:0] = [
+                file._replace(last=min(file.last, border - 1)) for file in continued if file.kind == kind
+            ]
+            border = min((file.first for file in continued), default=border)
+        return found
 
     def oldest(self) -> int:
         """The first offset of the run of segments that reaches the newest; 0 if there is none."""

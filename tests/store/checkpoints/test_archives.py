@@ -1,5 +1,6 @@
 """The archive: complete files only, readable and verifiable with standard tools."""
 
+import functools
 import gzip
 import json
 import pathlib
@@ -8,12 +9,13 @@ import subprocess
 from collections.abc import Callable
 from unittest import mock
 
+import msgspec
 import pytest
 
 from app.domain import events, snapshots
 from app.store import errors, snapshot_format, stores
 from app.store.checkpoints import archive_storage, archives
-from app.store.log import codecs
+from app.store.log import codecs, readers
 from tests.support import declared
 from tests.support.store import object_server, writers
 
@@ -156,6 +158,44 @@ def test_an_older_incarnation_counts_only_up_to_the_start_of_the_present_one(
     own = [(file.first, file.last) for file in archive.history("segment")]
     assert own == [(1, 4), (5, 6), (7, 10)]
     assert (archive.oldest(), archive.newest()) == (1, 10)
+
+
+def test_after_two_losses_no_lost_entry_is_history(
+    store: stores.Store, storage: archive_storage.Storage
+) -> None:
+    # Z lost 45 to 50, A continued at 45 and lost 81 to 90, B continued at 81, and C is of later.
+    wrote = {"1-z": (1, 50), "2-a": (40, 90), "3-b": (81, 120), "4-c": (30, 60)}
+    for incarnation, (first, last) in wrote.items():
+        entries = [
+            readers.Raw(offset=at, t=at, e=msgspec.Raw(codecs.encode(writers.seen(f"{incarnation}-{at}"))))
+            for at in range(first, last + 1)
+        ]
+        archives.Archive(storage, store.keys.cluster).keep_segment(entries, incarnation)
+    for incarnation, offset in (
+        ("1-z", 20),
+        ("1-z", 47),
+        ("2-a", 47),
+        ("2-a", 85),
+        ("3-b", 110),
+        ("4-c", 35),
+    ):
+        storage.write(f"checkpoint.{incarnation}.{offset:016d}.jsonl.gz", (b"-",))
+    expected = {
+        "1-z": ([("1-z", 1, 50)], [("1-z", 20), ("1-z", 47)]),
+        "2-a": ([("1-z", 1, 39), ("2-a", 40, 90)], [("1-z", 20), ("2-a", 47), ("2-a", 85)]),
+        "3-b": (
+            [("1-z", 1, 39), ("2-a", 40, 80), ("3-b", 81, 120)],
+            [("1-z", 20), ("2-a", 47), ("3-b", 110)],
+        ),
+    }
+    for incarnation, (segments, checkpoints) in expected.items():
+        read = archives.Archive(storage, store.keys.cluster, functools.partial(str, incarnation))
+        assert [(file.incarnation, file.first, file.last) for file in read.history("segment")] == segments
+        assert [(file.incarnation, file.last) for file in read.history("checkpoint")] == checkpoints
+    lines = [bytes(raw.e) for raw in read.read_raw(40, 100)]
+    assert lines == [codecs.encode(writers.seen(f"2-a-{at}")) for at in range(40, 81)]
+    assert [raw.offset for raw in read.read_raw(39, 50)] == [39]
+    assert read.oldest() == 1
 
 
 def test_a_time_is_found_in_the_archive(store: stores.Store, storage: archive_storage.Storage) -> None:
