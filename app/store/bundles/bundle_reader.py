@@ -119,8 +119,10 @@ class _Reader:
         if (header.incarnation, header.offset) != (about.incarnation, about.first):
             _damaged(name, f"it is that of offset {header.offset}, not of {about.first}")
         for line in lines:
-            digest.update(line)
             number += 1
+            if number > (most := min(header.lines, layout.MOST_LINES)):
+                _damaged(name, f"it has more than {most} lines")
+            digest.update(line)
             self._visitor.checkpoint(header, line)
         if digest.hexdigest() != header.digest or number != header.lines:
             _damaged(name, "the SHA-256 of its lines is not that of its first line")
@@ -134,6 +136,8 @@ class _Reader:
         if (header.incarnation, header.first, header.last) != (about.incarnation, offset, about.last):
             _damaged(name, f"it holds the offsets {header.first} to {header.last} of another range")
         for line in lines:
+            if offset > header.last:
+                _damaged(name, f"it has more events than offsets {header.first} to {header.last}")
             digest.update(line)
             raw = _parsed(readers.Raw, line, name)
             if raw.offset != offset:
@@ -156,8 +160,10 @@ class _Reader:
             _damaged(name, f"a {header.kind} of version {header.version} was made by a newer Topolog")
         latest = (0, 0)
         for line in lines:
-            digest.update(line)
             count += 1
+            if count > (most := min(header.count, layout.MOST_DECISIONS)):
+                _damaged(name, f"it has more than {most} decisions")
+            digest.update(line)
             decision = _parsed(layout.BundledDecision, line, name)
             record = _parsed(records.Decision, bytes(decision.d), name)
             if not about.first <= record.position.offset <= about.last:
@@ -166,7 +172,7 @@ class _Reader:
                 _damaged(name, f"{decision.id[:80]!r} is not an id that follows the one before")
             latest = at
             self._visitor.decision(decision)
-        if digest.hexdigest() != header.sha256 or count != header.count or count > layout.MOST_DECISIONS:
+        if digest.hexdigest() != header.sha256 or count != header.count:
             _damaged(name, "the SHA-256 of its lines is not that of its first line")
         return count
 

@@ -33,6 +33,8 @@ MEMBERS: Final = (ABOUT, CHECKPOINT, EVENTS, DECISIONS, SETTINGS, CONSISTENCY, L
 
 MOST_BYTES: Final = 256 * 1024**2
 """Bytes of a bundle at most."""
+MOST_LINES: Final = 10_000
+"""Lines of a checkpoint at most: one holds up to 4,000 items."""
 MOST_EVENTS: Final = 200_000
 MOST_DECISIONS: Final = 100_000
 BLOCK: Final = 512

@@ -1,7 +1,9 @@
 """A bundle is read as it was written, or refused with the name of the member that is not."""
 
 import gzip
+import hashlib
 import io
+import json
 import secrets
 import struct
 import tarfile
@@ -9,7 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from app.store import snapshot_format
 from app.store.bundles import bundle_reader, layout
+from app.store.log import readers
 from app.store.server import embedded
 from tests.support.extender import api_worlds, bundled
 
@@ -23,10 +27,10 @@ def bundle(store_server: embedded.Server) -> Iterator[bytes]:
         yield bundled.exported(bundled.lived(start()), "?from=150")
 
 
-def refused(data: bytes) -> str:
+def refused(data: bytes, visitor: bundle_reader.Visitor | None = None) -> str:
     """Why the bytes are not a bundle."""
     with pytest.raises(bundle_reader.Damaged) as caught:
-        bundle_reader.read(io.BytesIO(data))
+        bundle_reader.read(io.BytesIO(data), visitor)
     return str(caught.value)
 
 
@@ -152,6 +156,64 @@ def test_a_member_that_expands_without_end_is_refused(bundle: bytes, name: str) 
     for content in (BOMB, gzip.compress(b"\n" * 16 * 1024**2), listed[name] + BOMB):
         assert name in refused(packed({**listed, name: content}))
     assert "expands to more" in refused(packed({**listed, name: listed[name] + BOMB}))
+
+
+class Counted(bundle_reader.Visitor):
+    """Counts the lines that are read."""
+
+    def __init__(self) -> None:
+        self.read = 0
+
+    def checkpoint(self, header: snapshot_format.Header, line: bytes) -> None:
+        self.read += 1
+
+    def event(self, raw: readers.Raw) -> None:
+        self.read += 1
+
+    def decision(self, decision: layout.BundledDecision) -> None:
+        self.read += 1
+
+
+def headed(name: str, bundle: bytes, **fields: object) -> tuple[bytes, list[bytes]]:
+    """The header of a member with these fields, and its other lines."""
+    head, *rest = gzip.decompress(contents(bundle)[name]).splitlines(keepends=True)
+    return json.dumps({**json.loads(head), **fields}).encode() + b"\n", rest
+
+
+@pytest.mark.parametrize("declared", ["exact", "a million"])
+@pytest.mark.parametrize(
+    ("name", "counter", "bound"),
+    [(layout.CHECKPOINT, "lines", "MOST_LINES"), (layout.DECISIONS, "count", "MOST_DECISIONS")],
+)
+def test_more_lines_than_a_member_may_hold_are_refused_as_they_come(
+    bundle: bytes, monkeypatch: pytest.MonkeyPatch, name: str, counter: str, bound: str, declared: str
+) -> None:
+    _, lines = headed(name, bundle)
+    allowed = len(lines)
+    head, _ = headed(name, bundle, **{counter: allowed if declared == "exact" else 10**6})
+    if declared != "exact":
+        monkeypatch.setattr(layout, bound, allowed)
+    listed = contents(bundle)
+    del listed[layout.MANIFEST]
+    # A line that follows them is refused before it is read: it is not even JSON.
+    listed[name] = gzip.compress(head + b"".join(lines) + b"\n" * 1000)
+    before = Counted()
+    assert f"{name} is damaged: it has more than {allowed} " in refused(packed(listed), before)
+    events = len(headed(layout.EVENTS, bundle)[1])
+    assert before.read - allowed in (0, events + len(headed(layout.CHECKPOINT, bundle)[1]))
+
+
+def test_more_events_than_the_range_has_offsets_are_refused_as_they_come(bundle: bytes) -> None:
+    listed = contents(bundle)
+    del listed[layout.MANIFEST]
+    _, lines = headed(layout.EVENTS, bundle)
+    last = json.loads(lines[-1])
+    lines += [json.dumps({**last, "offset": last["offset"] + 1 + at}).encode() + b"\n" for at in range(1000)]
+    head, _ = headed(layout.EVENTS, bundle, sha256=hashlib.sha256(b"".join(lines)).hexdigest())
+    listed[layout.EVENTS] = gzip.compress(head + b"".join(lines))
+    before = Counted()
+    assert f"more events than offsets 150 to {last['offset']}" in refused(packed(listed), before)
+    assert before.read == len(lines) - 1000 + len(headed(layout.CHECKPOINT, bundle)[1])
 
 
 @pytest.mark.parametrize("name", HISTORY)
