@@ -41,8 +41,9 @@ class Store:
     """Number of decision records to keep, as far as ``compaction.decision_bytes`` allows. Older decisions
     cannot be explained. 0: decisions are not recorded."""
     embedded_dir: str = setting("")
-    """Data directory of the server that ``topolog up`` starts (append-only file). Empty: a temporary
-    directory, removed on exit; each start then lists the state from the cluster again."""
+    """Data directory of the server that ``topolog up`` starts (append-only file); each ``topolog up`` needs
+    one of its own. Empty: a temporary directory, removed on exit; each start then lists the state from the
+    cluster again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
+from app import exit_codes
 from app.simulation.apiserver import apiservers
+from app.store.server import embedded
 from app.telemetry import metrics
 from tests.support import child_processes, commands, declared, polling, process_trees
 
@@ -148,6 +150,18 @@ def test_a_port_that_another_one_uses_is_named_before_anything_starts(
     assert "does another `topolog up` run?" in done.stderr
     assert "started" not in done.stderr
     assert not (tmp_path / "state").exists()
+
+
+def test_two_do_not_share_the_data_of_a_store(kubeconfig: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    up, folder = Up(kubeconfig, tmp_path), tmp_path / "store"
+    server = embedded.Server(folder, append_only=True)
+    try:
+        done = commands.topolog("up", TOPOLOG_STORE_EMBEDDED_DIR=str(folder), **up.environ)
+    finally:
+        server.stop()
+    assert done.returncode == exit_codes.STORE
+    assert f"{folder} is in use by another `topolog up`: give each cluster" in done.stderr
+    assert "started" not in done.stderr
 
 
 def test_one_command_runs_all_processes_and_an_interrupt_stops_them(

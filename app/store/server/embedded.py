@@ -4,6 +4,7 @@ For one machine, the demo and the tests. The binary is redis-server or valkey-se
 least version 7, for functions), else the one of the ``embedded`` extra.
 """
 
+import fcntl
 import importlib.util
 import os
 import re
@@ -13,7 +14,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import redis
 from redis import exceptions
@@ -26,6 +27,9 @@ _START_SECONDS = 20.0
 _POLL_SECONDS = 0.003
 _LONGEST_REASON = 500
 _SOCKET = "redis.sock"
+_LOCK = "in-use"
+_HANDOVER_SECONDS = 5.0
+"""How long to wait for a server to end whose keeper was killed."""
 _HEADER = 200
 """Bytes at the beginning of a base file that name who wrote it."""
 _SOCKET_PATH_LIMIT = 100
@@ -80,6 +84,24 @@ def _short_directory() -> Path:
     return Path(tempfile.mkdtemp(prefix="topolog-", dir="/tmp"))
 
 
+def _locked(directory: Path) -> BinaryIO:
+    """The lock of a directory: two servers would write into one append-only file. Raises NoServer."""
+    lock = (directory / _LOCK).open("wb")
+    deadline = time.monotonic() + _HANDOVER_SECONDS
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                lock.close()
+                raise errors.NoServer(
+                    f"{directory} is in use by another `topolog up`: give each cluster a"
+                    " store.embedded_dir of its own"
+                ) from None
+        time.sleep(_POLL_SECONDS)
+
+
 class Server:
     """One server process. With ``append_only`` its data survives ``kill`` and ``restart``."""
 
@@ -88,18 +110,24 @@ class Server:
     ) -> None:
         """``directory`` holds the data and is kept; without one it is temporary and removed by ``stop``.
 
+        No other one can use the directory until ``stop``, nor while a server runs in it. Raises NoServer.
         ``bound``: the server ends with the thread that starts it, even if that is killed (parent_death).
         """
         self._temporary = directory is None
         self._directory = Path(tempfile.mkdtemp(prefix="topolog-")) if directory is None else directory
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._directory.chmod(0o700)
+        self._lock = _locked(self._directory)
         self._sockets = self._directory if _fits(self._directory) else _short_directory()
         self._socket = self._sockets / _SOCKET
         self._append_only = append_only
         self._bound = bound
         self._process: subprocess.Popen[bytes] | None = None
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self._lock.close()
+            raise
 
     @property
     def url(self) -> str:
@@ -125,6 +153,8 @@ class Server:
                 stderr=sink,
                 start_new_session=True,
                 cwd=self._directory,
+                # The server holds the lock, too: it may outlive this process.
+                pass_fds=(self._lock.fileno(),),
                 preexec_fn=parent_death.terminates() if self._bound else None,
             )
         deadline = time.monotonic() + _START_SECONDS
@@ -189,6 +219,7 @@ class Server:
     def stop(self) -> None:
         """Shut the server down; temporary data is removed."""
         self._end(signal.SIGTERM)
+        self._lock.close()
         if self._temporary:
             shutil.rmtree(self._directory, ignore_errors=True)
         if self._sockets != self._directory:

@@ -1,7 +1,11 @@
 """The embedded server: private, and its data survives a crash if it has a directory."""
 
+import os
 import re
+import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +45,38 @@ def test_what_the_server_has_written_survives_a_crash(tmp_path: Path) -> None:
     finally:
         server.stop()
     assert (tmp_path / "data").is_dir()
+
+
+def test_a_directory_has_one_server_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "_HANDOVER_SECONDS", 0.0)
+    used = f"{tmp_path} is in use by another `topolog up`: give each cluster a store.embedded_dir of its own"
+    server = embedded.Server(tmp_path, append_only=True)
+    with pytest.raises(errors.NoServer, match=re.escape(used)):
+        embedded.Server(tmp_path, append_only=True)
+    server.restart()
+    with pytest.raises(errors.NoServer, match=re.escape(used)):
+        embedded.Server(tmp_path, append_only=True)
+    connections.connect(server.url).set("key", "value")
+    server.stop()
+    server = embedded.Server(tmp_path, append_only=True)
+    assert connections.connect(server.url).get("key") == b"value"
+    server.stop()
+
+
+def test_a_server_that_outlives_its_keeper_keeps_its_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = (
+        "import os, pathlib, sys; from app.store.server import embedded;"
+        "print(embedded.Server(pathlib.Path(sys.argv[1]), append_only=True).pid, flush=True); os._exit(0)"
+    )
+    left = subprocess.run([sys.executable, "-c", keeper, tmp_path], check=True, stdout=subprocess.PIPE)
+    with monkeypatch.context() as patched:
+        patched.setattr(embedded, "_HANDOVER_SECONDS", 0.0)
+        with pytest.raises(errors.NoServer, match="is in use"):
+            embedded.Server(tmp_path, append_only=True)
+    os.kill(int(left.stdout), signal.SIGTERM)
+    embedded.Server(tmp_path, append_only=True).stop()
 
 
 def test_a_temporary_one_leaves_nothing() -> None:
