@@ -160,7 +160,11 @@ def _store(loaded: settings.Settings) -> Iterator[str]:
     directory = pathlib.Path(loaded.store.embedded_dir) if loaded.store.embedded_dir else None
     try:
         # Append-only even in a temporary directory: a restarted server keeps its data.
-        server = None if loaded.store.url else embedded.Server(directory, append_only=True, bound=True)
+        server = (
+            None
+            if loaded.store.url
+            else embedded.Server(directory, append_only=True, synced=loaded.store.synced, bound=True)
+        )
         with _stopped_at_exit(server):
             url = server.url if server is not None else loaded.store.url
             schema = plugins.catalog().schema

@@ -32,8 +32,8 @@ class Store:
     """When a placement counts as written. acknowledged: when the server has acknowledged it; a power failure
     can lose what was not flushed (``appendfsync everysec``: about a second). fsync: when it is on the
     server's disk; no pod is bound before. This requires ``appendfsync always``, which makes every append
-    wait for the disk and which is checked after each placement. The extender's user needs the permission
-    for that check (``topolog doctor users``)."""
+    wait for the disk. ``topolog up`` starts its server so. The extender checks it after each placement, and
+    is not ready without it; its user needs the permission for that check (``topolog doctor users``)."""
     socket_timeout: float = setting(2.0, at_least=0.1, at_most=60)
     """Seconds to wait for a reply of the server. Must be longer than its slowest reply, or reads fail that
     would have succeeded, and shorter than the scheduler's timeout, or its calls time out first."""
@@ -44,6 +44,11 @@ class Store:
     """Data directory of the server that ``topolog up`` starts (append-only file); each ``topolog up`` needs
     one of its own. Empty: a temporary directory, removed on exit; each start then lists the state from the
     cluster again."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether a placement must be on the server's disk before a pod is bound."""
+        return self.placements == "fsync"
 
 
 @dataclass(frozen=True, slots=True)

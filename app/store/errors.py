@@ -18,6 +18,10 @@ class StoreAway(StoreError):
     """The store cannot be reached, does not reply in time, or refuses work; the outcome is unknown."""
 
 
+class Unsynced(StoreAway):
+    """Placements must be on disk (store.placements: fsync), and the server replies before it syncs."""
+
+
 _AWAY = "the store is away: "
 
 

@@ -79,7 +79,7 @@ def open_store(
     names = keys.Keys(cluster, schema.forms)
     server = None
     if not options.url:
-        server = embedded.Server(embedded_dir, append_only=embedded_dir is not None)
+        server = embedded.Server(embedded_dir, append_only=embedded_dir is not None, synced=options.synced)
     try:
         chosen = dataclasses.replace(options, url=server.url) if server is not None else options
         client = schemas.connect(chosen, names)
@@ -142,7 +142,7 @@ def _opened(
         names,
         incarnation,
         timeout=options.socket_timeout,
-        synced=options.placements == "fsync",
+        synced=options.synced,
     )
     with contextlib.suppress(errors.Rewound):
         # Verifies that the functions are loaded. The follower reports a loss, and continues once a recorder

@@ -167,7 +167,10 @@ def test_two_do_not_share_the_data_of_a_store(kubeconfig: pathlib.Path, tmp_path
 def test_one_command_runs_all_processes_and_an_interrupt_stops_them(
     kubeconfig: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    with Up(kubeconfig, tmp_path) as up:
+    up = Up(kubeconfig, tmp_path)
+    # An extender that binds nothing before it is on disk is only ready with a server that syncs.
+    up.environ["TOPOLOG_STORE_PLACEMENTS"] = "fsync"
+    with up:
         up.until("topolog up: ready\n")
         nodes, status = up.answer("get", "nodes"), up.answer("status")
         output = up.interrupted()

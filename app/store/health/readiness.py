@@ -85,7 +85,7 @@ class DurabilityCheck:
 
 
 class AcceptanceCheck:
-    """Whether the store accepts appends; thread-safe.
+    """Whether the store accepts appends, and syncs placements if it has to; thread-safe.
 
     INFO does not show all reasons (memory, disk, replicas), so an empty batch is appended.
     """
@@ -109,6 +109,8 @@ class AcceptanceCheck:
             self._log.append(logs.Batch(events=()), timeout=_PATIENCE)
         except errors.Rewound:
             return None  # Readers handle it.
+        except errors.Unsynced as unsynced:
+            return str(unsynced)
         except errors.StoreError as refused:
             return f"appends are refused: {refused}"
         return None

@@ -72,7 +72,7 @@ class Appender:
                 raise
             finally:
                 _SECONDS.observe(time.perf_counter() - began)
-            if self._synced and fsync.places(batch.events):
+            if self._synced and fsync.concerns(batch.events):
                 fsync.check(session.wire, deadline.left)
         appended = batches.Appended(
             first=int(reply[1]), last=int(reply[2]), repeated=reply[0] == b"REPEATED", at_ms=int(reply[3])

@@ -106,11 +106,17 @@ class Server:
     """One server process. With ``append_only`` its data survives ``kill`` and ``restart``."""
 
     def __init__(
-        self, directory: Path | None = None, *, append_only: bool = False, bound: bool = False
+        self,
+        directory: Path | None = None,
+        *,
+        append_only: bool = False,
+        synced: bool = False,
+        bound: bool = False,
     ) -> None:
         """``directory`` holds the data and is kept; without one it is temporary and removed by ``stop``.
 
         No other one can use the directory until ``stop``, nor while a server runs in it. Raises NoServer.
+        ``synced``: it is append-only, and replies to a write once that is on disk (store.placements: fsync).
         ``bound``: the server ends with the thread that starts it, even if that is killed (parent_death).
         """
         self._temporary = directory is None
@@ -120,7 +126,8 @@ class Server:
         self._lock = _locked(self._directory)
         self._sockets = self._directory if _fits(self._directory) else _short_directory()
         self._socket = self._sockets / _SOCKET
-        self._append_only = append_only
+        self._append_only = append_only or synced
+        self._synced = synced
         self._bound = bound
         self._process: subprocess.Popen[bytes] | None = None
         try:
@@ -233,7 +240,7 @@ class Server:
             "dir": str(self._directory),
             "save": "",
             "appendonly": "yes" if self._append_only else "no",
-            "appendfsync": "everysec",
+            "appendfsync": "always" if self._synced else "everysec",
             "maxmemory-policy": "noeviction",
         }
         return [word for name, value in options.items() for word in (f"--{name}", value)]

@@ -5,7 +5,7 @@ the same connection: a failover leads to another server, and settings can be cha
 explains why WAITAOF is not used.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from app.domain import events
 from app.store import errors
@@ -15,21 +15,20 @@ _SYNCED = {"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewr
 
 
 def check(wire: connections.Wire, timeout: float) -> None:
-    """Return once the writes of the connection are on disk.
+    """Return if what the server has acknowledged is on its disk.
 
-    Raises StoreAway if that is unknown: they may be lost although they were appended.
+    Raises Unsynced if that is unknown: it may be lost although it was appended; StoreAway if no reply arrives
+    within the timeout (seconds).
     """
     reply = wire.ask(wire.pack("CONFIG", "GET", *_SYNCED), timeout=timeout)
     found = _configuration(reply)
-    wrong = [
-        f"{name} is {found.get(name, 'unknown')}"
-        for name, needed in _SYNCED.items()
-        if found.get(name) != needed
-    ]
+    wrong = [name for name, needed in _SYNCED.items() if found.get(name) != needed]
     if wrong:
-        raise errors.StoreAway(
-            f"the placement was appended, but is not known to be on disk: {', '.join(wrong)}, and"
-            " store.placements is fsync; run CONFIG SET appendfsync always"
+        are = ", ".join(f"{name} is {found.get(name, 'unknown')}" for name in wrong)
+        needed = " ".join(f"{name} {_SYNCED[name]}" for name in wrong)
+        raise errors.Unsynced(
+            f"an appended placement is not known to be on disk: {are}, and store.placements is fsync;"
+            f" run CONFIG SET {needed}"
         )
 
 
@@ -41,6 +40,9 @@ def _configuration(reply: connections.Reply) -> dict[str, str]:
     return {connections.text(name): connections.text(value) for name, value in reply.items()}
 
 
-def places(batch: Iterable[events.AnyEvent]) -> bool:
-    """Whether the events contain a placement, which a Binding follows."""
-    return any(type(event) is events.PlacementsCommitted for event in batch)
+def concerns(batch: Collection[events.AnyEvent]) -> bool:
+    """Whether the events contain a placement, which a Binding follows.
+
+    An empty batch only asks whether the store accepts others, such as placements.
+    """
+    return not batch or any(type(event) is events.PlacementsCommitted for event in batch)

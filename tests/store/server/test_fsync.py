@@ -9,6 +9,7 @@ import pytest
 from app import settings
 from app.domain import events, model
 from app.store import errors, schemas, stores
+from app.store.health import readiness
 from app.store.log import logs
 from app.store.server import acl, connections, embedded
 from tests.support import declared
@@ -67,6 +68,34 @@ def test_a_placement_that_may_not_be_on_disk_is_of_unknown_outcome(
         store.log.append(logs.Batch(events=(PLACED,)))
     # It may be lost, and it may not: until that is known it counts.
     assert [entry.event for entry in store.log.read(0)] == [PLACED]
+
+
+def test_an_extender_is_not_ready_while_its_server_does_not_sync(store: stores.Store) -> None:
+    store.client.config_set("no-appendfsync-on-rewrite", "yes")
+    reason = (
+        "an appended placement is not known to be on disk: appendfsync is everysec, no-appendfsync-on-rewrite"
+        " is yes, and store.placements is fsync; run CONFIG SET appendfsync always no-appendfsync-on-rewrite"
+        " no"
+    )
+    assert readiness.AcceptanceCheck(store.log).problem() == reason
+    store.client.config_set("no-appendfsync-on-rewrite", "no")
+    store.client.config_set("appendfsync", "always")
+    assert readiness.AcceptanceCheck(store.log).problem() is None
+
+
+@pytest.mark.parametrize("folder", ["kept", None])
+def test_an_embedded_server_syncs_if_placements_must_be_on_disk(tmp_path: Path, folder: str | None) -> None:
+    opened = stores.open_store(
+        settings.Store(placements="fsync"),
+        schema=declared.SCHEMA,
+        cluster="c",
+        embedded_dir=tmp_path / folder if folder else None,
+    )
+    try:
+        assert opened.log.append(logs.Batch(events=(PLACED,))).last == 1
+        assert readiness.AcceptanceCheck(opened.log).problem() is None
+    finally:
+        opened.close()
 
 
 def test_the_extender_may_ask_only_where_it_has_to() -> None:
