@@ -189,7 +189,7 @@ class Histories:
         if self._archive is None:
             raise errors.Trimmed(self._oldest())
         try:
-            return self._archive.read_raw(first, last)
+            return self._archive.read_raw(first, max(first, min(last, self._trimmed())))
         except errors.Trimmed as trimmed:
             raise errors.Trimmed(self._oldest()) from trimmed
 
@@ -215,9 +215,17 @@ class Histories:
         if self._archive is None:
             raise errors.Trimmed(self._oldest())
         try:
-            return self._archive.read(after, limit=limit)
+            return self._archive.read(after, limit=max(1, min(limit, self._trimmed() - after)))
         except errors.Trimmed as trimmed:
             raise errors.Trimmed(self._oldest()) from trimmed
+
+    def _trimmed(self) -> int:
+        """The last offset that only the archive has.
+
+        What the log still has is not read from the archive: until an incarnation has archived something, the
+        segments of the one before it reach into what was lost.
+        """
+        return self._log.oldest() - 1
 
     def _oldest(self) -> int:
         """The oldest offset available, for the error about an older one."""

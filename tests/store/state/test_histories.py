@@ -1,16 +1,19 @@
 """The cluster as it was, at every offset and at any time."""
 
+import pathlib
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from app.domain import events, model, projections, snapshots
 from app.store import errors, stores
-from app.store.log import logs, readers
+from app.store.checkpoints import archive_storage, archives
+from app.store.log import codecs, logs, readers
 from app.store.state import fold_limit, followers, histories
 from tests.support import declared, fold_counts
 from tests.support.decisions import recomputation, strategies
@@ -85,6 +88,29 @@ def test_what_is_not_written_yet_is_reported(store: stores.Store) -> None:
         store.histories.at(2)
     with pytest.raises(errors.Beyond):
         store.histories.at(-1)
+
+
+def test_an_archive_that_reaches_into_what_was_lost_is_read_up_to_the_log(
+    store: stores.Store, tmp_path: pathlib.Path
+) -> None:
+    states = fill(store, [writers.seen(f"u{i}") for i in range(1, 11)])
+    expected, raws = store.log.read(0), store.log.raws(0, 10)
+    # The former incarnation had archived 8 to 12 before it lost them; the present one has archived nothing.
+    lost = [
+        readers.Raw(offset=at, t=raws[-1].t, e=msgspec.Raw(codecs.encode(writers.seen(f"lost-{at}"))))
+        for at in range(8, 13)
+    ]
+    archive = archives.Archive(
+        archive_storage.Folder(tmp_path), store.keys.cluster, lambda: store.log.incarnation
+    )
+    archive.keep_segment([*raws[:7], *lost], "0-former")
+    store.client.xtrim(store.keys.log, minid="5-0", approximate=False)
+    follower = followers.Follower(store.log, schema=declared.SCHEMA)
+    past = histories.Histories(store.log, follower, archive=archive)
+    assert past.entries(1) == expected
+    assert past.entries(3, 9) == expected[2:9]
+    assert [raw for run in past.raws(2, 10) for raw in run] == raws[1:]
+    assert recomputation.kept(past.at(10)) == recomputation.kept(states[10])
 
 
 def test_what_was_trimmed_names_the_oldest_that_is_left(store: stores.Store) -> None:
