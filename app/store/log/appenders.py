@@ -72,7 +72,7 @@ class Appender:
                 raise
             finally:
                 _SECONDS.observe(time.perf_counter() - began)
-            if self._synced and fsync.concerns(batch.events):
+            if self._synced and _syncs(batch):
                 fsync.check(session.wire, deadline.left)
         appended = batches.Appended(
             first=int(reply[1]), last=int(reply[2]), repeated=reply[0] == b"REPEATED", at_ms=int(reply[3])
@@ -142,3 +142,13 @@ def _accepted(reply: connections.Reply, *words: str) -> list[bytes | int]:
     if connections.text(reply[0]) not in words:
         readers.refuse(reply)
     return reply
+
+
+def _syncs(batch: batches.Batch) -> bool:
+    """Whether the batch has to be on disk: one with a placement, which a Binding follows.
+
+    One that changes nothing only asks whether the store accepts others, such as placements.
+    """
+    return not (batch.events or batch.marks) or any(
+        type(event) is events.PlacementsCommitted for event in batch.events
+    )

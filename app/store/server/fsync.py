@@ -5,9 +5,6 @@ the same connection: a failover leads to another server, and settings can be cha
 explains why WAITAOF is not used.
 """
 
-from collections.abc import Collection
-
-from app.domain import events
 from app.store import errors
 from app.store.server import connections
 
@@ -38,11 +35,3 @@ def _configuration(reply: connections.Reply) -> dict[str, str]:
     if not isinstance(reply, dict):
         return {}
     return {connections.text(name): connections.text(value) for name, value in reply.items()}
-
-
-def concerns(batch: Collection[events.AnyEvent]) -> bool:
-    """Whether the events contain a placement, which a Binding follows.
-
-    An empty batch only asks whether the store accepts others, such as placements.
-    """
-    return not batch or any(type(event) is events.PlacementsCommitted for event in batch)
