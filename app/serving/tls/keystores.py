@@ -69,13 +69,17 @@ class Material:
         return self.chain[0].not_valid_after_utc
 
     def expiries(self) -> dict[str, datetime.datetime]:
-        """Return when each file expires: with the first certificate or list in it, and with the last CA.
+        """Return when each file expires: with the first certificate or list in it.
 
-        A former CA is trusted beside the one that has replaced it until it ends, without harm.
+        A former CA is trusted beside the one of its name that has replaced it until it ends, without harm.
         """
+        authorities: dict[x509.Name, datetime.datetime] = {}
+        for each in self.authorities:
+            end = each.not_valid_after_utc
+            authorities[each.subject] = max(end, authorities.get(each.subject, end))
         found = {
             "server": min(each.not_valid_after_utc for each in self.chain),
-            "ca": max(each.not_valid_after_utc for each in self.authorities),
+            "ca": min(authorities.values()),
         }
         due = [each.next_update_utc for each in self.revocations if each.next_update_utc]
         return {**found, "crl": min(due)} if due else found

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 from cryptography.x509 import oid
 
 from app import settings
@@ -250,6 +252,23 @@ def test_a_file_of_cas_expires_with_the_last_of_them(
     material = keystores.read(pem)
     assert len(material.authorities) == 2
     assert material.expiries()["ca"] == usual.not_valid_after_utc
+
+
+def test_of_two_authorities_the_first_that_ends_counts(
+    certificates: pathlib.Path, pem: keystores.Source
+) -> None:
+    """They have different names: none has replaced the other."""
+    now, key = datetime.datetime.now(datetime.UTC), certificate_issuer.new_key()
+    name = x509.Name([x509.NameAttribute(oid.NameOID.COMMON_NAME, "another")])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(now).not_valid_after(now + datetime.timedelta(days=10))
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    other = builder.sign(key, certificate_issuer.HASH)
+    ca = certificates / "ca.crt"
+    (usual,) = keystores.read(pem).authorities
+    ca.write_bytes(other.public_bytes(serialization.Encoding.PEM) + ca.read_bytes())
+    assert other.not_valid_after_utc < usual.not_valid_after_utc
+    assert keystores.read(pem).expiries()["ca"] == other.not_valid_after_utc
 
 
 def test_an_expired_revocation_list_causes_a_warning(
