@@ -36,13 +36,16 @@ export function clock(text) {
   return text ? clocks[state.utc ? "utc" : "local"].format(new Date(text)) : "–";
 }
 
-const ZONED = /(?:Z|UTC|GMT|:\d\d(?:\.\d+)?\s*[+-]\d\d:?\d\d)$/i;
+/** With a zone; one that is unknown makes the whole time invalid. */
+const ZONED = /(?:(?<![A-Z])(?![AP]M$)[A-Z]{1,5}|:\d\d(?:\.\d+)?\s*[+-]\d\d:?\d\d)$/i;
+const DATE = /^\d{4}-\d\d-\d\d$/;
 
 /** The time that a typed text means, in the zone of the page if it names none; a clock time is of today. */
 export function typed(text) {
   const now = new Date();
   const today = state.utc ? now.toUTCString().slice(0, 16) : now.toDateString();
-  const whole = /^\d{1,2}:/.test(text) ? `${today} ${text}` : text;
+  // A date in this form alone would be of UTC.
+  const whole = /^\d{1,2}:/.test(text) ? `${today} ${text}` : DATE.test(text) ? `${text} 00:00` : text;
   return new Date(state.utc && !ZONED.test(text) ? `${whole} UTC` : whole);
 }
 

@@ -254,7 +254,7 @@ async function submitted(event) {
   const text = field.value.trim();
   if (!text) return;
   let asked = text.replaceAll(",", "");
-  if (/\D/.test(asked) && !asked.includes("/") && !/^\d{4}-\d\d-\d\dT/.test(asked)) {
+  if (/\D/.test(asked) && !asked.includes("/") && !/^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:\d\d)$/.test(asked)) {
     const at = typed(text);
     if (Number.isNaN(at.getTime())) {
       bar.wrong = `${text} is neither an offset, nor a position, nor a time`;
