@@ -4,7 +4,7 @@ kube-scheduler's dry run does not apply our rules. A node is dropped if the pod 
 without the victims (otherwise pods are evicted on one node after another: docs/design/extender-contract.md,
 10), if a plugin objects to the eviction, if the node is unknown, if a listed victim runs on another node
 (extender contract, 11), or if one is not less important than the pod. Plugins may add victims of the same
-node. For a member of a gang, the victims of all nodes on offer may go.
+node, once these are bound. For a member of a gang, the victims of all nodes on offer may go.
 """
 
 import functools
@@ -137,6 +137,9 @@ class _Judging:
         if isinstance(adjusted, str):
             return adjusted
         added = tuple(victim for victim in adjusted if victim.uid not in uids)
+        if any(not victim.node for victim in added):
+            # kube-scheduler may not know it there, and fails the preemption of all nodes for one such UID.
+            return "a pod that would have to go is still being bound"
         if self.ruled:
             without_all = functools.partial(self._without_all, added)
             reason = pipeline.veto(plugins, base, node, adjusted, without_all)

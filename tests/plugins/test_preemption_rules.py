@@ -1,8 +1,9 @@
 """Pods that depend on a victim are evicted with it, or the node is dropped."""
 
+import msgspec
 import pytest
 
-from app.domain import model, snapshots
+from app.domain import events, model, projections, snapshots
 from app.domain.fit import budgets
 from app.framework import cycles, registry, views
 from app.plugins.preemption_rules import plugin
@@ -33,6 +34,18 @@ def judged(snapshot: snapshots.Snapshot, *uids: str, plugins: registry.Registry 
 @pytest.mark.scenario("PR-15", "PR-16", "PR-33")
 def test_a_dependent_is_evicted_with_what_it_needs() -> None:
     assert judged(crowded_nodes.world(HERE, DATABASE, server()), "database") == ["server", "database"]
+
+
+@pytest.mark.scenario("PR-33")
+def test_only_the_node_is_dropped_where_a_dependent_is_still_being_bound() -> None:
+    waiting = msgspec.structs.replace(server(), node="", phase="Pending")
+    other = crowded_nodes.pod("other", 10, node="n2")
+    world = crowded_nodes.world(HERE, NEAR, DATABASE, other, waiting)
+    world = projections.project(world, events.placed(waiting, "n1"))
+    base = cycles.cycle(crowded_nodes.pod("p", 50), frozenset(("n1", "n2")), world)
+    answer = preempting.judge(PLUGINS, base, {"n1": ["database"], "n2": ["other"]})
+    assert answer.kept == {"n2": preempting.Kept(("other",))}
+    assert answer.dropped == {"n1": "a pod that would have to go is still being bound"}
 
 
 @pytest.mark.scenario("PR-16")
