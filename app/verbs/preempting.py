@@ -30,7 +30,7 @@ class Kept:
     added: tuple[model.Pod, ...] = ()
     """Those among them that plugins added."""
     violations: int | None = None
-    """Number of victims that violate a PodDisruptionBudget; None as offered, because none was added."""
+    """Number of victims that violate a recorded PodDisruptionBudget; None if none was added."""
 
 
 @dataclass(frozen=True, slots=True)

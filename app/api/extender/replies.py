@@ -84,13 +84,17 @@ def bind_reply(error: str = "") -> bytes:
 
 
 def preempt_reply(call: calls.PreemptCall, kept: Mapping[model.NodeName, preempting.Kept]) -> bytes:
-    """ExtenderPreemptionResult: the meta form, no null (extender contract, 10), no node without victims."""
+    """ExtenderPreemptionResult: the meta form, no null (extender contract, 10), no node without victims.
+
+    Added victims never lower the number of violations that was offered: kube-scheduler may know budgets
+    that are not recorded.
+    """
     return _encode(
         {
             "NodeNameToMetaVictims": {
                 node: {
                     "Pods": [{"UID": uid} for uid in one.uids],
-                    "NumPDBViolations": call.violations[node] if one.violations is None else one.violations,
+                    "NumPDBViolations": max(call.violations[node], one.violations or 0),
                 }
                 for node, one in kept.items()
             }

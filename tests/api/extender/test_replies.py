@@ -159,10 +159,14 @@ def test_full_victims_are_answered_in_the_meta_form() -> None:
 
 
 @pytest.mark.scenario("PR-34")
-def test_added_victims_are_answered_with_their_violations() -> None:
-    body = {"Pod": {}, "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "db"}], "NumPDBViolations": 0}}}
+@pytest.mark.parametrize(("offered", "counted", "answered"), [(0, 1, 1), (1, 0, 1), (2, 1, 2), (3, None, 3)])
+def test_added_victims_raise_the_violations_and_never_lower_them(
+    offered: int, counted: int | None, answered: int
+) -> None:
+    pods = [{"UID": "db"}]
+    body = {"Pod": {}, "NodeNameToMetaVictims": {"n1": {"Pods": pods, "NumPDBViolations": offered}}}
     asked = calls.preempt_call(json.dumps(body).encode())
-    kept = {"n1": preempting.Kept(("server", "db"), violations=1)}
+    kept = {"n1": preempting.Kept(("server", "db"), violations=counted)}
     assert json.loads(replies.preempt_reply(asked, kept)) == {
-        "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "server"}, {"UID": "db"}], "NumPDBViolations": 1}}
+        "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "server"}, *pods], "NumPDBViolations": answered}}
     }
