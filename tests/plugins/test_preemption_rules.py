@@ -61,6 +61,13 @@ def test_the_node_is_dropped_if_a_dependent_is_too_important() -> None:
 
 
 @pytest.mark.scenario("PR-33")
+def test_a_dependent_that_is_terminating_neither_goes_nor_keeps_the_node() -> None:
+    for priority in (20, 60):
+        ending = msgspec.structs.replace(server(priority), terminating=True)
+        assert judged(crowded_nodes.world(HERE, DATABASE, ending), "database") == ["database"]
+
+
+@pytest.mark.scenario("PR-33")
 def test_another_pod_in_the_topology_domain_is_enough() -> None:
     other = crowded_nodes.pod("other", 10, node="n2", labels={"app": "db"})
     snapshot = crowded_nodes.world(HERE, NEAR, DATABASE, server(near="zone"), other)

@@ -16,13 +16,14 @@ def dependents(
 ) -> Sequence[model.Pod] | str:
     """The pods of the node that the eviction would strand, or why the node must be dropped.
 
-    Only those that depend on the victims directly: the framework asks again with what it adds.
+    Only those that depend on the victims directly: the framework asks again with what it adds. A pod that is
+    terminating ends anyway.
     """
     gone = {victim.uid for victim in victims}
     found = [
         pod
         for pod in cycle.snapshot.attached(node)
-        if pod.uid not in gone and _stranded(cycle, node, pod, victims, gone)
+        if pod.uid not in gone and not pod.terminating and _stranded(cycle, node, pod, victims, gone)
     ]
     for pod in sorted(found, key=lambda one: one.uid):
         if pod.priority >= cycle.pod.priority:
