@@ -213,8 +213,8 @@ class Limits:
     """Maximum body size in bytes of a call with node names, and of every other request. 15,000 names take
     0.7 MB."""
     nodes_body: int = setting(64 * _MIB, at_least=1024, at_most=4096 * _MIB)
-    """Maximum body size in bytes of a call with whole nodes (nodeCacheCapable: false): about 8 kB per
-    node."""
+    """Maximum body size in bytes of a call with whole nodes, or of preempt with whole pods
+    (nodeCacheCapable: false): about 8 kB per node, 5 kB per victim."""
 
 
 @dataclass(frozen=True, slots=True)

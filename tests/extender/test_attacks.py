@@ -187,13 +187,15 @@ def test_bodies_have_limits(stage: stages.Stage, own: str, pod: stages.Json, unh
     names = [f"{own}-{number:0200}" for number in range(NAMES_LIMIT // 200)]
     reply = caller.post("/filter", stages.request(pod, *names))
     assert (reply.status, reply.json["reasonCode"]) == (413, "BodyTooLarge")
-    for path in (b"/bind", b"/preempt"):
-        with raw(stage) as connection:
-            # Its head is enough: nothing of such a body is read.
-            connection.sendall(
-                HEAD.replace(b"/filter", path) + b"Content-Length: %d\r\n\r\n" % (NAMES_LIMIT + 1)
-            )
-            assert received(connection).startswith(b"HTTP/1.1 413")
+    with raw(stage) as connection:
+        # Its head is enough: nothing of such a body is read.
+        connection.sendall(
+            HEAD.replace(b"/filter", b"/bind") + b"Content-Length: %d\r\n\r\n" % (NAMES_LIMIT + 1)
+        )
+        assert received(connection).startswith(b"HTTP/1.1 413")
+    victims = [{"UID": f"{number:0200}"} for number in range(NAMES_LIMIT // 200)]
+    reply = caller.post("/preempt", {"Pod": pod, "NodeNameToMetaVictims": {f"{own}-1": {"Pods": victims}}})
+    assert (reply.status, reply.json["reasonCode"]) == (413, "BodyTooLarge")
     node = stage.api.objects.get("nodes", ("", f"{own}-1"))
     node["metadata"]["annotations"] = {"big": "x" * NAMES_LIMIT}
     reply = caller.post("/filter", {"Pod": pod, "Nodes": {"items": [node]}, "NodeNames": None})

@@ -5,6 +5,7 @@ once and kept in the form in which they were sent: most replies splice them back
 """
 
 import re
+from collections.abc import Iterable
 
 import msgspec
 
@@ -45,6 +46,18 @@ class _NodeHeads(msgspec.Struct):
     items: list[_NodeHead] | None = None
 
 
+class _VictimHead(msgspec.Struct, gc=False):
+    class Metadata(msgspec.Struct, gc=False):
+        uid: str
+
+    metadata: Metadata
+
+
+class _Victims(msgspec.Struct):
+    pods: list[_VictimHead] | None = msgspec.field(name="Pods")
+    violations: int = msgspec.field(name="NumPDBViolations")
+
+
 class Call(msgspec.Struct):
     """The arguments of filter and prioritize, not decoded yet."""
 
@@ -54,6 +67,11 @@ class Call(msgspec.Struct):
     """JSON list of node names; None unless the extender is nodeCacheCapable."""
     nodes: bytes | msgspec.Raw | None
     """JSON of a v1.NodeList; None if it is. A view of the body, which is too large to copy."""
+
+    @property
+    def whole(self) -> bool:
+        """Whole nodes were sent."""
+        return self.nodes is not None
 
 
 class BindCall(msgspec.Struct):
@@ -71,12 +89,15 @@ class PreemptCall(msgspec.Struct):
     pod: bytes
     victims: dict[model.NodeName, tuple[model.Uid, ...]]
     violations: dict[model.NodeName, int]
+    whole: bool
+    """The victims were sent as whole pods."""
 
 
 _decode_args = msgspec.json.Decoder(_Args).decode
 _decode_preempt = msgspec.json.Decoder(_PreemptArgs).decode
 _decode_names = msgspec.json.Decoder(list[str]).decode
 _decode_heads = msgspec.json.Decoder(_NodeHeads).decode
+_decode_victims = msgspec.json.Decoder(dict[str, _Victims]).decode
 
 
 def call(body: bytes) -> Call:
@@ -110,25 +131,55 @@ def bind_call(body: bytes) -> BindCall:
 
 def preempt_call(body: bytes) -> PreemptCall:
     """The arguments of a preempt request, with full or meta victims. Raises BadRequest."""
-    raw, spelled = _preempt_parts(body)
+    raw, full, spelled = _preempt_parts(body)
     pod = _given(bytes(raw)) or b""
-    full, meta = (_given(bytes(part)) for part in spelled)
+    meta = _given(bytes(spelled))
     victims: dict[str, tuple[str, ...]] = {}
     violations: dict[str, int] = {}
-    for node, listed in strict_json.named(meta or full or b"{}").items():
+    for node, (uids, pdbs) in (_whole(full) if meta is None else _any_case(meta, meta=True)).items():
         _name(node, "the name of a node")
+        if not -(2**63) <= pdbs < 2**63:
+            raise _unfit(node)
+        victims[node] = tuple(_name(uid, "a victim's UID") for uid in uids)
+        violations[node] = pdbs
+    whole = meta is None and memoryview(full).nbytes > len(_NOTHING)
+    return PreemptCall(pod=pod, victims=victims, violations=violations, whole=whole)
+
+
+_Offered = dict[str, tuple[Iterable[object], int]]
+"""Node -> the UIDs of its victims, and how many of them violate a PodDisruptionBudget."""
+
+
+def _whole(raw: msgspec.Raw) -> _Offered:
+    """Victims that are whole pods, of which only the UIDs are read, as the state is in the log."""
+    try:
+        found = _decode_victims(raw)
+    except msgspec.ValidationError:
+        return _any_case(_given(bytes(raw)) or b"{}", meta=False)
+    except (ValueError, RecursionError) as error:
+        strict_json.bad(error)
+    return {
+        node: ([head.metadata.uid for head in one.pods or ()], one.violations) for node, one in found.items()
+    }
+
+
+def _any_case(raw: bytes, *, meta: bool) -> _Offered:
+    """Victims whose keys may have any case; ``meta``: they are UIDs, not pods."""
+    found: _Offered = {}
+    for node, listed in strict_json.named(raw).items():
         entry = {str(k).lower(): v for k, v in listed.items()} if isinstance(listed, dict) else {}
         pods, pdbs = entry.get("pods") or [], entry.get("numpdbviolations", 0)
-        if not isinstance(pods, list) or type(pdbs) is not int or not -(2**63) <= pdbs < 2**63:
-            raise strict_json.BadRequest(
-                f"victims of node {node}: Pods must be a list, NumPDBViolations a number"
-            )
-        victims[node] = tuple(_victim_uid(item, meta=meta is not None) for item in pods)
-        violations[node] = pdbs
-    return PreemptCall(pod=pod, victims=victims, violations=violations)
+        if not isinstance(pods, list) or type(pdbs) is not int:
+            raise _unfit(node)
+        found[node] = [_uid(item, meta=meta) for item in pods], pdbs
+    return found
 
 
-def _preempt_parts(body: bytes) -> tuple[msgspec.Raw, tuple[msgspec.Raw, msgspec.Raw]]:
+def _unfit(node: str) -> strict_json.BadRequest:
+    return strict_json.BadRequest(f"victims of node {node}: Pods must be a list, NumPDBViolations a number")
+
+
+def _preempt_parts(body: bytes) -> tuple[msgspec.Raw, msgspec.Raw, msgspec.Raw]:
     """The pod, the full victims, and the meta victims (UIDs)."""
     try:
         args = _decode_preempt(body)
@@ -142,7 +193,7 @@ def _preempt_parts(body: bytes) -> tuple[msgspec.Raw, tuple[msgspec.Raw, msgspec
     except (ValueError, RecursionError) as error:
         strict_json.bad(error)
     pod, full, meta = (found.get(key, _NULL) for key in keys)
-    return pod, (full, meta)
+    return pod, full, meta
 
 
 def _spelled(args: _PreemptArgs) -> tuple[tuple[str, msgspec.Raw | msgspec.UnsetType], ...]:
@@ -187,14 +238,12 @@ def _given(raw: bytes) -> bytes | None:
     return None if spelled == _NOTHING else spelled
 
 
-def _victim_uid(item: object, *, meta: bool) -> str:
+def _uid(item: object, *, meta: bool) -> object:
     found = item if isinstance(item, dict) else {}
     if not meta:
         metadata = found.get("metadata")
         found = metadata if isinstance(metadata, dict) else {}
-    return _name(
-        next((value for key, value in found.items() if key.lower() == "uid"), None), "a victim's UID"
-    )
+    return next((value for key, value in found.items() if key.lower() == "uid"), None)
 
 
 def _name(text: object, what: str) -> str:

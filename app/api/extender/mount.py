@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from app.api.extender import verb_handlers
 
-_WITH_NODES = frozenset(("filter", "filter_onlyone", "prioritize", "priority"))
+_WITH_OBJECTS = frozenset(("filter", "filter_onlyone", "prioritize", "priority", "preempt"))
 _OK = "200 OK"
 _TICKET = "topolog.ticket"
 
@@ -33,8 +33,8 @@ class Mounted:
 
     def limit(self, path: str) -> int:
         """The maximum size of a request body in bytes; ``path`` is that of a verb."""
-        # Whole nodes take more than names, and only the body shows which of them are sent.
-        return self._nodes_limit if verb_handlers.ROUTES[path] in _WITH_NODES else self._names_limit
+        # Whole nodes or pods take more than names, and only the body shows which of them are sent.
+        return self._nodes_limit if verb_handlers.ROUTES[path] in _WITH_OBJECTS else self._names_limit
 
     def coming(self, environ: wsgiref.types.WSGIEnvironment) -> None:
         """Prepare for a call to a verb whose head has arrived; its body may still be under way."""

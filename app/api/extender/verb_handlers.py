@@ -84,10 +84,6 @@ class Extender:
             "prioritize": self._prioritize,
             "priority": self._prioritize,
         }
-        self._others: dict[str, Callable[[bytes, float], Reply]] = {
-            "bind": self._bind,
-            "preempt": self._preempt,
-        }
 
     def request(self, verb: str) -> int | None:
         """Request the state for a call whose body is still to arrive. Never waits."""
@@ -104,12 +100,14 @@ class Extender:
         """The reply to one call; never raises because of the request."""
         began = self._monotonic()
         try:
-            if verb in self._others:
-                return self._others[verb](body, began)
-            call = calls.call(body)
-            if call.nodes is None and len(body) > names_limit:
+            if verb == "bind":
+                return self._bind(body, began)
+            call = calls.preempt_call(body) if verb == "preempt" else calls.call(body)
+            if not call.whole and len(body) > names_limit:
                 text = f"a call with node names has at most {names_limit} bytes"
                 return problem(413, "BodyTooLarge", text)
+            if isinstance(call, calls.PreemptCall):
+                return self._preempt(call, began)
             return self._about_nodes[verb](call, began)
         except (strict_json.BadRequest, kube_errors.Oversized) as error:
             telemetry.rejected(verb, str(error))
@@ -181,8 +179,7 @@ class Extender:
             return Reply(200, replies.bind_reply(text))
         return self._reported("bind", decision_reports.bound(bound), replies.bind_reply(), began)
 
-    def _preempt(self, body: bytes, began: float) -> Reply:
-        call = calls.preempt_call(body)
+    def _preempt(self, call: calls.PreemptCall, began: float) -> Reply:
         pod = self._pod_of(call.pod).pod
         try:
             answer = preempting.run(self._context, pod, call.victims)

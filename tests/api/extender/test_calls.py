@@ -34,6 +34,59 @@ def test_more_names_than_a_cluster_has_nodes_are_refused_though_each_is_known(kn
         calls.names_of(names, node_sets.InternedNodes(known))
 
 
+def test_whole_victims_may_have_more_values_than_other_json() -> None:
+    more = {f"key-{number}": [1] for number in range(200)}
+    pods = [{"metadata": {"uid": uid, "labels": {}}, "spec": more} for uid in ("a", "b", "c")]
+    offer = {f"n{number}": {"Pods": pods, "NumPDBViolations": 2} for number in range(100)}
+    offer["none"] = {"Pods": None, "NumPDBViolations": 0}
+    body = {"Pod": {"a": 1}, "NodeNameToVictims": offer, "NodeNameToMetaVictims": None}
+    spelled = json.dumps(body).encode()
+    assert spelled.count(b",") + spelled.count(b"[") > strict_json.MAX_VALUES
+    call = calls.preempt_call(spelled)
+    assert call.whole
+    assert call.victims == {node: ("a", "b", "c") if node != "none" else () for node in offer}
+    assert call.violations == {node: 2 if node != "none" else 0 for node in offer}
+
+
+def test_many_values_beside_whole_victims_are_refused() -> None:
+    many = [1] * (strict_json.MAX_VALUES + 1)
+    uids = {"n": {"Pods": [{"UID": "a", "more": many}], "NumPDBViolations": 0}}
+    for body in (
+        {"Pod": {}, "NodeNameToMetaVictims": uids, "NodeNameToVictims": None},
+        {"Pod": {}, "NodeNameToVictims": uids, "NodeNameToMetaVictims": None},  # not a pod: no metadata
+    ):
+        with pytest.raises(strict_json.BadRequest, match="values"):
+            calls.preempt_call(json.dumps(body).encode())
+
+
+@pytest.mark.parametrize("case", [str.lower, str.upper, str.title])
+def test_keys_of_victims_are_read_in_any_case(case: object) -> None:
+    assert callable(case)
+    for key, pod, whole in (
+        ("NodeNameToVictims", {"metadata": {case("UID"): "u"}}, True),
+        ("NodeNameToMetaVictims", {case("UID"): "u"}, False),
+    ):
+        entry = {case("Pods"): [pod], case("NumPDBViolations"): 1}
+        call = calls.preempt_call(json.dumps({"Pod": {}, key: {"n": entry}}).encode())
+        assert (call.victims, call.violations, call.whole) == ({"n": ("u",)}, {"n": 1}, whole)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"Pods": [], "NumPDBViolations": 2**63},
+        {"Pods": {"a": 1}, "NumPDBViolations": 0},
+        {"Pods": [None], "NumPDBViolations": 0},
+        {"Pods": [{"metadata": {}}], "NumPDBViolations": 0},
+        {"Pods": [{"metadata": {"uid": "a b"}}], "NumPDBViolations": 0},
+        {"Pods": [{"metadata": {"uid": 1}}], "NumPDBViolations": 0},
+    ],
+)
+def test_whole_victims_without_a_uid_or_a_number_are_refused(entry: object) -> None:
+    with pytest.raises(strict_json.BadRequest, match=r"victims of node n: Pods must|a victim's UID must"):
+        calls.preempt_call(json.dumps({"Pod": {}, "NodeNameToVictims": {"n": entry}}).encode())
+
+
 @pytest.mark.parametrize("case", [str.lower, str.upper, str.title])
 def test_keys_are_read_in_any_case(case: object) -> None:
     assert callable(case)

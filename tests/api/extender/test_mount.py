@@ -68,3 +68,23 @@ def test_the_state_is_requested_before_the_body_arrives(
         *(["answered"] * asks),
         "400 Bad Request",
     ]
+
+
+def test_preempt_with_whole_pods_may_be_larger_than_with_names(shop: replicas.Cluster) -> None:
+    replica = shop.replica()
+    verbs = verb_handlers.Extender(replica.context, replica.clock.monotonic)
+
+    def nothing(_: wsgiref.types.WSGIEnvironment, __: wsgiref.types.StartResponse) -> Iterable[bytes]:
+        raise AssertionError("a verb was handed on")
+
+    mounted = mount.Mounted(nothing, verbs, names_limit=100, nodes_limit=1_000)
+    limits = {path: mounted.limit(path) for path in ("/preempt", "/api/preempt", "/bind")}
+    assert limits == {"/preempt": 1_000, "/api/preempt": 1_000, "/bind": 100}
+    pod = b'{"Pod":{"metadata":{"name":"p","namespace":"n","uid":"u"}},'
+    victims = b'{"n1":{"Pods":%b,"NumPDBViolations":0}}'
+    whole = pod + b'"NodeNameToVictims":' + victims % b'[{"metadata":{"uid":"a"}}]' + b"}"
+    meta = pod + b'"NodeNameToMetaVictims":' + victims % b'[{"UID":"a"}]' + b"}"
+    neither = pod + b'"NodeNameToVictims":null,"NodeNameToMetaVictims":null}'
+    answered = [verbs.answer("preempt", body, names_limit=100) for body in (whole, meta, neither)]
+    assert [reply.status for reply in answered] == [200, 413, 413]
+    assert b"a call with node names has at most 100 bytes" in answered[1].body

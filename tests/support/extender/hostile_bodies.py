@@ -39,6 +39,10 @@ PLACES = {
     "a field twice": (b'{"Pod":{},"Nodes":null,"NodeNames":["a"],"Pod":', b"}"),
     "the names": (b'{"Pod":{},"Nodes":null,"NodeNames":', b"}"),
     "the node of a bind": (b'{"PodName":"p","PodNamespace":"n","PodUID":"u","Node":', b"}"),
+    "the pods of victims": (
+        b'{"Pod":{},"NodeNameToVictims":{"a":{"NumPDBViolations":0,"Pods":',
+        b'}},"NodeNameToMetaVictims":null}',
+    ),
     "the victims": (b'{"Pod":{},"NodeNameToMetaVictims":{"a":{"Pods":', b"}}}"),
 }
 """What is before and behind a value, for each place of a call."""
