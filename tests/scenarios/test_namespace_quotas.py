@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from app.domain import events, model
+from app.domain import events, model, projections
 from app.framework import cycles
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.sigs import namespace_counts, namespace_quota, reclaimable_pods
@@ -255,3 +255,17 @@ def test_a_preemption_reclaims_pods_only_if_so_configured(reclaim: bool) -> None
         assert answer.dropped == {"n2": reason}
         return
     assert [one.name for one in answer.kept["n2"].added] == ["a-tiny"]
+
+
+@pytest.mark.scenario("EQ-25")
+def test_no_pod_is_reclaimed_that_is_still_being_bound() -> None:
+    small = lending(reclaim=True)
+    (low,) = [one for one in small.snapshot.on("n2") if one.name == "b-low"]
+    (tiny,) = [one for one in small.snapshot.on("n2") if one.name == "a-tiny"]
+    waiting = msgspec.structs.replace(tiny, node="", phase="Pending")
+    world = small.snapshot
+    for event in (events.PodSeen(pod=waiting), events.placed(waiting, "n2")):
+        world = projections.project(world, event)
+    base = cycles.cycle(asking(5), frozenset(("n2",)), world)
+    answer = preempting.judge(small.plugins, base, {"n2": [low.uid]})
+    assert answer.dropped == {"n2": "a pod that would have to go is still being bound"}
