@@ -135,6 +135,34 @@ def test_a_gang_that_has_ended_waits_for_its_group_when_it_runs_again() -> None:
 
 
 @pytest.mark.scenario("CS-5")
+def test_a_later_member_leaves_the_node_that_is_held_for_another_gang_of_its_group() -> None:
+    both = '["x/a", "x/b"]'
+    first, *later = gang("a", 3, minimum=1, groups=both)
+    (held,) = gang("b", 1, groups=both)
+    held = msgspec.structs.replace(held, priority=10, nominated="n2")
+    small = Cluster(*(node(f"n{number}", 1) for number in (1, 2, 3)), first, *later, held)
+    small.run(first, "n1")
+    shown = endpoints.planned(Coscheduling(), small.snapshot, defined(small, "a"), cycles.ALONE)[1]
+    assert shown.seats == {later[0].uid: "n3"}
+    assert [small.planned(one) for one in later] == ["n3", ""]
+    assert small.filter(later[0]).assumed == ("x/b0",)
+    assert small.commit(later[0], "n3") == {"a1": "n3"}
+    assert small.planned(held) == "n2"
+
+
+@pytest.mark.scenario("CS-5")
+def test_a_supposed_placement_of_a_member_does_not_part_the_gangs_of_a_group() -> None:
+    """Gangs of which no member has been placed have one plan: their nominations are not held beside it."""
+    both = '["x/a", "x/b"]'
+    a, b = gang("a", 2, groups=both), gang("b", 2, groups=both)
+    b[0] = msgspec.structs.replace(b[0], nominated="n1")
+    small = Cluster(node("n1", 4), *a, *b)
+    small.take(events.placed(a[1], "n1"))
+    assert small.filter(a[0]).assumed == ()
+    assert small.planned(a[0]) == "n1"
+
+
+@pytest.mark.scenario("CS-5")
 def test_later_members_carry_the_id_of_their_group() -> None:
     both = '["x/a", "x/b"]'
     a, b = gang("a", 4, minimum=2, groups=both), gang("b", 1, groups=both)

@@ -84,7 +84,7 @@ def pod_class(pod: model.Pod, snapshot: snapshots.Snapshot, rules: GangRules) ->
     """
     key = membership.of(pod)
     if key is not None:
-        if not gangs.waits(snapshot, pod) or pod.nominated:
+        if not membership.waits(snapshot, pod) or pod.nominated:
             return (pod.uid,)
         common = _common(snapshot, key, pod, rules, cycles.ALONE)
         if common is not None:
@@ -128,7 +128,7 @@ def _common(
     snapshot: snapshots.Snapshot, key: GangKey, pod: model.Pod, rules: GangRules, peers: cycles.Peers
 ) -> _Common | None:
     """What the gang of the pod decides about all its members; None if it demands nothing."""
-    if not gangs.waits(snapshot, pod):
+    if not membership.waits(snapshot, pod):
         return _decided(snapshot, key, (pod,), rules, peers)
     known = __name__, key, rules.layers, peers
     return snapshot.computed(known, lambda: _decided(snapshot, key, (), rules, peers))
@@ -141,17 +141,17 @@ def _decided(
     rules: GangRules,
     peers: cycles.Peers,
 ) -> _Common | None:
-    gang = gangs.limited(known, key, asked)
+    gang = nominations.gang_of(known, key, asked)
     if gang is None:
         return None
-    snapshot = nominations.as_waiting(known, gang.together)
+    snapshot = nominations.as_waiting(known, gang.planned_with)
     if snapshot is not known:
         gang = gangs.limited(snapshot, key, asked) or gang
     together, objection = gangs.deciding(snapshot, gang, asked)
     if objection:
         return _Common(gang, together, plans.Plan(reason=objection))
     first = (gang, *(one for one in together if one.key != gang.key))
-    nominated = nominations.of_members(known, gang.together)
+    nominated = nominations.of_members(known, gang.planned_with)
     question = plans.Question(snapshot, first, rules.layers, peers, nominated=nominated)
     return _Common(gang, together, plans.plan(question), question)
 

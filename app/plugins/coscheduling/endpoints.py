@@ -145,9 +145,9 @@ def planned(
     rules: admission.GangRules, snapshot: snapshots.Snapshot, gang: Gang, peers: cycles.Peers
 ) -> tuple[plans.Question, plans.Plan]:
     """The plan of the gang over all nodes."""
-    nominated = nominations.of_members(snapshot, gang.together)
+    nominated = nominations.of_members(snapshot, gang.planned_with)
     if nominated:
-        snapshot = nominations.as_waiting(snapshot, gang.together)
+        snapshot = nominations.as_waiting(snapshot, gang.planned_with)
         gang = gangs.find(snapshot, gang.key) or gang
     together, objection = gangs.deciding(snapshot, gang)
     first = (gang, *(one for one in together if one.key != gang.key))

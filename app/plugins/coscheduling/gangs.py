@@ -80,6 +80,16 @@ class Gang:
         return tuple(sorted({self.key, *named}))
 
     @property
+    def planned_with(self) -> tuple[GangKey, ...]:
+        """The gangs whose waiting members are in one plan with those of this one, itself among them.
+
+        Under ``once-satisfied`` the other gangs of the group have no part in where later members go: they
+        may have ended since.
+        """
+        alone = self.given.match == "once-satisfied" and self.satisfied
+        return (self.key,) if alone else self.together
+
+    @property
     def needed(self) -> int:
         """Waiting members that have to be placed together, by the match policy."""
         unbound = sum(not seat.bound for seat in self.seats)
@@ -150,7 +160,9 @@ def find(snapshot: snapshots.Snapshot, key: GangKey, asked: Iterable[model.Pod] 
     ``asked``: a pod whose placement is being decided: a waiting member, whatever the snapshot has of it.
     The time grows with the members; see ``limited``.
     """
-    deciding = {pod.uid: pod for pod in asked if membership.of(pod) == key and not waits(snapshot, pod)}
+    deciding = {
+        pod.uid: pod for pod in asked if membership.of(pod) == key and not membership.waits(snapshot, pod)
+    }
     if deciding:
         return _found(snapshot, key, deciding)
     return snapshot.computed((__name__, key), lambda: _found(snapshot, key, {}))
@@ -184,16 +196,6 @@ def beyond(snapshot: snapshots.Snapshot, keys: Collection[GangKey], asked: Itera
     )
     rest = gang_model.LARGEST - sum(deciding.values())
     return next(itertools.islice(others, rest, None), None) is not None
-
-
-def waits(snapshot: snapshots.Snapshot, pod: model.Pod) -> bool:
-    """Whether the snapshot has just this pod, waiting for a node, and lists it among the members of its gang.
-
-    A snapshot whose index lacks the marks, such as one that no extender made, lists none.
-    """
-    if not snapshot.indexed.issuperset(membership.INDEXED):
-        return False
-    return pod.uid in snapshot.waiting and snapshot.pods.get(pod.uid) == pod
 
 
 def _found(
@@ -260,14 +262,10 @@ def group(
 def deciding(
     snapshot: snapshots.Snapshot, gang: Gang, asked: Sequence[model.Pod] = ()
 ) -> tuple[tuple[Gang, ...], str]:
-    """The gangs whose members are placed in one plan with those of this one, and why none of them can be.
-
-    Under ``once-satisfied`` the other gangs of the group have no part in where later members go: they may
-    have ended since.
-    """
-    if gang.given.match == "once-satisfied" and gang.satisfied:
+    """The gangs that are planned with this one, itself among them, and why none of them can be placed."""
+    if len(gang.planned_with) == 1:
         return (gang,), gang.objection
-    if len(gang.together) > 1 and beyond(snapshot, gang.together, asked):
+    if beyond(snapshot, gang.together, asked):
         return (gang,), _crowded(gang)
     return group(snapshot, gang, asked)
 

@@ -51,6 +51,16 @@ def members(snapshot: snapshots.Snapshot, key: GangKey) -> Iterator[model.Pod]:
                 yield pod
 
 
+def waits(snapshot: snapshots.Snapshot, pod: model.Pod) -> bool:
+    """Whether the snapshot has just this pod, waiting for a node, and lists it among the members of its gang.
+
+    A snapshot whose index lacks the marks, such as one that no extender made, lists none.
+    """
+    if not snapshot.indexed.issuperset(INDEXED):
+        return False
+    return pod.uid in snapshot.waiting and snapshot.pods.get(pod.uid) == pod
+
+
 def most(snapshot: snapshots.Snapshot, key: GangKey) -> int:
     """At least as many as the gang has pods in any phase, without a look at any of them."""
     return sum(len(snapshot.labelled.get((key.namespace, *mark), ())) for mark in _marks(key))

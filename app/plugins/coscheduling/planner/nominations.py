@@ -23,26 +23,35 @@ def others(cycle: cycles.Cycle, nominated: Sequence[model.Pod]) -> Sequence[mode
     key = membership.of(cycle.pod)
     if key is None or not nominated:
         return nominated
-    gang = gangs.limited(cycle.snapshot, key, (cycle.pod,))
+    gang = gang_of(cycle.snapshot, key, (cycle.pod,))
     if gang is None:
         return nominated
-    return [one for one in nominated if membership.of(one) not in gang.together]
+    return [one for one in nominated if membership.of(one) not in gang.planned_with]
+
+
+def gang_of(snapshot: snapshots.Snapshot, key: GangKey, asked: Iterable[model.Pod] = ()) -> gangs.Gang | None:
+    """``gangs.limited`` in the state without supposed placements of the members: none satisfies the gang."""
+    return gangs.limited(_changed(snapshot, _supposed(snapshot, (key,))), key, asked)
 
 
 def as_waiting(snapshot: snapshots.Snapshot, keys: Collection[GangKey]) -> snapshots.Snapshot:
     """The state without nominations of members, and without supposed placements: they are no seats."""
-    supposed: list[events.AnyEvent] = [
+    unnominated = [
+        events.PodSeen(pod=msgspec.structs.replace(pod, nominated=""))
+        for uid in snapshot.nominated
+        if (pod := snapshot.pod(uid)) is not None and membership.of(pod) in keys
+    ]
+    return _changed(snapshot, [*_supposed(snapshot, keys), *unnominated])
+
+
+def _supposed(snapshot: snapshots.Snapshot, keys: Collection[GangKey]) -> list[events.AnyEvent]:
+    """What ends the supposed placements of members."""
+    return [
         events.not_placed(pod, placement.node)
         for uid, placement in snapshot.placements.items()
         if not placement.at and gangs.NAME not in placement.data
         if (pod := snapshot.pod(uid)) is not None and membership.of(pod) in keys
     ]
-    supposed += [
-        events.PodSeen(pod=msgspec.structs.replace(pod, nominated=""))
-        for uid in snapshot.nominated
-        if (pod := snapshot.pod(uid)) is not None and membership.of(pod) in keys
-    ]
-    return _changed(snapshot, supposed)
 
 
 def of_others(snapshot: snapshots.Snapshot, together: Iterable[gangs.Gang]) -> tuple[model.Pod, ...]:
