@@ -66,14 +66,15 @@ def soft(pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
     return bool(last_known.offset) and not last_known.unlisted and not concerned(pod, last_known)
 
 
-class _Common(NamedTuple):
-    """What is the same for all waiting members of a gang in one state."""
+class Planned(NamedTuple):
+    """The plan of a gang in one state, which is the same for all its waiting members."""
 
     gang: Gang
     together: tuple[Gang, ...]
     plan: plans.Plan
-    question: plans.Question | None = None
-    """None if no member can be placed, whatever capacity there is."""
+    question: plans.Question
+    objection: str
+    """Why no member can be placed, whatever capacity there is; empty if one can."""
 
 
 def pod_class(pod: model.Pod, snapshot: snapshots.Snapshot, rules: GangRules) -> tuple[object, ...]:
@@ -86,9 +87,9 @@ def pod_class(pod: model.Pod, snapshot: snapshots.Snapshot, rules: GangRules) ->
     if key is not None:
         if not membership.waits(snapshot, pod) or pod.nominated:
             return (pod.uid,)
-        common = _common(snapshot, key, pod, rules, cycles.ALONE)
-        if common is not None:
-            return (pod.uid,) if common.plan.seats else (key,)
+        found = _planned(snapshot, key, pod, rules, cycles.ALONE)
+        if found is not None:
+            return (pod.uid,) if found.plan.seats else (key,)
     if not seats(snapshot):
         return ()
     return tuple(sorted(pod.requests.items())), repr(pod.constraints)
@@ -101,12 +102,12 @@ def decide(cycle: cycles.Cycle, rules: GangRules) -> GangDecision | None:
         return None
     # Without its nomination, like the other members: so they have one plan.
     pod = msgspec.structs.replace(cycle.pod, nominated="")
-    common = _common(cycle.snapshot, key, pod, rules, cycle.peers)
-    if common is None:
+    found = _planned(cycle.snapshot, key, pod, rules, cycle.peers)
+    if found is None:
         return None
-    gang, together, plan, question = common
-    if question is None:
-        return GangDecision(gang, together, plan, reason=plan.reason)
+    gang, together, plan, question, objection = found
+    if objection:
+        return GangDecision(gang, together, plan, reason=objection)
     supposed = not plan.seats and _preempting(cycle, question.snapshot)
     if supposed:
         question = replace(question, above=cycle.pod.priority)
@@ -124,12 +125,19 @@ def decide(cycle: cycles.Cycle, rules: GangRules) -> GangDecision | None:
     return GangDecision(gang, together, plan, node, reason or f"gang {key}: left out of the plan")
 
 
-def _common(
+def _planned(
     snapshot: snapshots.Snapshot, key: GangKey, pod: model.Pod, rules: GangRules, peers: cycles.Peers
-) -> _Common | None:
-    """What the gang of the pod decides about all its members; None if it demands nothing."""
+) -> Planned | None:
+    """The plan of the gang of the pod; None if it demands nothing."""
     if not membership.waits(snapshot, pod):
         return _decided(snapshot, key, (pod,), rules, peers)
+    return planned(snapshot, key, rules, peers)
+
+
+def planned(
+    snapshot: snapshots.Snapshot, key: GangKey, rules: GangRules, peers: cycles.Peers
+) -> Planned | None:
+    """The plan of the gang over all nodes; None if it demands nothing, or nothing of it exists."""
     known = __name__, key, rules.layers, peers
     return snapshot.computed(known, lambda: _decided(snapshot, key, (), rules, peers))
 
@@ -140,7 +148,7 @@ def _decided(
     asked: Sequence[model.Pod],
     rules: GangRules,
     peers: cycles.Peers,
-) -> _Common | None:
+) -> Planned | None:
     gang = nominations.gang_of(known, key, asked)
     if gang is None:
         return None
@@ -148,12 +156,11 @@ def _decided(
     if snapshot is not known:
         gang = gangs.limited(snapshot, key, asked) or gang
     together, objection = gangs.deciding(snapshot, gang, asked)
-    if objection:
-        return _Common(gang, together, plans.Plan(reason=objection))
     first = (gang, *(one for one in together if one.key != gang.key))
     nominated = nominations.of_members(known, gang.planned_with)
     question = plans.Question(snapshot, first, rules.layers, peers, nominated=nominated)
-    return _Common(gang, together, plans.plan(question), question)
+    plan = plans.plan(question) if question.pods and not objection else plans.Plan(reason=objection)
+    return Planned(gang, together, plan, question, objection)
 
 
 def _preempting(cycle: cycles.Cycle, snapshot: snapshots.Snapshot) -> bool:

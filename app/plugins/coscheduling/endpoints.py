@@ -19,7 +19,7 @@ from app.plugins.coscheduling import (
 )
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.membership import GangKey
-from app.plugins.coscheduling.planner import nominations, plans, shortages
+from app.plugins.coscheduling.planner import plans, shortages
 
 Json = dict[str, Any]
 DOMAINS = 20
@@ -144,17 +144,10 @@ def _one(
 def planned(
     rules: admission.GangRules, snapshot: snapshots.Snapshot, gang: Gang, peers: cycles.Peers
 ) -> tuple[plans.Question, plans.Plan]:
-    """The plan of the gang over all nodes."""
-    nominated = nominations.of_members(snapshot, gang.planned_with)
-    if nominated:
-        snapshot = nominations.as_waiting(snapshot, gang.planned_with)
-        gang = gangs.find(snapshot, gang.key) or gang
-    together, objection = gangs.deciding(snapshot, gang)
-    first = (gang, *(one for one in together if one.key != gang.key))
-    question = plans.Question(snapshot, first, rules.layers, peers, nominated=nominated)
-    if objection:
-        return question, plans.Plan(reason=objection)
-    return question, plans.plan(question) if question.pods else plans.Plan()
+    """The plan of a gang of the state over all nodes, as for a call of filter."""
+    found = admission.planned(snapshot, gang.key, rules, peers)
+    assert found is not None, gang.key
+    return found.question, found.plan
 
 
 def _summary(

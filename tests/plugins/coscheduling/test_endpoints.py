@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from app.cli.output import tables
 from app.domain import model
@@ -102,6 +103,24 @@ def test_the_plan_of_a_view_asks_the_other_plugins() -> None:
         assert isinstance(found, dict)
         assert (found["state"], found["missing"], found["plan"]["members"]) == ("waiting", "", [])
         assert found["reason"] == "gang koordinator/x/train: elastic quota q: no capacity in cpu"
+
+
+@pytest.mark.parametrize("case", ["fits", "nominated", "no capacity", "too few", "too many"])
+def test_the_plan_of_a_view_is_that_of_a_call_of_filter(case: str) -> None:
+    count = {"too few": 3, "too many": 1_001}.get(case, 4)
+    members = gang("train", count, minimum=2_000 if case == "too many" else 4)
+    if case == "nominated":
+        members[3] = msgspec.structs.replace(members[3], nominated="n1", priority=1)
+    small = Cluster(node("n1", 2), node("n2", 1 if case == "no capacity" else 2), *members)
+    answers = {one.key: small.planned(one) for one in members[:4]}
+    peers = pipeline.peers(small.plugins, Coscheduling.name)
+    beside = VIEWS["gangs/<namespace>/<name>"].beside
+    assert beside is not None
+    found = beside(peers)(small.snapshot, {"namespace": "x", "name": "train"})
+    assert isinstance(found, dict)
+    planned = {one["pod"]: one["node"] for one in found["plan"]["members"]}
+    assert planned == {key: name for key, name in answers.items() if name}
+    assert found["reason"] == ("" if planned else small.why(members[0]))
 
 
 def test_an_unknown_gang_is_not_found() -> None:
