@@ -184,13 +184,13 @@ def _summary(
         "conflicts": list(gang.conflicts),
         "errors": list(gang.errors),
         "reason": plan.reason,
-        "missing": missing(gang, question, plan) if gang.waiting else "",
+        "missing": missing(gang, question, plan),
     }
 
 
 def missing(gang: Gang, question: plans.Question, plan: plans.Plan) -> str:
     """What capacity a gang without a plan lacks, in numbers; empty if it is refused for another reason."""
-    if not plan.reason or gang.errors or not gang.minimum or gang.present < gang.minimum:
+    if not (plan.reason and gang.waiting and gang.minimum) or gang.errors or gang.present < gang.minimum:
         return ""
     found = shortages.shortage(question)
     return found.sentence if found.exists else ""
@@ -252,7 +252,7 @@ def _remarks(rules: admission.GangRules, cycle: cycles.Cycle) -> Iterator[str]:
         more = f" and {len(plan.pods) - len(listed)} more" if len(plan.pods) > len(listed) else ""
         yield f"gang {key}: plan in {where}: {', '.join(listed)}{more}"
         return
-    yield plan.reason
-    if gang.minimum and not gang.errors and gang.present >= gang.minimum:
-        question = plans.Question(cycle.snapshot, found.together, rules.layers, cycle.peers)
-        yield f"gang {key}: {shortages.shortage(question).sentence}"
+    yield found.reason
+    question = plans.Question(cycle.snapshot, found.together, rules.layers, cycle.peers)
+    if text := missing(gang, question, plan):
+        yield f"gang {key}: {text}"

@@ -154,4 +154,4 @@ def test_explain_of_a_waiting_member_shows_what_is_missing_and_the_reason_of_oth
         msgspec.structs.replace(one, labels={"quota.scheduling.koordinator.sh/name": "q"}) for one in members
     ]
     small = Cluster(node("n1", 100), small_quotas.quota("q", 0, 9), *named, beside=(ElasticQuota(),))
-    assert remarks(small, named[0])[1] == "gang koordinator/x/train: elastic quota q: no capacity in cpu"
+    assert remarks(small, named[0])[1:] == ["gang koordinator/x/train: elastic quota q: no capacity in cpu"]
