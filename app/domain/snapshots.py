@@ -30,12 +30,16 @@ class _LatestState:
     def __init__(self) -> None:
         self._held: tuple[tuple[object, ...], memos.Memo] | None = None
 
-    def memo(self, *parts: object) -> memos.Memo:
-        """The values of the state of these parts, which are compared by identity."""
+    def get(self, parts: tuple[object, ...], key: Hashable, compute: Callable[[], T]) -> T:
+        """The value of the state of these parts, which are compared by identity."""
         held = self._held
         if held is None or any(map(operator.is_not, held[0], parts)):
-            held = self._held = parts, memos.Memo()
-        return held[1]
+            held = parts, memos.Memo()
+        self._held = held
+        value = held[1].get(key, compute)
+        # It may have been computed from values of states that are only supposed: none of them is the latest.
+        self._held = held
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +213,7 @@ class Snapshot:
         It is held until any of them changes, and only for the latest state that was asked about.
         """
         latest = self.derived(_LatestState, _LatestState)
-        return latest.memo(self.pods, self.placements, self.nodes, self.versions).get(key, compute)
+        return latest.get((self.pods, self.placements, self.nodes, self.versions), key, compute)
 
     def version(self, subject: str) -> int:
         """The offset of the subject's latest event; 0 if it does not exist."""

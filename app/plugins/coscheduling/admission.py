@@ -100,9 +100,7 @@ def decide(cycle: cycles.Cycle, rules: GangRules) -> GangDecision | None:
     key = membership.of(cycle.pod)
     if key is None:
         return None
-    # Without its nomination, like the other members: so they have one plan.
-    pod = msgspec.structs.replace(cycle.pod, nominated="")
-    found = _planned(cycle.snapshot, key, pod, rules, cycle.peers)
+    found = _planned(cycle.snapshot, key, cycle.pod, rules, cycle.peers)
     if found is None:
         return None
     gang, together, plan, question, objection = found
@@ -129,9 +127,10 @@ def _planned(
     snapshot: snapshots.Snapshot, key: GangKey, pod: model.Pod, rules: GangRules, peers: cycles.Peers
 ) -> Planned | None:
     """The plan of the gang of the pod; None if it demands nothing."""
-    if not membership.waits(snapshot, pod):
-        return _decided(snapshot, key, (pod,), rules, peers)
-    return planned(snapshot, key, rules, peers)
+    if membership.waits(snapshot, pod):
+        return planned(snapshot, key, rules, peers)
+    # Without its nomination, like the other members: so they have one plan.
+    return _decided(snapshot, key, (msgspec.structs.replace(pod, nominated=""),), rules, peers)
 
 
 def planned(

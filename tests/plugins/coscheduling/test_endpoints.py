@@ -8,10 +8,10 @@ import pytest
 from app.cli.output import tables
 from app.domain import model
 from app.framework import pipeline, views
-from app.plugins.coscheduling import samples
+from app.plugins.coscheduling import admission, samples
 from app.plugins.coscheduling.plugin import Coscheduling
 from app.plugins.elastic_quota.plugin import ElasticQuota
-from tests.support.decisions import small_quotas
+from tests.support.decisions import call_counts, small_quotas
 from tests.support.decisions.small_gangs import ZONE, Cluster, gang, node, pod
 
 VIEWS = {endpoint.path: endpoint for endpoint in Coscheduling().shown().endpoints}
@@ -116,11 +116,13 @@ def test_the_plan_of_a_view_is_that_of_a_call_of_filter(case: str) -> None:
     peers = pipeline.peers(small.plugins, Coscheduling.name)
     beside = VIEWS["gangs/<namespace>/<name>"].beside
     assert beside is not None
-    found = beside(peers)(small.snapshot, {"namespace": "x", "name": "train"})
+    with call_counts.counted(admission, "_decided") as decided:
+        found = beside(peers)(small.snapshot, {"namespace": "x", "name": "train"})
     assert isinstance(found, dict)
     planned = {one["pod"]: one["node"] for one in found["plan"]["members"]}
     assert planned == {key: name for key, name in answers.items() if name}
     assert found["reason"] == ("" if planned else small.why(members[0]))
+    assert decided.call_count == 0
 
 
 def test_an_unknown_gang_is_not_found() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.domain import model
 from app.framework import pipeline
-from app.plugins.coscheduling import gang_model, gangs, membership, options
+from app.plugins.coscheduling import admission, gang_model, gangs, membership, options
 from app.plugins.coscheduling.membership import GangKey
 from app.verbs.explain import explanations, pending_groups
 from tests.support.decisions import call_counts, small_gangs
@@ -110,16 +110,23 @@ def test_members_that_are_refused_alike_are_filtered_once(minimum: int, reason: 
     assert (group.pods, reason in min(whys)) == (20, True), whys
 
 
-def test_members_that_have_seats_are_found_and_planned_once_for_all() -> None:
+@pytest.mark.parametrize("nominated", ["", "n7"])
+def test_members_that_have_seats_are_found_and_planned_once_for_all(nominated: str) -> None:
+    """Nominated members are found once more: in the state without their nominations."""
     members = small_gangs.gang("train", 20)
+    members[3] = msgspec.structs.replace(members[3], nominated=nominated)
     small = small_gangs.Cluster(*[small_gangs.node(f"n{number}", 1) for number in range(20)], *members)
-    with call_counts.counted(gangs, "_found") as found:
+    times = 2 if nominated else 1
+    with (
+        call_counts.counted(gangs, "_found") as found,
+        call_counts.counted(admission, "_decided") as decided,
+    ):
         seats = {small.planned(pod) for pod in members}
         assert len(seats) == 20
-        assert found.call_count == 1
+        assert (found.call_count, decided.call_count) == (times, 1)
         small.gone(members[0])
         assert small.why(members[1]).endswith("19 of 20 members exist")
-        assert found.call_count == 2
+        assert (found.call_count, decided.call_count) == (2 * times, 2)
 
 
 def test_pods_of_a_group_that_demands_nothing_are_of_the_class_of_others() -> None:
