@@ -61,10 +61,16 @@ def own() -> Iterator[embedded.Server]:
     server.stop()
 
 
+# Both compute for many seconds on a quiet machine, and share its processors with the other tests.
+LONG = pytest.mark.timeout(600)
+
+
+@LONG
 def test_every_guarantee_holds_in_every_history(own: embedded.Server) -> None:
     assert seeds.failing(HERE, own.url) == []
 
 
+@LONG
 def test_most_cycles_of_a_group_that_preempts_are_judged(own: embedded.Server) -> None:
     cycles = Counter[str]()
     assert seeds.failing(range(10, 200, 16), own.url, cycles=cycles) == []
