@@ -169,7 +169,8 @@ def test_an_opened_bundle_is_named_and_its_time_stands_still(elsewhere: api_worl
     [
         ("from=5&at=9", "from and to name a range"),
         ("from=200&to=100", "behind to"),
-        ("to=99999", "beyond the head"),
+        ("to=99999", "to: offset 99999 is beyond the head"),
+        ("from=2099-01-01T00:00:00Z", "from: 2099-01-01T00:00:00.000Z is in the future"),
         ("around=web", "NAMESPACE/NAME"),
         ("minutes=0", "minutes"),
         ("pseudonyms=true", "pseudonyms"),

@@ -77,7 +77,7 @@ def take(at: At = NOW, path: str = "at") -> Moment:
     if at.incarnation:
         given.histories.check(at.incarnation)
     if at.offset is not None and at.offset > head.offset:
-        raise _beyond(path, at.offset, head.offset)
+        raise beyond(path, at.offset, head.offset)
     if at.offset == head.offset or (at.offset is None and _is_present(given, at.time_ms, path)):
         moment = _present(given, head)
     else:
@@ -92,19 +92,22 @@ def span(begin: At | None, end: At = NOW) -> tuple[int | None, Moment]:
     Raises Problem 400 if ``from`` is in the future, beyond the head or behind ``to``; else as ``take``.
     """
     # First, so that what is appended meanwhile lies behind it.
-    first = None if begin is None else _offset(begin, "from")
+    first = None if begin is None else offset(begin, "from")
     shown = take(end, "to")
     last = shown.position.offset
     if first is not None and first > last:
         head = services.current().follower.snapshot.offset
         if first > head:
-            raise _beyond("from", first, head)
+            raise beyond("from", first, head)
         raise errors.bad(f"from: offset {first} is behind to, which is {last}")
     return first, shown
 
 
-def _offset(at: At, path: str) -> int:
-    """The offset of the moment. Raises Problem 400 or 410, or a StoreError."""
+def offset(at: At, path: str) -> int:
+    """The offset of the moment, which may be beyond the head; ``path`` is where it was asked for.
+
+    Raises Problem 400 for a time in the future, 410, or a StoreError.
+    """
     given = services.current()
     if at.incarnation:
         given.histories.check(at.incarnation)
@@ -114,8 +117,9 @@ def _offset(at: At, path: str) -> int:
     return given.histories.offset_at(at.time_ms)
 
 
-def _beyond(path: str, offset: int, head: int) -> errors.Problem:
-    return errors.bad(f"{path}: offset {offset} is beyond the head of the log, which is {head}")
+def beyond(path: str, asked: int, head: int) -> errors.Problem:
+    """The refusal of an offset that the log has not reached."""
+    return errors.bad(f"{path}: offset {asked} is beyond the head of the log, which is {head}")
 
 
 def _is_present(given: services.Services, time_ms: int | None, path: str) -> bool:

@@ -19,8 +19,8 @@ def asked(query: pages.Query, head: moments.Moment) -> tuple[int, int]:
     if ranged and centred:
         raise errors.bad("from and to name a range; at and around name its middle: give one of the two")
     if ranged:
-        last = _offset(query.get("to"), head, head.snapshot.offset)
-        first = _offset(query.get("from_"), head, _clipped(0))
+        last = _offset(query.get("to"), "to", head, head.snapshot.offset)
+        first = _offset(query.get("from_"), "from", head, _clipped(0))
         if first > last:
             raise errors.bad(f"from: offset {first} is behind to, which is {last}")
         return first, last
@@ -40,23 +40,20 @@ def asked(query: pages.Query, head: moments.Moment) -> tuple[int, int]:
     return min(last, _clipped(first)), last
 
 
-def _offset(at: moments.At | None, head: moments.Moment, otherwise: int) -> int:
-    past = services.current().histories
+def _offset(at: moments.At | None, path: str, head: moments.Moment, otherwise: int) -> int:
     if at is None:
         return otherwise
-    if at.incarnation:
-        past.check(at.incarnation)
-    offset = past.offset_at(at.time_ms) if at.time_ms is not None else at.offset or 0
-    if offset > head.snapshot.offset:
-        raise errors.bad(f"offset {offset} is beyond the head of the log, which is {head.snapshot.offset}")
-    return offset
+    found = moments.offset(at, path)
+    if found > head.snapshot.offset:
+        raise moments.beyond(path, found, head.snapshot.offset)
+    return found
 
 
 def _time(at: moments.At, head: moments.Moment) -> float:
     """The time that a moment names: milliseconds since the epoch."""
     if at.time_ms is not None:
         return at.time_ms
-    offset = _offset(at, head, 0)
+    offset = _offset(at, "at", head, 0)
     past = services.current().histories
     found = past.appended_ms(offset) if offset else 0
     if found is None:
