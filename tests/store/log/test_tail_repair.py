@@ -114,6 +114,7 @@ def test_the_doctor_shows_a_foreign_tail_and_asks_before_it_repairs(
     identity = garbage(store)
     code, text = doctor()
     assert (code, "topolog doctor store --repair-tail" in text) == (1, True)
+    assert f"the last id is {identity}, the head 1" in text
     code, text = doctor("--repair-tail")
     assert (code, "nothing was changed" in text) == (1, True)
     assert f"remove  {identity}  note=by hand" in text

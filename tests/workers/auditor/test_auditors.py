@@ -45,6 +45,10 @@ class Found(NamedTuple):
     """Part of it."""
     blame: str = ""
     """Part of it."""
+    found: str = ""
+    """Part of it."""
+    run: str = ""
+    """The command, or any if empty."""
 
 
 # -- counts --------------------------------------------------------------------------------
@@ -171,18 +175,28 @@ def entry_added(world: audits.World) -> list[Found]:
     return [Found("foreign", f"entry:{offset}", offset, "without an epoch", "past the store's function")]
 
 
-def garbage_added(world: audits.World) -> list[Found]:
+REPAIR_TAIL = "topolog doctor store --repair-tail"
+
+
+def _garbage(world: audits.World) -> int:
+    """Add an entry by hand; its offset."""
     world.recorder.stop()
     identity = world.client.xadd(world.keys.log, {"note": "by hand"})
     assert isinstance(identity, bytes)
-    offset = int(identity.partition(b"-")[0])
-    return [Found("foreign", f"entry:{offset}", offset, "without an epoch", "past the store's function")]
+    return int(identity.partition(b"-")[0])
+
+
+def garbage_added(world: audits.World) -> list[Found]:
+    offset = _garbage(world)
+    found = "without an epoch", "past the store's function"
+    return [Found("foreign", f"entry:{offset}", offset, *found, run=REPAIR_TAIL)]
 
 
 def garbage_added_and_removed(world: audits.World) -> list[Found]:
-    (added,) = garbage_added(world)
-    world.client.xdel(world.keys.log, f"{added.offset}-0")
-    return [Found("tail", "log", blame="a stream accepts neither this id nor a lower one again")]
+    offset = _garbage(world)
+    world.client.xdel(world.keys.log, f"{offset}-0")
+    blame = "a stream accepts neither this id nor a lower one again"
+    return [Found("tail", "log", blame=blame, found=f"the id {offset}-0", run=REPAIR_TAIL)]
 
 
 def entry_added_between(world: audits.World) -> list[Found]:
@@ -395,6 +409,8 @@ def test_planted_corruption_is_found_and_blamed(
             assert one.offset == wanted.offset, one
             assert wanted.writer in one.writer, one
             assert wanted.blame in one.blame, one
+            assert wanted.found in one.found, one
+            assert wanted.run in ("", one.run), one
             assert one.first <= one.last, one
 
 
