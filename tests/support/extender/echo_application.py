@@ -148,6 +148,9 @@ def application(
             telemetry.log.info("a slow call began")
             time.sleep(0.5)
             body = b"done"
+        elif path == "/apis/v1/endless":
+            telemetry.log.info("an endless call began")
+            threading.Event().wait()
         elif path == "/apis/v1/watch":
             start("200 OK", [("Content-Type", "text/event-stream")])
             return streamed(ticking())
