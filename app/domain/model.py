@@ -207,7 +207,7 @@ class Pod(Frozen, frozen=True):
         """The pod counts towards quotas once it is on a node: not terminating, not finished (WP-3, WP-4).
 
         What the pod still occupies is another question: a terminating pod holds its resources until it is
-        gone (domain.fit.node_sums).
+        gone (domain.fold.node_sums).
         """
         return not (self.terminating or self.phase in FINISHED)
 

@@ -12,8 +12,7 @@ import msgspec
 
 from app.domain import declared_objects, event_subjects, events, memos, model, snapshots
 from app.domain import schema as schemas
-from app.domain.fit import node_sums
-from app.domain.fold import pod_index, recounts, settings_fold
+from app.domain.fold import node_sums, pod_index, recounts, settings_fold
 
 _NOWHERE: tuple[str, str | None] = ("", None)
 

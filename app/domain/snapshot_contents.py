@@ -15,8 +15,7 @@ import immutables
 from app.domain import declared_objects, model, snapshots
 from app.domain import schema as schemas
 from app.domain import topology as topologies
-from app.domain.fit import node_sums
-from app.domain.fold import pod_index
+from app.domain.fold import node_sums, pod_index
 
 K = TypeVar("K")
 

@@ -15,8 +15,7 @@ import immutables
 from app.domain import declared_objects, memos, model
 from app.domain import schema as schemas
 from app.domain import topology as topologies
-from app.domain.fit import node_sums
-from app.domain.fold import pod_index, recounts
+from app.domain.fold import node_sums, pod_index, recounts
 
 T = TypeVar("T")
 D = TypeVar("D", bound=model.DeclaredObject)

@@ -7,7 +7,7 @@ import werkzeug.test
 
 from app import bootstrap, settings, view_process
 from app.domain import events
-from app.domain.fit import node_sums
+from app.domain.fold import node_sums
 from app.serving.access import roles
 from app.serving.tls import role_names
 from app.store import stores

@@ -5,7 +5,7 @@ from unittest import mock
 import pytest
 
 from app.domain import topology
-from app.domain.fit import node_sums
+from app.domain.fold import node_sums
 from app.framework import cycles, pipeline, plans, registry
 from app.plugins.preemption_rules import plugin as preemption_rules
 from app.plugins.workload_policy import plugin as workload_policy

@@ -307,6 +307,15 @@ def test_the_contracts_have_no_exceptions() -> None:
     assert "exhaustive = True" in text
 
 
+def test_every_package_of_app_has_a_contract_for_its_layers() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    layered = {config[section].get("containers") for section in config.sections()}
+    packages = {f"app.{path.parent.name}" for path in (ROOT / "app").glob("*/__init__.py")}
+    # The plugins are independent of one another, by a contract of their own.
+    assert packages - layered == {"app.plugins"}
+
+
 def test_nothing_is_excused_from_a_check(tracked: list[pathlib.Path]) -> None:
     excuse = re.compile("# (" + "|".join(("type: " + "ignore", "no" + "qa", "pragma: no " + "cover")) + ")")
     assert [name for name, text in _texts(tracked) if name.endswith(".py") and excuse.search(text)] == []

@@ -12,7 +12,8 @@ from app.api import errors
 from app.api.introspection import blueprints, moments, pages, queries, schemas
 from app.api.v1 import pods
 from app.domain import model, snapshots
-from app.domain.fit import node_sums, quantities
+from app.domain.fit import quantities
+from app.domain.fold import node_sums
 
 routes = blueprints.create("nodes", "/apis/v1", "Nodes as the scheduler sees them.")
 

@@ -9,7 +9,7 @@ import click
 from click import shell_completion
 
 from app import plugins
-from app.cli.completion import names
+from app.cli.completion import items
 from app.framework import registry
 
 
@@ -193,7 +193,7 @@ class KindArgument(click.ParamType[str]):
             return []
         return [
             shell_completion.CompletionItem(name)
-            for name in names.of_list(ctx, kind)
+            for name in (named(kind, item) for item in items.listed(ctx, kind.path))
             if name.startswith(incomplete)
         ]
 

@@ -1,1 +1,1 @@
-"""Where pods fit by kube-scheduler's rules, what they occupy, and which ones it would evict."""
+"""Where pods fit by kube-scheduler's rules, and which ones it would evict."""

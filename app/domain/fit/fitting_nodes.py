@@ -5,7 +5,8 @@ from collections.abc import Iterable
 import msgspec
 
 from app.domain import model, snapshots
-from app.domain.fit import node_fit, node_sums
+from app.domain.fit import node_fit
+from app.domain.fold import node_sums
 
 _spelling = msgspec.json.Encoder(order="deterministic")
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from app.domain import model, snapshots
-from app.domain.fit import node_sums
+from app.domain.fold import node_sums
 
 UNSCHEDULABLE = model.Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 """The taint that a pod must tolerate to run on a cordoned node."""

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.domain import model, snapshots
-from app.domain.fit import budgets, node_fit, node_sums
+from app.domain.fit import budgets, node_fit
+from app.domain.fold import node_sums
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
 _NOT_STARTED = "~"

@@ -7,7 +7,7 @@ requires another one near it is of no use without it, and could not be scheduled
 from collections.abc import Iterator, Sequence
 
 from app.domain import model, selectors
-from app.domain.fit import node_sums
+from app.domain.fold import node_sums
 from app.framework import cycles
 
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.domain import model, snapshots
-from app.domain.fit import budgets, node_fit, node_sums, victims
+from app.domain.fit import budgets, node_fit, victims
+from app.domain.fold import node_sums
 from app.framework import cycles, pipeline, registry
 from app.verbs import preempting
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from app.domain import model, snapshots
-from app.domain.fit import node_sums
+from app.domain.fold import node_sums
 
 CLASSES = ("the same", "less", "more", "gone", "new")
 """The classes in the order of their letters."""

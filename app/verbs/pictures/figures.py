@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from app.domain import model, snapshots
-from app.domain.fit import node_sums
+from app.domain.fold import node_sums
 from app.framework import views
 
 Counts = Callable[[snapshots.Snapshot], Iterable[Mapping[str, Callable[[str], Iterable[views.DomainCount]]]]]

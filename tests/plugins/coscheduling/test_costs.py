@@ -5,7 +5,8 @@ from unittest import mock
 import msgspec
 
 from app.domain import model
-from app.domain.fit import budgets, node_sums
+from app.domain.fit import budgets
+from app.domain.fold import node_sums
 from app.plugins.coscheduling import gangs
 from app.plugins.coscheduling.planner import capacities, domains, packing, plans
 from app.plugins.elastic_quota.plugin import ElasticQuota

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from app.domain import model, node_sets, snapshots
-from app.domain.fit import node_fit, node_sums
+from app.domain.fit import node_fit
+from app.domain.fold import node_sums
 
 
 @dataclass(frozen=True, slots=True, eq=False)

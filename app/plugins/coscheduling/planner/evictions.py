@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from app.domain import model, node_sets, snapshots
-from app.domain.fit import node_fit, node_sums, victims
+from app.domain.fit import node_fit, victims
+from app.domain.fold import node_sums
 from app.plugins.coscheduling import gangs, kinds, membership
 from app.plugins.coscheduling.membership import GangKey
 

@@ -11,7 +11,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from app.domain import model, snapshots
-from app.domain.fit import budgets, node_fit, node_sums, quantities, victims
+from app.domain.fit import budgets, node_fit, quantities, victims
+from app.domain.fold import node_sums
 from app.plugins.coscheduling.planner import evictions
 
 _LOWEST = -victims.OFFSET - 1

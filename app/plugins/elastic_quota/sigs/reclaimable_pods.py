@@ -8,7 +8,8 @@ added to the victims of a preemption that kube-scheduler has started for another
 from collections.abc import Iterable, Mapping, Sequence
 
 from app.domain import model, snapshots
-from app.domain.fit import budgets, node_fit, node_sums, victims
+from app.domain.fit import budgets, node_fit, victims
+from app.domain.fold import node_sums
 from app.framework import cycles
 from app.plugins.elastic_quota import admission as quotas
 from app.plugins.elastic_quota import quota_counts

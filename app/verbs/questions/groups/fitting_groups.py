@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from app.domain import model, snapshots
-from app.domain.fit import fitting_nodes, node_fit, node_sums
+from app.domain.fit import fitting_nodes, node_fit
+from app.domain.fold import node_sums
 from app.framework import cycles, pipeline, registry, supposed_operations
 from app.verbs.explain import advice
 from app.verbs.questions import errors, kinds, minimal_changes, question_schema, situations
@@ -265,8 +266,7 @@ class _Search:
         """The pods of a node that have to go for one more member, for another one, and so on."""
         members = self._group.waiting
         found = {one.key: one for one in self._snapshot.on(node.name) if node_sums.holding(one)}
-        held, pod = node_fit.occupancy(self._snapshot, node.name), members[0]
-        seats = 0
+        held, pod, seats = node_fit.occupancy(self._snapshot, node.name), members[0], 0
         while seats < len(members) and not node_fit.crowded(pod, node, held):
             held, seats = held.plus(pod), seats + 1
         going: list[str] = []

@@ -1,28 +1,24 @@
-"""Names for shell completion: asked of an extender, within a moment, and silently none where that fails."""
+"""Items for shell completion: asked of an extender, within a moment, and silently none where that fails."""
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
 from app.cli import exits
-
-if TYPE_CHECKING:
-    from app.cli.get import resources
 
 _SECONDS = 0.5
 """How long a shell may wait for a key."""
 _MOST = 100
 
 
-def of_list(ctx: click.Context, kind: "resources.Resource") -> list[str]:
-    """The names of the items of a kind."""
+def listed(ctx: click.Context, path: str) -> list[dict[str, Any]]:
+    """The first items of the list at a path below /apis/v1."""
     from dataclasses import replace
 
     from app import settings
     from app.cli.client import api_client
-    from app.cli.get import resources
 
     options: Mapping[str, str | None] = {
         name: ctx.params.get(name) for name in ("server", "server_name", "cert", "key", "ca")
@@ -32,7 +28,7 @@ def of_list(ctx: click.Context, kind: "resources.Resource") -> list[str]:
     try:
         extender = api_client.extender(config, options)
         quick = replace(extender, client=replace(extender.client, timeout=_SECONDS))
-        reply = quick.get(f"/apis/v1/{kind.path}", {"limit": _MOST})
+        reply = quick.get(f"/apis/v1/{path}", {"limit": _MOST})
     except (exits.Failed, settings.SettingsRefused, OSError):
         return []
-    return [resources.named(kind, item) for item in reply["items"]] if not isinstance(reply, str) else []
+    return list(reply["items"]) if not isinstance(reply, str) else []
