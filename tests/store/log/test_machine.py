@@ -2,7 +2,7 @@
 
 Writers hold snapshots that may be old, lose answers, and go on with epochs that others have taken
 over. After each step the log is dense and equals the model, and the counts and versions in
-Redis are those of the fold. Not here: processes that die (tests/store/state/test_followers.py).
+Redis are those of the fold. Not here: processes that die (tests/store/state/test_follower_outages.py).
 """
 
 import secrets

@@ -1,0 +1,31 @@
+"""A follower that runs, and a store whose server can be killed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app import settings
+from app.store import stores
+from app.store.state import followers
+from tests.support import declared
+
+
+@pytest.fixture
+def follower(store: stores.Store) -> Iterator[followers.Follower]:
+    store.follower.start()
+    yield store.follower
+    store.follower.stop()
+
+
+@pytest.fixture
+def durable(tmp_path: Path) -> Iterator[stores.Store]:
+    """A store on a separate server with an append-only file."""
+    opened = stores.open_store(
+        settings.Store(socket_timeout=0.5),
+        schema=declared.SCHEMA,
+        cluster="own",
+        embedded_dir=tmp_path,
+    )
+    yield opened
+    opened.close()
