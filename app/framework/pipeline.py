@@ -10,6 +10,8 @@ import itertools
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import compress, repeat
+from operator import and_, mul, xor
 from typing import Final
 from zlib import crc32
 
@@ -139,9 +141,8 @@ def best(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Trace)
 def _lowest(ranks: Mapping[model.NodeName, int], nodes: node_sets.Names) -> node_sets.Names:
     """The nodes of the lowest rank."""
     names = list(nodes)
-    found = [ranks.get(name, 0) for name in names]
-    lowest = min(found)
-    return frozenset([name for name, rank in zip(names, found, strict=True) if rank == lowest])
+    found = list(map(ranks.get, names, repeat(0)))
+    return frozenset(compress(names, map(min(found).__eq__, found)))
 
 
 def _spread(uid: model.Uid, nodes: node_sets.Names) -> model.NodeName:
@@ -152,9 +153,9 @@ def _spread(uid: model.Uid, nodes: node_sets.Names) -> model.NodeName:
     seed = blake2b(uid.encode(), digest_size=12).digest()
     mask, factor = int.from_bytes(seed[:4], "big"), int.from_bytes(seed[4:], "big") | 1
     names = list(nodes)
-    numbers = [(number ^ mask) * factor & _WORD for number in map(crc32, map(str.encode, names))]
-    lowest = min(numbers)
-    return min(name for name, number in zip(names, numbers, strict=True) if number == lowest)
+    masked = map(xor, map(crc32, map(str.encode, names)), repeat(mask))
+    numbers = list(map(and_, map(mul, masked, repeat(factor)), repeat(_WORD)))
+    return min(compress(names, map(min(numbers).__eq__, numbers)))
 
 
 def adjust(
