@@ -5,6 +5,7 @@ import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,6 +24,37 @@ from app.serving.tls import role_names
 from tests.support import declared
 
 KINDS = [pytest.param(kind, id=kind.name) for kind in plugins.IN_TREE]
+
+
+if TYPE_CHECKING:  # mypy compares the types of results, too.
+    labels, job, policy = NodeLabelPriority(), JobAffinity(), WorkloadPolicy()
+    evicting, quota, gang = PreemptionRules(), ElasticQuota(), Coscheduling()
+    owns: tuple[capabilities.Owns, ...] = (policy, evicting, quota, gang)
+    counts: tuple[capabilities.Counts, ...] = (policy, quota)
+    indexes: tuple[capabilities.Indexes, ...] = (job, policy, gang)
+    keeps: tuple[capabilities.Keeps, ...] = (gang,)
+    filters: tuple[capabilities.Filters, ...] = (labels, policy, quota, gang)
+    classifies: tuple[capabilities.Classifies, ...] = (labels, policy, quota, gang)
+    sums: tuple[capabilities.Sums, ...] = (labels, policy, quota)
+    advises: tuple[capabilities.Advises, ...] = (labels, policy, quota, gang)
+    degrades: tuple[capabilities.Degrades, ...] = (policy, quota, gang)
+    narrows: tuple[capabilities.Narrows, ...] = (policy, quota, gang)
+    scores: tuple[capabilities.Scores, ...] = (labels, job, policy)
+    breaks_ties: tuple[capabilities.BreaksTies, ...] = (policy,)
+    reserves: tuple[capabilities.Reserves, ...] = (policy, quota, gang)
+    preempts: tuple[capabilities.Preempts, ...] = (quota, gang)
+    adjusts: tuple[capabilities.Adjusts, ...] = (evicting, quota)
+    budgets: tuple[capabilities.Budgets, ...] = (evicting,)
+    consults: tuple[capabilities.Consults, ...] = (gang,)
+    groups: tuple[capabilities.Groups, ...] = (gang,)
+    shows: tuple[capabilities.Shows, ...] = (labels, job, policy, evicting, quota, gang)
+    measures: tuple[capabilities.Measures, ...] = (policy,)
+    wakes: tuple[capabilities.Wakes, ...] = (policy, quota)
+    supposes: tuple[capabilities.Supposes, ...] = (policy, quota, gang)
+    reconciles: tuple[capabilities.Reconciles, ...] = (policy, quota, gang)
+    evicts: tuple[capabilities.Evicts, ...] = (quota,)
+    diagnoses: tuple[capabilities.Diagnoses, ...] = (policy,)
+    discloses: tuple[capabilities.Discloses, ...] = (quota, gang)
 
 
 def parameters(method: Callable[..., object]) -> list[tuple[object, object]]:
