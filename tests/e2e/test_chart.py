@@ -127,6 +127,21 @@ def test_the_notes_name_the_next_two_commands(program: pathlib.Path) -> None:
     assert "helm test topolog -n topolog-system\n" in done.stdout
 
 
+def test_the_notes_for_an_existing_kube_scheduler_name_its_configuration(program: pathlib.Path) -> None:
+    if "v3" in str(program):
+        pytest.skip("Helm 3 asks a cluster before it shows notes")
+    profile = generated_files.CHART / "values-existing-scheduler.yaml"
+    given = ("--namespace", "elsewhere", "--dry-run=client", "--values", profile)
+    done = run(program, "install", "topolog", generated_files.CHART, *given)
+    assert done.returncode == 0, done.stderr
+    assert "\n  name: topolog-kube-scheduler\n" in done.stdout
+    written = "-o jsonpath='{.data.kube-scheduler\\.yaml}' > kube-scheduler.yaml"
+    assert f"\n  kubectl -n elsewhere get configmap topolog-kube-scheduler {written}\n" in done.stdout
+    # In the notes and in the ConfigMap.
+    assert done.stdout.count("urlPrefix: https://topolog-extender.elsewhere.svc\n") == 2
+    assert "topolog-system" not in done.stdout
+
+
 # An installation
 
 

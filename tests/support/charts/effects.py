@@ -273,6 +273,8 @@ def _of_scheduler_and_certificates() -> Iterator[Effect]:
     extender = ("extender", ("Deployment", "topolog-extender"))
     account, called = "spec.template.spec.serviceAccountName", {"networkPolicy.schedulerCIDRs": [_CIDR]}
     yield Effect("scheduler.mode", "existing", *extender, account, "equal", "topolog-extender", called)
+    configuration = ("settings", ("ConfigMap", "topolog-kube-scheduler"))
+    yield Effect("scheduler.mode", "existing", *configuration, "", "exists", True, called)
     bootstrap = ("bootstrap", ("Deployment", "topolog-bootstrap"))
     args = f"{_container()}.args"
     yield Effect("certificates.source", "existing", *bootstrap, args, "contains", "--no-certificates")

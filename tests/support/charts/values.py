@@ -26,7 +26,8 @@ COMMENTS: Final[Mapping[str, str]] = {
     "config": "Settings of all processes, by group: {logging: {level: debug}}. docs/reference/settings.md"
     " has them all.",
     "scheduler": "sidecar: a second kube-scheduler, topolog-scheduler, beside the extender in each of its"
-    " pods. existing: the extender behind a Service, for a kube-scheduler that the cluster has."
+    " pods. existing: the extender behind a Service, for a kube-scheduler that the cluster has, whose"
+    " configuration is in the ConfigMap topolog-kube-scheduler."
     " An empty tag is the API server's minor version.",
     "certificates": "bootstrap: made and renewed in the cluster by topolog-bootstrap. certManager: by"
     " cert-manager, of a CA of its own or of issuerRef. existing: by you, as the"

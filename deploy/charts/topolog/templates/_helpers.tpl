@@ -53,13 +53,21 @@ and a rollback of the release restores the former one. Takes the name and the da
 {{ include "topolog.hashed" (list "topolog" (include "topolog.settings" . | fromJson)) }}
 {{- end }}
 
+{{- /* The configuration of the kube-scheduler beside the extender, or of an existing one. */}}
 {{- define "topolog.schedulerData" -}}
-{{- $text := .Files.Get "files/kube-scheduler-sidecar.yaml" | replace "topolog-system" .Release.Namespace -}}
+{{- $place := ternary "sidecar" "service" (eq .Values.scheduler.mode "sidecar") -}}
+{{- $text := printf "files/kube-scheduler-%s.yaml" $place | .Files.Get | replace "topolog-system" .Release.Namespace -}}
 {{ dict "kube-scheduler.yaml" $text | toJson }}
 {{- end }}
 
+{{- /* Without a hash for an existing kube-scheduler: no pod of the release reads it, and people look it up by its name. */}}
 {{- define "topolog.schedulerName" -}}
-{{ include "topolog.hashed" (list "topolog-kube-scheduler" (include "topolog.schedulerData" . | fromJson)) }}
+{{- $name := "topolog-kube-scheduler" -}}
+{{- if eq .Values.scheduler.mode "sidecar" -}}
+{{ include "topolog.hashed" (list $name (include "topolog.schedulerData" . | fromJson)) }}
+{{- else -}}
+{{ $name }}
+{{- end -}}
 {{- end }}
 
 {{- define "topolog.valkeyData" -}}
