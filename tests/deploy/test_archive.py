@@ -12,7 +12,7 @@ import yaml
 from app import settings
 from app.settings import archive_urls
 from tests.support import how_to_pages, kustomizations, manifests
-from tests.support.charts import generated_files, golden, object_comparison, parts
+from tests.support.charts import generated_files, golden, object_comparison, workloads
 
 Object = manifests.Object
 PAGE = "archive.md"
@@ -77,7 +77,7 @@ def test_kubectl_renders_the_same(case: str, tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_every_process_of_the_archive_gets_what_it_needs(case: str) -> None:
     objects = of_chart(case)
-    for process in parts.ARCHIVING:
+    for process in workloads.ARCHIVING:
         one: Any = objects["Deployment", "topolog-system", f"topolog-{process}"]
         template = one["spec"]["template"]
         (own,) = [each for each in template["spec"]["containers"] if each["name"] != "kube-scheduler"]
@@ -93,7 +93,7 @@ def test_every_process_of_the_archive_gets_what_it_needs(case: str) -> None:
     others: list[Any] = [
         one
         for (kind, _, name), one in objects.items()
-        if kind in manifests.WORKLOADS and name.removeprefix("topolog-") not in parts.ARCHIVING
+        if kind in manifests.WORKLOADS and name.removeprefix("topolog-") not in workloads.ARCHIVING
     ]
     assert "topolog-archive" not in json.dumps(others), "no other process gets the credentials"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from tests.support import kustomizations, manifests
-from tests.support.charts import helm_templates, optional, policies
+from tests.support.charts import helm_templates, policies, workloads
 
 Object = helm_templates.Object
 
@@ -14,8 +14,6 @@ WORKERS: Final = ("recorder", "controller", "auditor", "compactor")
 PROCESSES: Final = (*WORKERS, "extender", "view", "bootstrap")
 """Each has a group of values of the same shape."""
 BOOTSTRAP: Final = 'eq (include "topolog.bootstrapped" .) "true"'
-SIDECAR: Final = 'eq .Values.scheduler.mode "sidecar"'
-_SHAPE: Final = ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints")
 
 
 class Part(NamedTuple):
@@ -60,7 +58,7 @@ def parts() -> Mapping[str, Part]:
         "extender": Part("base", "", _of_process("extender") | health),
         "scheduler-accounts": Part(
             "components/sidecar",
-            f"and .Values.rbac.create ({SIDECAR})",
+            f"and .Values.rbac.create ({workloads.SIDECAR})",
             _named("components/sidecar") - _of_process("extender"),
         ),
         "view": Part("components/view", ".Values.view.enabled", _named("components/view")),
@@ -68,7 +66,7 @@ def parts() -> Mapping[str, Part]:
         "valkey": Part(
             "components/bundled-valkey", ".Values.store.bundled.enabled", _named("components/bundled-valkey")
         ),
-        "store-tls": Part(STORE_TLS, TLS, _named(STORE_TLS)),
+        "store-tls": Part(workloads.STORE_TLS, workloads.TLS, _named(workloads.STORE_TLS)),
         "networkpolicy": Part(
             "components/networkpolicies",
             ".Values.networkPolicy.enabled",
@@ -92,13 +90,9 @@ def parts() -> Mapping[str, Part]:
 
 
 ARCHIVE: Final = "components/archive-identity"
-ARCHIVING: Final = frozenset({"compactor", "extender", "view"})
-"""Processes that write or read the archive."""
 CERTIFICATES: Final = "components/cert-manager"
 ANNOTATIONS: Final = "components/quota-annotations"
 EVICTIONS: Final = "components/evictions"
-STORE_TLS: Final = "components/store-tls"
-TLS: Final = ".Values.store.bundled.tls"
 OTHERWISE: Final = frozenset({"Namespace"})
 """Kinds that Helm creates itself."""
 GENERATED: Final = ("topolog", "topolog-kube-scheduler", "topolog-valkey")
@@ -112,7 +106,7 @@ def known() -> dict[tuple[str, str], Object]:
     for overlay in ("ha", "existing-scheduler", "dev"):
         for one in manifests.overlay(overlay):
             found.setdefault((one["kind"], one["metadata"]["name"]), one)
-    for folder in (CERTIFICATES, ANNOTATIONS, EVICTIONS, STORE_TLS):
+    for folder in (CERTIFICATES, ANNOTATIONS, EVICTIONS, workloads.STORE_TLS):
         for path in sorted((manifests.DEPLOY / folder).glob("*.yaml")):
             for one in manifests.documents(path):
                 if one["kind"] not in manifests.NO_OBJECTS:
@@ -160,7 +154,7 @@ def _own_account(one: Object, marks: helm_templates.Marks) -> str:
 
 def _account(one: Object, marks: helm_templates.Marks) -> str:
     """A service account; the object store may know those of the archive's processes by annotations."""
-    if one["metadata"]["name"].removeprefix("topolog-") in (*ARCHIVING, "scheduler"):
+    if one["metadata"]["name"].removeprefix("topolog-") in (*workloads.ARCHIVING, "scheduler"):
         one["metadata"][marks.given("annotations", ".Values.archive.serviceAccountAnnotations")] = None
     return _own_account(one, marks)
 
@@ -229,129 +223,7 @@ def _certificate(one: Object, marks: helm_templates.Marks) -> str:
     }
     if "dnsNames" in one["spec"] and not of_store:
         one["spec"]["dnsNames"].append(marks.further(".Values.certificates.extraHosts"))
-    return TLS if of_store else ""
-
-
-def _workload(one: Object, marks: helm_templates.Marks) -> str:
-    name = one["metadata"]["name"].removeprefix("topolog-")
-    optional.put(one, manifests.DEPLOY / STORE_TLS, TLS, marks)
-    values = ".Values.store.bundled" if name == "valkey" else f".Values.{name}"
-    pod = one["spec"]["template"]["spec"]
-    if one["kind"] == "Deployment":
-        one["spec"]["replicas"] = marks.value(f"{values}.replicas")
-        one["spec"].pop("strategy", None)
-        one["spec"][marks.given("strategy", f"{values}.strategy")] = None
-    metadata = one["spec"]["template"]["metadata"]
-    if name in ARCHIVING:
-        metadata["labels"][marks.further(".Values.archive.podLabels")] = None
-    metadata[marks.given("annotations", f"{values}.podAnnotations")] = None
-    for field in (*_SHAPE, "priorityClassName"):
-        pod.pop(field, None)
-    pod |= {marks.given(field, f"{values}.{field}"): None for field in _SHAPE}
-    pod[marks.scalar("priorityClassName", f"{values}.priorityClassName")] = None
-    pod[marks.given("imagePullSecrets", ".Values.imagePullSecrets")] = None
-    containers = {each["name"]: each for each in pod["containers"]}
-    for each in (*pod["containers"], *pod.get("initContainers", [])):
-        _container(each, values, marks)
-    own = next(each for called, each in containers.items() if called != "kube-scheduler")
-    # What a process needs to reach its store, its init container needs as well.
-    for each in (own, *pod.get("initContainers", [])):
-        _extended(each, values, marks)
-    _volumes(pod, values, marks)
-    if name in ARCHIVING:
-        keys = ".Values.archive.existingSecret"
-        own["envFrom"] += [
-            marks.line(f"with {keys}"),
-            {"secretRef": {"name": marks.value(".")}},
-            marks.line("end"),
-        ]
-    if "kube-scheduler" in containers:
-        _with_sidecar(pod, containers["kube-scheduler"], marks)
-    if name == "bootstrap":
-        own["args"] = [
-            "bootstrap",
-            "--every=3600",
-            marks.line("if .Values.store.bundled.enabled"),
-            "--store-url=redis://topolog-valkey:6379",
-            marks.line("end"),
-            marks.line(f"if {TLS}"),
-            "--store-tls",
-            marks.line("end"),
-            marks.line('if ne .Values.certificates.source "bootstrap"'),
-            "--no-certificates",
-            marks.line("else"),
-            marks.line("range .Values.certificates.extraHosts"),
-            marks.value('printf "--host=%s" . | quote'),
-            marks.line("end"),
-            marks.line("end"),
-        ]
-    if name == "valkey":
-        own["args"][2] = marks.value(f"{values}.maxMemory")
-        (claim,) = one["spec"]["volumeClaimTemplates"]
-        claim["spec"]["resources"]["requests"]["storage"] = marks.value(f"{values}.persistence.size")
-        claim["spec"] |= {
-            marks.line(f"with {values}.persistence.storageClass"): None,
-            "storageClassName": marks.value("."),
-            marks.line("end"): None,
-        }
-    return ""
-
-
-_IMAGES: Final = {"topolog": "image", "kube-scheduler": "scheduler.image", "valkey": "store.bundled.image"}
-_RESOURCES: Final = {
-    "migrate": ".Values.recorder.migration.resources",
-    "users": ".Values.store.bundled.users.resources",
-    "kube-scheduler": ".Values.scheduler.resources",
-}
-
-
-def _container(one: Object, values: str, marks: helm_templates.Marks) -> None:
-    image = one["image"].rpartition("/")[2].partition(":")[0]
-    one["image"] = marks.value(f'include "topolog.image.{image}" .')
-    one[marks.scalar("imagePullPolicy", f".Values.{_IMAGES[image]}.pullPolicy")] = None
-    del one["resources"]
-    one[marks.given("resources", _RESOURCES.get(one["name"], f"{values}.resources"))] = None
-    for source in one.get("envFrom", []):
-        source["configMapRef"]["name"] = marks.value('include "topolog.settingsName" .')
-    for each in one.get("env", []):
-        if "valueFrom" in each:
-            each["valueFrom"]["secretKeyRef"]["name"] = marks.value('include "topolog.storeSecret" .')
-
-
-def _extended(one: Object, values: str, marks: helm_templates.Marks) -> None:
-    """Further variables and mounts of a container."""
-    if "env" in one:
-        one["env"].append(marks.further(f"{values}.extraEnv"))
-    else:
-        one[marks.given("env", f"{values}.extraEnv")] = None
-    one["volumeMounts"].append(marks.further(f"{values}.extraVolumeMounts"))
-
-
-def _volumes(pod: Object, values: str, marks: helm_templates.Marks) -> None:
-    """Further volumes; names of ConfigMaps with a hash."""
-    for volume in pod["volumes"]:
-        if "configMap" in volume:
-            kind = volume["configMap"]["name"].rpartition("-")[0].removeprefix("topolog-")
-            name = {"valkey": "topolog.valkeyName", "kube-scheduler": "topolog.schedulerName"}[kind]
-            volume["configMap"]["name"] = marks.value(f'include "{name}" .')
-    pod["volumes"].append(marks.further(f"{values}.extraVolumes"))
-
-
-def _with_sidecar(pod: Object, scheduler: Object, marks: helm_templates.Marks) -> None:
-    pod["serviceAccountName"] = marks.value(f'ternary "topolog-scheduler" "topolog-extender" ({SIDECAR})')
-    pod["containers"] = [
-        *(each for each in pod["containers"] if each is not scheduler),
-        marks.line(f"if {SIDECAR}"),
-        scheduler,
-        marks.line("end"),
-    ]
-    its = [each for each in pod["volumes"] if isinstance(each, dict) and each["name"].startswith("scheduler")]
-    pod["volumes"] = [
-        marks.line(f"if {SIDECAR}"),
-        *its,
-        marks.line("end"),
-        *(each for each in pod["volumes"] if each not in its),
-    ]
+    return workloads.TLS if of_store else ""
 
 
 _CHANGES: Final[Mapping[str, Callable[[Object, helm_templates.Marks], str]]] = {
@@ -364,8 +236,8 @@ _CHANGES: Final[Mapping[str, Callable[[Object, helm_templates.Marks], str]]] = {
     "Certificate": _certificate,
     "ServiceAccount": _account,
     **dict.fromkeys(("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"), _own_account),
-    "Deployment": _workload,
-    "StatefulSet": _workload,
+    "Deployment": workloads.changed,
+    "StatefulSet": workloads.changed,
 }
 
 
