@@ -1,4 +1,4 @@
-"""An archive in an object store: the how-to page, its components, and the chart have the same objects."""
+"""An archive in an object store or on a volume: how-to page, components and chart have the same objects."""
 
 import json
 import os
@@ -16,8 +16,11 @@ from tests.support.charts import generated_files, golden, object_comparison, wor
 
 Object = manifests.Object
 PAGE = "archive.md"
-CASES = {"archive": 0, "archive-identity": 2}
+BUCKETS = {"archive": 0, "archive-identity": 2}
+CASES = {**BUCKETS, "archive-claim": 4}
 """Case of the chart -> the first of its two blocks on the page: a kustomization, then values."""
+CLAIM = "PersistentVolumeClaim"
+PATH = "/var/lib/topolog/archive"
 KEYS = (
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
@@ -28,9 +31,13 @@ KEYS = (
 
 def on_page(case: str) -> tuple[Object, Object]:
     """The kustomization and the values that the page has for a case."""
-    blocks = [yaml.safe_load(block) for block in how_to_pages.blocks(PAGE, "yaml")]
+    blocks = [one for one in of_page() if one.get("kind") != CLAIM]
     assert len(blocks) == 2 * len(CASES)
     return blocks[CASES[case]], blocks[CASES[case] + 1]
+
+
+def of_page() -> list[Object]:
+    return [yaml.safe_load(block) for block in how_to_pages.blocks(PAGE, "yaml")]
 
 
 def folder_of(case: str, tmp_path: pathlib.Path) -> pathlib.Path:
@@ -74,7 +81,7 @@ def test_kubectl_renders_the_same(case: str, tmp_path: pathlib.Path) -> None:
     )
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", BUCKETS)
 def test_every_process_of_the_archive_gets_what_it_needs(case: str) -> None:
     objects = of_chart(case)
     for process in workloads.ARCHIVING:
@@ -98,17 +105,51 @@ def test_every_process_of_the_archive_gets_what_it_needs(case: str) -> None:
     assert "topolog-archive" not in json.dumps(others), "no other process gets the credentials"
 
 
+def test_the_claim_of_the_page_is_mounted_by_every_process_of_the_archive() -> None:
+    (claim,) = [one for one in of_page() if one.get("kind") == CLAIM]
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+    volume = {"name": "archive", "persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}}
+    objects = of_chart("archive-claim")
+    writing = set[str]()
+    for process in workloads.ARCHIVING:
+        one: Any = objects["Deployment", claim["metadata"]["namespace"], f"topolog-{process}"]
+        pod = one["spec"]["template"]["spec"]
+        assert volume in pod["volumes"]
+        security = pod["securityContext"]
+        assert security["fsGroup"] == security["runAsUser"] == 10001
+        mounts = {
+            each["name"]: mount
+            for each in pod["containers"]
+            for mount in each["volumeMounts"]
+            if mount["name"] == "archive"
+        }
+        ((container, mount),) = mounts.items()
+        assert container != "kube-scheduler"
+        assert mount["mountPath"] == PATH
+        if not mount.get("readOnly"):
+            writing.add(process)
+    assert writing == {"compactor"}
+    mounting = [name for (_, _, name), one in objects.items() if "persistentVolumeClaim" in json.dumps(one)]
+    assert len(mounting) == len(workloads.ARCHIVING)
+
+
+def test_a_volume_needs_no_network_policy() -> None:
+    found = {name for kind, _, name in of_chart("archive-claim") if kind == "NetworkPolicy"}
+    assert "topolog" in found
+    assert "topolog-archive" not in found
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_settings_are_read_as_they_were_given(case: str) -> None:
     objects = golden.stored(case)
     (data,) = [one["data"] for one in objects if "TOPOLOG_CLUSTER" in one.get("data", {})]
     loaded = settings.load(None, {**data, "TOPOLOG_STORE_URL": "redis://a:6379"})
-    assert loaded.compaction.archive == on_page(case)[1]["archive"]["url"]
+    assert loaded.compaction.archive == on_page(case)[1]["archive"].get("url", PATH)
     assert archive_urls.flaw(loaded.compaction.archive) == ""
 
 
 def test_identities_are_asked_for_only_without_keys() -> None:
-    policies = {case: policy_of(case) for case in (*CASES, "own-authority")}
+    policies = {case: policy_of(case) for case in (*BUCKETS, "own-authority")}
     asked = {case: "169.254.169.254/32" in json.dumps(one) for case, one in policies.items()}
     assert asked == {"archive": False, "archive-identity": True, "own-authority": False}
 

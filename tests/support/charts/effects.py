@@ -251,6 +251,9 @@ def _of_archive() -> Iterator[Effect]:
     account = ("accounts", ("ServiceAccount", "topolog-compactor"))
     notes, secret = {"team": "platform"}, {"secretRef": {"name": "keys"}}
     yield Effect("archive.url", "s3://a", *settings, "data.TOPOLOG_COMPACTION_ARCHIVE", "equal", "s3://a")
+    volume = {"name": "archive", "persistentVolumeClaim": {"claimName": "logs"}}
+    at = "spec.template.spec.volumes"
+    yield Effect("archive.existingClaim", "logs", *compactor, at, "contains", volume)
     at = f"{_container()}.envFrom"
     yield Effect("archive.existingSecret", "keys", *compactor, at, "contains", secret, _ARCHIVE)
     variables = {"AWS_REGION": "eu"}

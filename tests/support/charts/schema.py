@@ -122,7 +122,7 @@ _OWN: Final[Mapping[str, Schema]] = {
     },
     "maxMemory": {"type": "string", "pattern": "^[1-9][0-9]*(kb|mb|gb)$"},
     "size": {**_QUANTITY, "type": "string"},
-    "existingSecret": {"type": "string", "pattern": f"^$|{_NAME}"},
+    **{each: {"type": "string", "pattern": f"^$|{_NAME}"} for each in ("existingSecret", "existingClaim")},
     "skip": {"type": "array", "items": {"type": "string", "pattern": "^[A-Z][0-9]{2}$"}},
 }
 
@@ -226,10 +226,14 @@ _RULES: Final[list[Schema]] = [
     },
     # One archive; credentials without a URL would be a mistake that nothing reports.
     {
-        "if": _at("archive", "url", where={"minLength": 1}),
+        "if": {"anyOf": [_at("archive", each, where={"minLength": 1}) for each in ("url", "existingClaim")]},
         "then": {
             "properties": {"config": {"properties": {"compaction": {"properties": {"archive": False}}}}}
         },
+    },
+    {
+        "if": _at("archive", "url", where={"minLength": 1}),
+        "then": {"properties": {"archive": {"properties": {"existingClaim": {"maxLength": 0}}}}},
         "else": {
             "properties": {
                 "archive": {

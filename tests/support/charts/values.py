@@ -37,7 +37,8 @@ COMMENTS: Final[Mapping[str, str]] = {
     "archive": "Where events are kept before they are trimmed: url is s3://BUCKET/PREFIX, gs:// or az://."
     " existingSecret has the credentials as variables; without one, the cloud gives the pods an identity,"
     " by serviceAccountAnnotations or podLabels. variables are those without secrets, such as"
-    " {AWS_REGION: eu-central-1}. ports and cidrs are those of the object store; no cidrs are any address.",
+    " {AWS_REGION: eu-central-1}. ports and cidrs are those of the object store; no cidrs are any address."
+    " existingClaim, in place of a url, is a PersistentVolumeClaim that the pods can mount at the same time.",
     "recorder": "Each process has the same values. The empty ones are for your cluster: nodes, zones,"
     " volumes, variables.",
     "bootstrap": "Makes the Secrets of the installation, and renews its certificates.",
@@ -67,6 +68,7 @@ REMOVED: Final[Mapping[str, str]] = {}
 """Value of a released chart that is gone -> the version whose changelog deprecated it."""
 _ARCHIVE: Final[Values] = {
     "url": "",
+    "existingClaim": "",
     "existingSecret": "",
     "variables": {},
     "serviceAccountAnnotations": {},

@@ -7,6 +7,8 @@ from tests.support.charts import helm_templates, optional
 
 Object = helm_templates.Object
 
+ARCHIVE_CLAIM: Final = "components/archive-claim"
+CLAIM: Final = ".Values.archive.existingClaim"
 ARCHIVING: Final = frozenset({"compactor", "extender", "view"})
 """Processes that write or read the archive."""
 SIDECAR: Final = 'eq .Values.scheduler.mode "sidecar"'
@@ -19,6 +21,7 @@ def changed(one: Object, marks: helm_templates.Marks) -> str:
     """Put the values of the chart into a Deployment or StatefulSet; it has no condition of its own."""
     name = one["metadata"]["name"].removeprefix("topolog-")
     optional.put(one, manifests.DEPLOY / STORE_TLS, TLS, marks)
+    optional.put(one, manifests.DEPLOY / ARCHIVE_CLAIM, CLAIM, marks)
     values = ".Values.store.bundled" if name == "valkey" else f".Values.{name}"
     pod = one["spec"]["template"]["spec"]
     if one["kind"] == "Deployment":
@@ -112,12 +115,14 @@ def _extended(one: Object, values: str, marks: helm_templates.Marks) -> None:
 
 
 def _volumes(pod: Object, values: str, marks: helm_templates.Marks) -> None:
-    """Further volumes; names of ConfigMaps with a hash."""
+    """Further volumes; names of ConfigMaps with a hash, and of the archive's claim."""
     for volume in pod["volumes"]:
         if "configMap" in volume:
             kind = volume["configMap"]["name"].rpartition("-")[0].removeprefix("topolog-")
             name = {"valkey": "topolog.valkeyName", "kube-scheduler": "topolog.schedulerName"}[kind]
             volume["configMap"]["name"] = marks.value(f'include "{name}" .')
+        if "persistentVolumeClaim" in volume:
+            volume["persistentVolumeClaim"]["claimName"] = marks.value(f"{CLAIM} | quote")
     pod["volumes"].append(marks.further(f"{values}.extraVolumes"))
 
 

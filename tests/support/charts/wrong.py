@@ -66,6 +66,14 @@ TABLE: Final = (
     Wrong({"archive": {"url": "/archive"}}, "/archive/url"),
     Wrong({"archive": {"url": "s3://key:secret@bucket"}}, "/archive/url"),
     Wrong({"archive": {"existingSecret": "keys"}}, "/archive/existingSecret"),
+    Wrong({"archive": {"existingClaim": "a/b"}}, "/archive/existingClaim"),
+    Wrong({"archive": {"existingClaim": "logs", "url": "s3://a"}}, "/archive/existingClaim"),
+    Wrong({"archive": {"existingClaim": "logs", "existingSecret": "keys"}}, "/archive/existingSecret"),
+    Wrong({"archive": {"existingClaim": "logs", "variables": {"AWS_REGION": "eu"}}}, "/archive/variables"),
+    Wrong(
+        {"archive": {"existingClaim": "logs"}, "config": {"compaction": {"archive": "/archive"}}},
+        "/config/compaction/archive",
+    ),
     Wrong(
         {"archive": {"url": "s3://a", "variables": {"AWS_SECRET_ACCESS_KEY": "a"}}},
         "/archive/variables/AWS_SECRET_ACCESS_KEY",

@@ -40,6 +40,9 @@ and a rollback of the release restores the former one. Takes the name and the da
 {{- with .Values.archive.url -}}
 {{- $_ := set $found "TOPOLOG_COMPACTION_ARCHIVE" . -}}
 {{- end -}}
+{{- if .Values.archive.existingClaim -}}
+{{- $_ := set $found "TOPOLOG_COMPACTION_ARCHIVE" "/var/lib/topolog/archive" -}}
+{{- end -}}
 {{- range $group, $settings := .Values.config -}}
 {{- range $name, $value := $settings -}}
 {{- $variable := printf "TOPOLOG_%s_%s" (upper $group) (upper $name) -}}
