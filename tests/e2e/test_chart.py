@@ -77,6 +77,14 @@ def test_monitoring_without_its_operator_is_refused_with_a_sentence(program: pat
     assert "need the Prometheus operator" in done.stderr
 
 
+def test_a_minimum_above_its_maximum_is_refused_with_both_paths(program: pathlib.Path) -> None:
+    case = golden.cases()["several-schedulers"]
+    given = ("--kube-version", "1.37.0", *case, "--set", "extender.hpa.minReplicas=6")
+    done = run(program, "template", "t", generated_files.CHART, *given)
+    assert done.returncode != 0
+    assert "extender.hpa.minReplicas (6) is above extender.hpa.maxReplicas (5): give" in done.stderr
+
+
 @pytest.mark.parametrize("mistake", wrong.TABLE, ids=lambda one: json.dumps(one.values))
 def test_a_wrong_value_is_refused_with_its_path(
     program: pathlib.Path, mistake: wrong.Wrong, tmp_path: pathlib.Path

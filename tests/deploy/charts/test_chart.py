@@ -13,7 +13,7 @@ from _pytest.mark import ParameterSet
 
 from app import settings
 from app.doctor.scheduler import configurations
-from tests.support import manifests
+from tests.support import how_to_pages, manifests
 from tests.support.charts import (
     effects,
     generated_files,
@@ -254,6 +254,25 @@ def test_network_policies_open_the_ports_of_the_cluster_and_of_its_store() -> No
 def test_the_admission_policies_have_the_schedulers_of_the_values() -> None:
     data = of_case("everything")["ConfigMap", "topolog-admission"]["data"]
     assert data["schedulerNames"] == "topolog-scheduler,default-scheduler"
+
+
+def test_an_autoscaler_sets_the_number_of_extenders() -> None:
+    objects = of_case("several-schedulers")
+    deployment = objects["Deployment", "topolog-extender"]
+    spec = objects["HorizontalPodAutoscaler", "topolog-extender"]["spec"]
+    names = {"apiVersion": deployment["apiVersion"], "kind": "Deployment", "name": "topolog-extender"}
+    assert spec["scaleTargetRef"] == names
+    assert "replicas" not in deployment["spec"], "an upgrade would set it against the autoscaler"
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert "cpu" in container["resources"]["requests"], "otherwise there is no percentage of it"
+    (block,) = how_to_pages.blocks("install-existing-scheduler.md", "yaml")
+    given = yaml.safe_load(block)["extender"]["hpa"]
+    assert (
+        given
+        == yaml.safe_load((generated_files.CHART / "ci" / "several-schedulers-values.yaml").read_text())[
+            "extender"
+        ]["hpa"]
+    )
 
 
 def test_further_names_are_given_to_bootstrap() -> None:

@@ -79,6 +79,7 @@ def effects() -> tuple[Effect, ...]:
         *_of_store(),
         *_of_archive(),
         *_of_scheduler_and_certificates(),
+        *_of_autoscaler(),
         *_of_objects(),
         *_of_network_policies(),
     )
@@ -286,6 +287,19 @@ def _of_scheduler_and_certificates() -> Iterator[Effect]:
     certificate = ("certificates", ("Certificate", "topolog-tls"))
     issuer, ours = {"kind": "ClusterIssuer", "name": "internal"}, {"certificates.source": "certManager"}
     yield Effect("certificates.issuerRef", issuer, *certificate, "spec.issuerRef", "equal", issuer, ours)
+
+
+def _of_autoscaler() -> Iterator[Effect]:
+    path, owner = "extender.hpa", ("autoscaler", ("HorizontalPodAutoscaler", "topolog-extender"))
+    given: Object = {"scheduler.mode": "existing", "networkPolicy.schedulerCIDRs": [_CIDR]}
+    few = {"minReplicas": 2, "maxReplicas": 3, "targetCPU": 50}
+    many = {"minReplicas": 4, "maxReplicas": 9, "targetCPU": 70}
+    yield Effect(path, many, *owner, "", "exists", True, given)
+    extender = ("extender", ("Deployment", "topolog-extender"))
+    yield Effect(path, many, *extender, "spec.replicas", "exists", False, given)
+    target = "spec.metrics[0].resource.target.averageUtilization"
+    for at, expected in (("spec.minReplicas", 4), ("spec.maxReplicas", 9), (target, 70)):
+        yield Effect(path, many, *owner, at, "equal", expected, {**given, path: few})
 
 
 def _of_objects() -> Iterator[Effect]:

@@ -37,6 +37,12 @@ _AMOUNTS: Final[Schema] = {
     "additionalProperties": False,
     "properties": {each: _QUANTITY for each in ("cpu", "memory", "ephemeral-storage")},
 }
+_REPLICAS: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": 100}
+_SCALE: Final[Schema] = {
+    "minReplicas": _REPLICAS,
+    "maxReplicas": _REPLICAS,
+    "targetCPU": {"type": "integer", "minimum": 1},
+}
 _OWN: Final[Mapping[str, Schema]] = {
     "resources": {
         "type": "object",
@@ -44,6 +50,13 @@ _OWN: Final[Mapping[str, Schema]] = {
         "properties": {"requests": _AMOUNTS, "limits": _AMOUNTS},
     },
     "replicas": {"type": "integer", "minimum": 0, "maximum": 100},
+    # That no minimum is above its maximum is checked by the template.
+    "hpa": {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": _SCALE,
+        "dependencies": {each: list(_SCALE) for each in _SCALE},
+    },
     **{each: _STRINGS for each in ("nodeSelector", "podAnnotations", "labels")},
     "affinity": {
         "type": "object",
@@ -223,6 +236,11 @@ _RULES: Final[list[Schema]] = [
             ]
         },
         "then": {"properties": {"networkPolicy": {"properties": {"schedulerCIDRs": {"minItems": 1}}}}},
+    },
+    # Each replica would be another kube-scheduler, which waits for the Lease.
+    {
+        "if": _at("scheduler", "mode", where={"const": "sidecar"}),
+        "then": {"properties": {"extender": {"properties": {"hpa": {"maxProperties": 0}}}}},
     },
     # One archive; credentials without a URL would be a mistake that nothing reports.
     {

@@ -41,6 +41,9 @@ COMMENTS: Final[Mapping[str, str]] = {
     " existingClaim, in place of a url, is a PersistentVolumeClaim that the pods can mount at the same time.",
     "recorder": "Each process has the same values. The empty ones are for your cluster: nodes, zones,"
     " volumes, variables.",
+    "extender": "hpa, such as {minReplicas: 2, maxReplicas: 5, targetCPU: 70}, is a HorizontalPodAutoscaler"
+    " in place of replicas, by CPU in percent of the request, where several existing kube-schedulers call the"
+    " extenders.",
     "bootstrap": "Makes the Secrets of the installation, and renews its certificates.",
     "view": "The dashboard, streams and heavy questions. Scheduling does not need it.",
     "crds": "The definition of WorkloadPolicy. Set install to false where Kosmos is installed; keep it"
@@ -157,6 +160,8 @@ def _process(process: str, found: manifests.Object, budgets: Mapping[str, manife
     if process in ("recorder", "controller", "extender"):
         budget = budgets.get(f"topolog-{process}", {"spec": {}})["spec"]
         made["podDisruptionBudget"] = {key: each for key, each in budget.items() if key != "selector"}
+    if process == "extender":
+        made["hpa"] = {}
     return made
 
 

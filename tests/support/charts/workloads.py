@@ -25,7 +25,8 @@ def changed(one: Object, marks: helm_templates.Marks) -> str:
     values = ".Values.store.bundled" if name == "valkey" else f".Values.{name}"
     pod = one["spec"]["template"]["spec"]
     if one["kind"] == "Deployment":
-        one["spec"]["replicas"] = marks.value(f"{values}.replicas")
+        del one["spec"]["replicas"]
+        one["spec"] = _replicas(name, values, marks) | one["spec"]
         one["spec"].pop("strategy", None)
         one["spec"][marks.given("strategy", f"{values}.strategy")] = None
     metadata = one["spec"]["template"]["metadata"]
@@ -82,6 +83,14 @@ def changed(one: Object, marks: helm_templates.Marks) -> str:
             marks.line("end"): None,
         }
     return ""
+
+
+def _replicas(name: str, values: str, marks: helm_templates.Marks) -> Object:
+    """The number of pods, unless an autoscaler sets it."""
+    found: Object = {"replicas": marks.value(f"{values}.replicas")}
+    if name == "extender":
+        return {marks.line(f"if not {values}.hpa"): None, **found, marks.line("end"): None}
+    return found
 
 
 _IMAGES: Final = {"topolog": "image", "kube-scheduler": "scheduler.image", "valkey": "store.bundled.image"}

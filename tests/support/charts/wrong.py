@@ -11,6 +11,14 @@ class Wrong(NamedTuple):
     """Where the message has to point, as in JSON Pointer."""
 
 
+_EXISTING: Final = {"scheduler": {"mode": "existing"}, "networkPolicy": {"schedulerCIDRs": ["10.0.0.0/28"]}}
+
+
+def _scaled(**given: object) -> dict[str, Any]:
+    """An autoscaler of the extenders with another value."""
+    return {**_EXISTING, "extender": {"hpa": {"minReplicas": 2, "maxReplicas": 3, "targetCPU": 70, **given}}}
+
+
 TABLE: Final = (
     Wrong({"cluster": "Production"}, "/cluster"),
     Wrong({"cluster": ""}, "/cluster"),
@@ -94,6 +102,11 @@ TABLE: Final = (
         {"extender": {"podDisruptionBudget": {"minAvailable": 1, "maxUnavailable": 1}}},
         "/extender/podDisruptionBudget",
     ),
+    Wrong({"extender": {"hpa": {"minReplicas": 2, "maxReplicas": 3, "targetCPU": 70}}}, "/extender/hpa"),
+    Wrong(_scaled(minReplicas=0), "/extender/hpa/minReplicas"),
+    Wrong(_scaled(targetCPU="70%"), "/extender/hpa/targetCPU"),
+    Wrong(_scaled(behavior={}), "/extender/hpa"),
+    Wrong({**_EXISTING, "extender": {"hpa": {"maxReplicas": 3}}}, "/extender/hpa"),
     Wrong({"view": {"enabled": "yes"}}, "/view/enabled"),
     Wrong({"admission": {"action": "Refuse"}}, "/admission/action"),
     Wrong({"admission": {"schedulerNames": []}}, "/admission/schedulerNames"),
