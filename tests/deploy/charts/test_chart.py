@@ -1,5 +1,6 @@
 """The Helm chart, without Helm: its files are current, and what Helm renders of it is what kustomize has."""
 
+import base64
 import dataclasses
 import json
 import pathlib
@@ -39,6 +40,13 @@ MADE = sorted(str(path.relative_to(generated_files.CHART)) for path in generated
 def test_every_file_that_is_made_is_current(name: str) -> None:
     path = generated_files.CHART / name
     assert path.read_text() == generated_files.files()[path], "run `make docs`"
+
+
+def test_the_icon_is_the_drawing_of_the_dashboard() -> None:
+    chart = yaml.safe_load((generated_files.CHART / "Chart.yaml").read_text())
+    kind, _, drawing = chart["icon"].partition(",")
+    assert kind == "data:image/svg+xml;base64"
+    assert base64.b64decode(drawing, validate=True) == generated_files.ICON.read_bytes()
 
 
 def test_the_golden_output_is_of_this_chart() -> None:

@@ -1,5 +1,6 @@
 """Writes the files of the chart that are made from the overlays and the settings."""
 
+import base64
 import functools
 import json
 import pathlib
@@ -12,6 +13,7 @@ from tests.support import manifests
 from tests.support.charts import parts, schema, values
 
 CHART: Final = manifests.DEPLOY / "charts" / "topolog"
+ICON: Final = pathlib.Path(app.__file__).parent / "api" / "dashboard" / "static" / "icon.svg"
 _COPIES: Final[Mapping[str, str]] = {
     "files/kube-scheduler-sidecar.yaml": "scheduler/kube-scheduler-sidecar.yaml",
     "files/kube-scheduler-service.yaml": "scheduler/kube-scheduler-service.yaml",
@@ -34,14 +36,16 @@ def files() -> dict[pathlib.Path, str]:
     made |= {f"values-{name}.yaml": values.profile_file(name) for name in values.PROFILES}
     made["values.schema.json"] = json.dumps(schema.schema(), indent=1) + "\n"
     made |= {name: (manifests.DEPLOY / source).read_text() for name, source in _COPIES.items()}
-    made["Chart.yaml"] = versioned((CHART / "Chart.yaml").read_text())
+    made["Chart.yaml"] = described((CHART / "Chart.yaml").read_text())
     return {CHART / name: text for name, text in made.items()}
 
 
-def versioned(text: str) -> str:
-    """Chart.yaml with the version of the program, which is that of the chart, too."""
-    for name in ("version", "appVersion"):
-        text, count = re.subn(rf"(?m)^{name}: .*$", f"{name}: {app.__version__}", text)
+def described(text: str) -> str:
+    """Chart.yaml with the version of the program, which is that of the chart, too, and with its icon."""
+    drawing = base64.b64encode(ICON.read_bytes()).decode()
+    icon = f"data:image/svg+xml;base64,{drawing}"
+    for name, value in {"version": app.__version__, "appVersion": app.__version__, "icon": icon}.items():
+        text, count = re.subn(rf"(?m)^{name}: .*$", f"{name}: {value}", text)
         assert count == 1, f"Chart.yaml has no {name}"
     return text
 
