@@ -1,4 +1,4 @@
-"""Simulations that did not try all pods in the time, or do not list all that they tried."""
+"""Answers that were not finished in the time, or do not list all that they have."""
 
 import json
 from typing import Any, TypeAlias
@@ -79,10 +79,106 @@ def test_that_nothing_differs_is_stated_of_what_is_known(
 def test_waiting_pods_that_were_not_tried_are_counted(on_small: browsers.Browser, small: shown.Shown) -> None:
     on_small.open("/dashboard/pending")
     on_small.settled(f"/{small.head}")
-    on_small.run(scripts.read("amended"), [answer({"a": "n1"}, left=1_400)])
+    amend(on_small, "simulate", answer({"a": "n1"}, left=1_400))
     on_small.press("simulate all of them")
     sentence = "1 of 1 waiting pod would be placed. 1,400 pods were not tried in the time."
     on_small.until(lambda: sentence in on_small.text("#groups .advice"), sentence)
+
+
+@pytest.mark.parametrize("changes", [True, False])
+def test_changes_that_were_not_tried_are_stated(
+    on_small: browsers.Browser, small: shown.Shown, *, changes: bool
+) -> None:
+    on_small.open("/dashboard/pending")
+    on_small.settled(f"/{small.head}")
+    amend(on_small, "fit", {"complete": False, "tried": 1_064, **({} if changes else {"changes": []})})
+    on_small.press("try")
+    text = on_small.until(lambda: forms(on_small, ".group .advice"), "the smallest changes")
+    assert "found, 1,064 tried. Not all changes were tried in the time." in text
+    assert text.startswith("0 changes") != changes
+    on_small.press("try")
+    on_small.until(lambda: forms(on_small, ".group .advice") not in ("", text), "the whole answer")
+    assert "in the time" not in on_small.text(".group .advice")
+
+
+EVENT = {"offset": 7, "at": "2026-07-01T10:00:00Z", "type": "NodeSeen", "object": "node:n1", "name": "n1"}
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (
+            {"complete": False, "since": {"before": "i/3", "after": "i/7", "event": EVENT}},
+            "It does not fit since an event after i/3, at the latest i/7."
+            " The last change was not found in the time.",
+        ),
+        ({"complete": False, "since": None}, "It does not fit. The last change was not found in the time."),
+        ({"since": None, "from": "i/1"}, "It does not fit, and did not change since i/1."),
+        ({"since": {"before": "i/3", "after": "i/7", "event": None}}, "It does not fit since i/7."),
+    ],
+)
+def test_a_last_change_that_was_not_found_is_not_stated(
+    on_small: browsers.Browser, small: shown.Shown, found: Json, sentence: str
+) -> None:
+    on_small.open("/dashboard/pods/shop/web-3")
+    on_small.settled(f"/{small.head}")
+    amend(on_small, "bisect", found)
+    on_small.press("since when does it not fit?")
+    text = on_small.until(lambda: forms(on_small, "#pod .advice"), "since when")
+    assert text.splitlines()[0].strip() == sentence
+    saved = on_small.later(scripts.read("saved"), "#pod .forms", "as CSV")
+    assert "NodeSeen" not in saved
+
+
+def test_the_rest_of_a_range_that_was_not_replayed_is_stated(on_small: browsers.Browser) -> None:
+    on_small.open("/dashboard/compare?from=1")
+    amend(on_small, "replay", {"complete": False})
+    on_small.press("replay the decisions from A to B", "#what-if")
+    text = on_small.until(lambda: on_small.text(OUTCOME), "the answer")
+    assert "would have been the same. The rest of the range was not compared in the time." in text
+
+
+OLDER = "only the newest records were read: older decisions are left out"
+
+
+@pytest.mark.parametrize("looked", [True, False])
+def test_decisions_that_were_not_read_are_stated(
+    on_small: browsers.Browser, small: shown.Shown, *, looked: bool
+) -> None:
+    on_small.open("/dashboard/decisions")
+    on_small.settled(f"/{small.head}")
+    assert OLDER not in on_small.text("main")
+    amend(on_small, "decisions/facets", {"complete": False, **({} if looked else {"looked": 0})})
+    if not looked:
+        listed = {"metadata": {"continue": "x", "remaining": None}, "items": []}
+        amend(on_small, "decisions?", listed)
+    on_small.press("filter", "#facets")
+    panels = ("#strip", "#facets") if looked else ("#strip", "#facets", "#list")
+    on_small.until(lambda: all(OLDER in on_small.text(panel) for panel in panels), OLDER)
+    assert ("no decision matches" in on_small.text("#strip")) != looked
+    assert (OLDER in on_small.text("#list")) != looked
+
+
+@pytest.mark.parametrize("looked", [True, False])
+def test_the_overview_states_that_older_decisions_were_not_read(
+    on_small: browsers.Browser, small: shown.Shown, *, looked: bool
+) -> None:
+    on_small.open(f"/dashboard/?at={small.head - 1}")
+    amend(on_small, "decisions/facets", {"complete": False, **({} if looked else {"looked": 0})})
+    on_small.keys("l")
+    on_small.until(lambda: OLDER in on_small.text("#decided"), OLDER)
+    assert ("no decision is recorded at this moment" in on_small.text("#decided")) != looked
+
+
+def amend(page: browsers.Browser, path: str, *fields: Json) -> None:
+    """Give the next answers at a path of the API these fields, one after the other."""
+    page.run(scripts.read("amended"), f"/apis/v1/{path}", list(fields))
+
+
+def forms(page: browsers.Browser, selector: str) -> str:
+    """The text of an answer, once it is whole: it ends with its JSON and its command."""
+    text = page.text(selector)
+    return text if "topolog" in text else ""
 
 
 def compared(page: browsers.Browser, second: Json, first: Json) -> str:
@@ -90,6 +186,6 @@ def compared(page: browsers.Browser, second: Json, first: Json) -> str:
     page.open("/dashboard/compare?from=1")
     page.fill("#what-if .a textarea", json.dumps([{"op": "cordon", "nodes": ["host-1"]}]))
     page.fill("#what-if .b textarea", json.dumps([{"op": "cordon", "nodes": ["host-2"]}]))
-    page.run(scripts.read("amended"), [second, first])
+    amend(page, "simulate", second, first)
     page.press("simulate", "#what-if")
     return page.until(lambda: page.text(OUTCOME), "the answer")

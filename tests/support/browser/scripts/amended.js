@@ -1,8 +1,8 @@
-// Give the next answers of simulate other fields, one after the other.
-const amendments = arguments[0];
+// Give the next answers at a path other fields, one after the other.
+const [begin, amendments] = arguments;
 const real = globalThis.fetch;
 globalThis.fetch = async (path, options) => {
   const reply = await real(path, options);
-  if (path !== "/apis/v1/simulate" || !amendments.length) return reply;
+  if (!path.startsWith(begin) || !amendments.length) return reply;
   return new Response(JSON.stringify({ ...(await reply.json()), ...amendments.shift() }), reply);
 };

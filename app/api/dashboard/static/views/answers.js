@@ -7,7 +7,7 @@ export const ROWS = {
   replay: (body) => body.items,
   diff: (body) => Object.entries(body.sections).flatMap(([section, found]) => found.rows.map((row) => ({ section, name: row.name, change: row.change, fields: row.fields }))),
   fit: (body) => body.changes,
-  bisect: ({ now, since }) => [{ now, after: since?.after ?? "", ...since?.event }],
+  bisect: ({ now, since, complete }) => [{ now, before: since?.before ?? "", after: since?.after ?? "", complete, ...(complete ? since?.event : {}) }],
 };
 
 function spelled({ overrides = [], configuration = undefined }) {

@@ -8,7 +8,7 @@ import { cut, number, plural, time } from "../format.js";
 import { address, go, set } from "../router.js";
 import { to as show } from "../timebar.js";
 import * as answers from "./answers.js";
-import { more, podLink, table, untried } from "./parts.js";
+import { more, podLink, table, unfinished, untried } from "./parts.js";
 
 /** Overrides to start from, with names of this cluster. */
 const TEMPLATES = {
@@ -275,7 +275,7 @@ function simulated(body) {
 }
 
 function replayed(body) {
-  return html`<p><b>${number(body.same)} of ${plural(body.looked, "decision")} would have been the same.</b> ${body.complete ? nothing : "The time for an answer ended before the range did."} ${idle(body.idle)}</p>${differing(body)}`;
+  return html`<p><b>${number(body.same)} of ${plural(body.looked, "decision")} would have been the same.</b> ${unfinished(body, "The rest of the range was not compared")} ${idle(body.idle)}</p>${differing(body)}`;
 }
 
 function idle(indexes) {

@@ -8,7 +8,7 @@ import { answer, changed, forget, moment, state } from "../store.js";
 import { ago, between, clock, cut, number, plural, quantity, time } from "../format.js";
 import { address, set } from "../router.js";
 import { bar, prefetch } from "../timebar.js";
-import { facts, more, podLink, table, tile } from "./parts.js";
+import { facts, more, newest, podLink, table, tile } from "./parts.js";
 
 /** The position for which those were asked that are about the process and the store, not about a moment. */
 let trusted = "";
@@ -83,9 +83,9 @@ export function overview() {
         ${panel({ id: "resources", title: "Resources", answer: cluster, rows: (body) => body.resources }, (body) =>
           table([["resource"], ["requested", "n"], ["allocatable", "n"], ["", "barred"]],
             body.resources.filter((one) => one.share !== null).map((one) => [one.name, amount(one.requested), amount(one.allocatable), share(one.share)]), "no node offers a resource"))}
-        ${panel({ id: "decided", title: "Decisions", answer: decided, rows: (body) => facet(body, "outcome") }, (body) => html`
+        ${panel({ id: "decided", title: "Decisions", answer: decided, rows: (body) => facet(body, "outcome") }, (body) => html`${newest(body.complete)}
           ${body.looked ? facts(facet(body, "outcome").map((one) => [one.value, number(one.count)])) : html`<p class="empty">no decision is recorded at this moment</p>`}
-          <p><a href=${address("decisions")}>${body.looked ? html`${plural(body.looked, "decision")}${body.complete ? "" : ", the newest"}` : "all decisions"}</a></p>`)}
+          <p><a href=${address("decisions")}>${body.looked ? plural(body.looked, "decision") : "all decisions"}</a></p>`)}
       </div>
     </div>`;
 }

@@ -38,9 +38,19 @@ export function more(count, what) {
   return count ? html`<p class="empty">… and ${number(count)} more ${what}</p>` : nothing;
 }
 
+/** What an answer leaves out because its time ended; ``missing`` names it. */
+export function unfinished({ complete }, missing) {
+  return complete ? nothing : html`<span class="warned">${missing} in the time.</span>`;
+}
+
 /** The pods that an answer of simulate leaves out. */
 export function untried({ left }) {
-  return left ? html`<span class="warned">${plural(left, "pod was", "pods were")} not tried in the time.</span>` : nothing;
+  return unfinished({ complete: !left }, `${plural(left, "pod was", "pods were")} not tried`);
+}
+
+/** That an answer about decisions leaves the older ones out. */
+export function newest(complete) {
+  return complete ? nothing : html`<p class="empty">only the newest records were read: older decisions are left out</p>`;
 }
 
 /** Any object of the API: values as facts, lists of objects as tables. */

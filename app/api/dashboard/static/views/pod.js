@@ -9,7 +9,7 @@ import { cut, number, plural, quantity, time } from "../format.js";
 import { address, set } from "../router.js";
 import { to } from "../timebar.js";
 import * as answers from "./answers.js";
-import { facts, more, nodeLink, podLink, table } from "./parts.js";
+import { facts, more, nodeLink, podLink, table, unfinished } from "./parts.js";
 
 let since = { key: "", to: "", text: "", body: null };
 onForget(() => (since = { key: "", to: "", text: "", body: null }));
@@ -94,14 +94,18 @@ function explained(body) {
     ${more(body.more, "nodes")}`;
 }
 
+/** The event at which the answer changed; what is known of it if the search was not finished. */
+function lastChange({ since: found, complete, from }) {
+  if (!found) return complete ? `, and did not change since ${from}` : nothing;
+  if (!complete) return html` since an event after ${found.before}, at the latest ${found.after}`;
+  if (!found.event) return ` since ${found.after}`;
+  return html` since <b>${found.event.type} ${cut(found.event.name, 100)}</b> at offset
+    <button type="button" class="at" @click=${() => to(found.event.offset)}>${number(found.event.offset)}</button>, ${time(found.event.at)}`;
+}
+
 function answered() {
   if (!since.body) return html`<p role="status">${since.text}</p>`;
-  const { now, since: found } = since.body;
-  const state_ = now ? "fits" : "does not fit";
-  return html`<div class="advice" role="status"><p>${found
-      ? html`It ${state_} since ${found.event ? html`<b>${found.event.type} ${cut(found.event.name, 100)}</b> at offset
-        <button type="button" class="at" @click=${() => to(found.event.offset)}>${number(found.event.offset)}</button>, ${time(found.event.at)}` : found.after}.`
-      : `It ${state_}, and did not change since ${since.body.from}.`}</p>
+  return html`<div class="advice" role="status"><p>It ${since.body.now ? "fits" : "does not fit"}${lastChange(since.body)}. ${unfinished(since.body, "The last change was not found")}</p>
     <p class="limits">${plural(since.body.looked, "moment")} looked at; ${since.body.limits.join("; ")}</p>
     <div class="forms">${forms({ id: "bisect", body: since.body, rows: answers.ROWS.bisect, line: answers.bisecting(since.key, since.to) })}</div></div>`;
 }
