@@ -17,6 +17,7 @@ from app.cli.questions import declared_overrides, question_options
 @click.option("--from-situation", metavar="FILE", help="The first situation as JSON or YAML (- for stdin).")
 @click.option("--situation", metavar="FILE", help="The second situation (- for stdin).")
 @question_options.override_options
+@question_options.save_option("the second situation")
 @click.option("--only", metavar="SECTION,...", help="nodes, pods, objects, counts, placements, pending.")
 @click.option(
     "-n", "--namespace", metavar="NAMESPACE", help="Only what is in this namespace, which no node is."
@@ -64,6 +65,7 @@ def diff_command(
         first["at"] = from_
     if not (first or second):
         raise click.UsageError("name a moment or a situation: topolog diff --help")
+    question_options.save(options, second)
     if first.keys() | second.keys() <= {"at"}:
         extender = api_client.extender(config, options)
         query = {

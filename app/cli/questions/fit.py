@@ -77,6 +77,7 @@ def fit_command(
         question["allow"] = allow.split(",")
     if candidates:
         question["candidates"] = question_options.candidates(candidates)
+    question_options.save(options, question["situation"])
     reply = question_options.answer(config, options, "fit", question)
     table = functools.partial(_table, alone="pod" in question)
     question_options.show(output, reply, table, lambda shown: [one["message"] for one in shown["changes"]])

@@ -30,13 +30,15 @@ def output_option(command: F) -> F:
     return formats.option(formats.TABLE, formats.WIDE, formats.NAME)(command)
 
 
+def save_option(what: str = "the situation of this call") -> Callable[[F], F]:
+    """The option that keeps a situation, for a command; ``save`` reads it. ``what``: which situation."""
+    return click.option("--save", metavar="FILE", help=f"Write {what} as JSON.")
+
+
 def situation_options(command: F) -> F:
-    """Add the options that describe a situation; ``situation`` reads them."""
-    command = click.option("--save", metavar="FILE", help="Write the situation of this call as JSON.")(
-        command
-    )
+    """Add the options that describe a situation, which ``situation`` reads, and the one that keeps it."""
     file = click.option("--situation", metavar="FILE", help="A situation as JSON or YAML (- for stdin).")
-    command = _overriding(file(command))
+    command = _overriding(file(save_option()(command)))
     return click.option("--at", type=moment_option.MOMENT, help="The moment.  [default: now]")(command)
 
 
@@ -81,7 +83,7 @@ def _override_options(*file: str) -> Iterator[Callable[[F], F]]:
 
 
 def situation(options: dict[str, Value], first: Sequence[Document] = ()) -> Document:
-    """The situation of the options, which are taken out of ``options``; --save writes it.
+    """The situation of the options, which are taken out of ``options``.
 
     ``first``: overrides before those of the options.
     """
@@ -98,13 +100,21 @@ def situation(options: dict[str, Value], first: Sequence[Document] = ()) -> Docu
         base["overrides"] = [*base.get("overrides", []), *spelled]
     if "configuration" in made:
         base["configuration"] = {**base.get("configuration", {}), **made["configuration"]}
-    saved = options.pop("save", None)
-    if saved is not None:
-        try:
-            pathlib.Path(saved).write_text(json.dumps(base, indent=2) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise exits.Failed(exit_codes.USAGE, f"cannot write {saved}: {error.strerror}") from error
     return base
+
+
+def save(options: dict[str, Value], document: Document) -> None:
+    """Write a situation to the file of --save, which is taken out of ``options``, if it is given.
+
+    Called once the call is known to be valid, so that a mistake replaces no file. Raises Failed.
+    """
+    file = options.pop("save")
+    if file is None:
+        return
+    try:
+        pathlib.Path(file).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise exits.Failed(exit_codes.USAGE, f"cannot write {file}: {error.strerror}") from error
 
 
 def situation_in(file: str, option: str) -> Document:

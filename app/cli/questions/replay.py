@@ -54,6 +54,7 @@ _SUMMED = ("classes", "skipped")
 )
 @click.option("--situation", metavar="FILE", help="A situation as JSON or YAML (- for stdin), without `at`.")
 @question_options.override_options
+@question_options.save_option()
 @click.option("--limit", type=click.IntRange(0, 1000), default=20, show_default=True, help="Rows.")
 @api_client.server_options
 @question_options.output_option
@@ -96,6 +97,7 @@ def replay_command(
     situation = question_options.situation(options)
     if "at" in situation:
         raise click.UsageError("a replay is of a range, not of the moment `at`: use --from and --to")
+    question_options.save(options, situation)
     labelled = ",".join(_labelled(one) for one in selector.expressions) if selector is not None else ""
     condition = ",".join(filter(None, (where, labelled)))
     given = {"from": from_, "to": to, "namespace": namespace, "where": condition}

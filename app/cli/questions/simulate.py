@@ -97,6 +97,7 @@ def simulate_command(
         question["preemption"] = True
     if candidates:
         question["candidates"] = question_options.candidates(candidates)
+    question_options.save(options, question["situation"])
     reply = question_options.answer(config, options, "simulate", question)
     wide = functools.partial(_table, wide=True)
     question_options.show(output, reply, _table, lambda shown: [one["pod"] for one in shown["placed"]], wide)
