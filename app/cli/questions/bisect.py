@@ -15,6 +15,7 @@ from app.cli.questions import question_options
     metavar="NAMESPACE",
     help="The namespace of the pod, of pods that wait, or of what exists.",
 )
+@click.option("--fits", is_flag=True, help="Since when the pod fits, or not; a pod alone means this.")
 @click.option("--count", nargs=2, metavar="COUNT N", help="Since when the count is at least N, or less.")
 @click.option("--waiting", type=click.IntRange(1), metavar="N", help="Since when N pods wait, or fewer.")
 @click.option("--exists", metavar="KIND:NAME", help="Since when it exists or not: node:n1, pod:ns/name.")
@@ -40,6 +41,7 @@ def bisect_command(
     /,
     pod: str | None,
     namespace: str | None,
+    fits: bool,
     count: tuple[str, str] | None,
     waiting: int | None,
     exists: str | None,
@@ -53,7 +55,7 @@ def bisect_command(
     """Show the event since which the answer to a question is what it is.
 
     \b
-    topolog bisect shop/a-5                             # since when it fits, or does not
+    topolog bisect shop/a-5 --fits                      # since when it fits, or does not
     topolog bisect shop/a-5 --candidates roomy          # cordons, requests and taints count, too
     topolog bisect --count 'shop/spread|role=host' 3    # since when the quota is used
     topolog bisect --waiting 50
@@ -68,6 +70,8 @@ def bisect_command(
         question["waiting"] = {"atLeast": waiting, "namespace": namespace or ""}
     if exists is not None:
         question["exists"] = _named(exists, namespace)
+    if fits and pod is None:
+        raise click.UsageError("--fits requires a pod")
     if len(question) != 2:
         raise click.UsageError("name a pod, or use one of --count, --waiting and --exists")
     if candidates is not None and pod is None:

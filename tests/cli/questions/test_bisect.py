@@ -1,5 +1,7 @@
 """``topolog bisect`` against a real API."""
 
+import pytest
+
 from tests.support.extender import api_worlds
 from tests.support.extender.questions import Run
 
@@ -14,6 +16,20 @@ def test_the_event_is_a_row(run: Run) -> None:
     assert "ObjectObserved  shop/spread" in done.stdout
     named = run("bisect", "--count", "shop/spread|role=host", "3", "-o", "name")
     assert named.stdout.strip().startswith(f"{run.world.store.log.incarnation}/")
+
+
+def test_a_pod_alone_is_asked_about_as_with_fits(run: Run) -> None:
+    run.world.append(api_worlds.policy(host=9))
+    offset = run.world.append(api_worlds.policy(host=3))
+    spelled = [
+        run("bisect", *words, "-o", "jsonpath=$['now','since','complete']")
+        for words in (("shop/a-5",), ("shop/a-5", "--fits"), ("--fits", "a-5", "-n", "shop"))
+    ]
+    assert spelled[0].stdout.startswith("false"), spelled[0].stderr
+    assert f"/{offset}" in spelled[0].stdout
+    assert len({one.stdout for one in spelled}) == 1
+    roomy = run("bisect", "shop/a-5", "--fits", "--candidates", "roomy")
+    assert roomy.stdout == run("bisect", "shop/a-5", "--candidates", "roomy").stdout
 
 
 def test_what_did_not_change_is_stated(run: Run) -> None:
@@ -34,3 +50,23 @@ def test_a_mistake_is_a_usage_error(run: Run) -> None:
     assert done.returncode == 2
     assert "-n is not for --count: the name of a count has the namespace of its object" in done.stderr
     assert "x is not a number" in run("bisect", "--count", "c", "x").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "name a pod, or use one of --count, --waiting and --exists"),
+        (("--fits",), "--fits requires a pod"),
+        (("--fits", "--waiting", "2"), "--fits requires a pod"),
+        (("--fits", "--exists", "node:host-1"), "--fits requires a pod"),
+        (("shop/a-5", "--fits", "--waiting", "2"), "name a pod, or use one of"),
+        (("shop/a-5", "--fits", "--count", "shop/spread|role=host", "3"), "name a pod, or use one of"),
+        (("--waiting", "2", "--exists", "node:host-1"), "name a pod, or use one of"),
+        (("--waiting", "2", "--candidates", "roomy"), "--candidates is for a pod"),
+        (("a/b/c", "--fits"), "fits: 'a/b/c' is not NAMESPACE/NAME"),
+    ],
+)
+def test_exactly_one_condition_is_required(run: Run, words: tuple[str, ...], sentence: str) -> None:
+    done = run("bisect", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr
