@@ -171,6 +171,8 @@ def test_an_opened_bundle_is_named_and_its_time_stands_still(elsewhere: api_worl
         ("from=200&to=100", "behind to"),
         ("to=99999", "to: offset 99999 is beyond the head"),
         ("from=2099-01-01T00:00:00Z", "from: 2099-01-01T00:00:00.000Z is in the future"),
+        ("at=2099-01-01T00:00:00Z", "at: 2099-01-01T00:00:00.000Z is in the future"),
+        ("at=99999", "at: offset 99999 is beyond the head"),
         ("around=web", "NAMESPACE/NAME"),
         ("minutes=0", "minutes"),
         ("pseudonyms=true", "pseudonyms"),
@@ -178,6 +180,13 @@ def test_an_opened_bundle_is_named_and_its_time_stands_still(elsewhere: api_worl
 )
 def test_a_wrong_stretch_is_refused(source: api_worlds.World, query: str, words: str) -> None:
     assert words in refused(source, query, 400, "BadRequest")
+
+
+@pytest.mark.parametrize("path", ["nodes", "export"])
+def test_a_time_in_the_future_is_refused_in_an_opened_bundle(elsewhere: api_worlds.World, path: str) -> None:
+    reply = elsewhere.client.get(f"/apis/v1/{path}?at=2099-01-01T00:00:00Z")
+    assert reply.status_code == 400
+    assert "at: 2099-01-01T00:00:00.000Z is in the future" in error_shape.body(reply)["message"]
 
 
 def test_a_pod_that_never_was_is_not_found(source: api_worlds.World) -> None:

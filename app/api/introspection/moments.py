@@ -113,8 +113,7 @@ def offset(at: At, path: str) -> int:
         given.histories.check(at.incarnation)
     if at.time_ms is None:
         return at.offset or 0
-    _is_present(given, at.time_ms, path)
-    return given.histories.offset_at(at.time_ms)
+    return given.histories.offset_at(reached(at.time_ms, path))
 
 
 def beyond(path: str, asked: int, head: int) -> errors.Problem:
@@ -122,17 +121,27 @@ def beyond(path: str, asked: int, head: int) -> errors.Problem:
     return errors.bad(f"{path}: offset {asked} is beyond the head of the log, which is {head}")
 
 
-def _is_present(given: services.Services, time_ms: int | None, path: str) -> bool:
-    """Whether nothing happened since the time, if one is given. Raises Problem 400 for one in the future."""
-    if time_ms is None:
-        return True
-    _, appended_ms = given.follower.dated()
-    now = max(given.wall(), (appended_ms or 0) / 1000)  # The clock of the store may be ahead.
+def reached(time_ms: int, path: str) -> int:
+    """The time, milliseconds since 1970; ``path`` is where it was asked for.
+
+    Raises Problem 400 if it is in the future.
+    """
+    now = _now(services.current())
     if time_ms > (now + _SKEW) * 1000:
         raise errors.bad(
             f"{path}: {times.rfc3339(time_ms / 1000)} is in the future; it is {times.rfc3339(now)}"
         )
-    return time_ms >= now * 1000
+    return time_ms
+
+
+def _is_present(given: services.Services, time_ms: int | None, path: str) -> bool:
+    """Whether nothing happened since the time, if one is given. Raises Problem 400 for one in the future."""
+    return time_ms is None or reached(time_ms, path) >= _now(given) * 1000
+
+
+def _now(given: services.Services) -> float:
+    _, appended_ms = given.follower.dated()
+    return max(given.wall(), (appended_ms or 0) / 1000)  # The clock of the store may be ahead.
 
 
 def stamp(response: flask.Response) -> flask.Response:

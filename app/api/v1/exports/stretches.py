@@ -52,7 +52,7 @@ def _offset(at: moments.At | None, path: str, head: moments.Moment, otherwise: i
 def _time(at: moments.At, head: moments.Moment) -> float:
     """The time that a moment names: milliseconds since the epoch."""
     if at.time_ms is not None:
-        return at.time_ms
+        return moments.reached(at.time_ms, "at")
     offset = _offset(at, "at", head, 0)
     past = services.current().histories
     found = past.appended_ms(offset) if offset else 0
