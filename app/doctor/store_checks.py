@@ -36,6 +36,7 @@ _BY_SUBJECT: Final[Mapping[str, doctor_checks.Check]] = {
     ),
     "appendfsync": _check("Q07", "The append-only file is synced at least once a second."),
     "no-appendfsync-on-rewrite": _check("Q08", "It is synced while it is rewritten, too."),
+    "placements": _check("Q32", "With store.placements: fsync, the server syncs before it replies."),
     "maxmemory-policy": _check("Q09", "The server evicts no keys."),
     "maxmemory": _check(
         "Q10", "The server has a memory limit, and memory is left below it.", f"{_PAGE}#at-its-limits"

@@ -20,6 +20,7 @@ _SCHEDULER = "tests/doctor/test_scheduler_cluster.py"
 _RUN = "tests/doctor/test_run.py"
 _DOCTOR = "tests/store/health/test_doctor.py"
 _FINDINGS = "tests/store/health/test_findings.py"
+_FSYNC = "tests/store/server/test_fsync.py"
 _LIMITS = "tests/store/server/test_limits.py"
 _TAIL = "tests/store/log/test_tail_repair.py"
 _DEPLOYMENTS = "tests/store/server/test_deployments.py"
@@ -63,6 +64,7 @@ WRONG_IN: Mapping[str, str] = {
     "Q29": f"{_DOCTOR}::test_keys_of_another_program_are_found",
     "Q30": f"{_DOCTOR}::test_an_old_snapshot_file_is_found",
     "Q31": f"{_DOCTOR}::test_a_cluster_node_that_misloads_its_file_is_found",
+    "Q32": f"{_FSYNC}::test_the_doctor_finds_a_server_that_does_not_sync_placements",
 }
 """Check -> the test that makes it wrong; Q01, Q26, Q27 and Q31 by facts that no server here has."""
 RIGHT_IN: Mapping[str, str] = {
@@ -73,6 +75,7 @@ RIGHT_IN: Mapping[str, str] = {
     "Q15": WRONG_IN["Q15"],
     "Q16": _EVERY_NODE,
     "Q17": "tests/store/server/test_transport.py::test_everything_works_over_tls",
+    "Q32": WRONG_IN["Q32"],
     # These are reported only if they are wrong.
     **dict.fromkeys(("Q05", "Q06", "Q08", "Q11", "Q14", "Q18", "Q20", "Q28", "Q31"), _SOUND),
 }

@@ -45,6 +45,9 @@ def _all() -> Iterator[checks.Finding]:
     failed = {"aof_last_write_status": "err", "aof_last_bgrewrite_status": "err"}
     yield from durability.persistence(_facts(failed))
     yield from durability.persistence(_facts({}, {"appendfsync": "no", "no-appendfsync-on-rewrite": "yes"}))
+    yield durability.placements(
+        {"appendonly": "yes", "appendfsync": "everysec", "no-appendfsync-on-rewrite": "no"}
+    )
     yield from durability.loading(_facts({"redis_mode": "cluster", "valkey_version": "9.0.0"}))
     yield durability.eviction(_facts({"maxmemory_policy": "allkeys-lru"}))
     yield from durability.memory(_facts({"maxmemory": "0"}))

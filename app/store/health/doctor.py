@@ -46,6 +46,7 @@ def examine(options: settings.Store, names: keys.Keys) -> list[checks.Finding]:
             checks.mode(seen),
             *durability.losses(seen),
             *([_unseen(names, "configuration", "config|get")] if seen.config is None else []),
+            *_placements(options, names, seen),
             *durability.memory(seen),
             *durability.replication(seen),
             *_located(client),
@@ -64,6 +65,16 @@ def examine(options: settings.Store, names: keys.Keys) -> list[checks.Finding]:
             checks.latency(_round_trips(client)),
             *_tried(names, "clock", "time", lambda: [checks.clock(_ahead(client))]),
         ]
+
+
+def _placements(
+    options: settings.Store, names: keys.Keys, seen: checks.ServerFacts
+) -> Sequence[checks.Finding]:
+    if not options.synced:
+        return []  # A placement counts as soon as it is acknowledged.
+    if seen.config is None:
+        return [_unseen(names, "placements", "config|get")]
+    return [durability.placements(seen.config)]
 
 
 def _tried(

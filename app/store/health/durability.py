@@ -4,9 +4,10 @@ A finding with ``loses=True`` makes the process not ready: the log would not sur
 lose keys before.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from app.store.health import checks
+from app.store.server import fsync
 
 _FULL, _NEARLY_FULL = 0.95, 0.8
 _MISLOADS = ((9, 0, 0), (9, 0, 2))
@@ -72,6 +73,23 @@ def persistence(facts: checks.ServerFacts) -> Iterator[checks.Finding]:
             "while the file is rewritten nothing is synced, as with appendfsync no",
             _set("no-appendfsync-on-rewrite", "no"),
         )
+
+
+def placements(config: Mapping[str, str]) -> checks.Finding:
+    """Whether placements are on disk when the server replies, as store.placements: fsync demands.
+
+    ``config``: the settings of the server.
+    """
+    found = fsync.difference(config)
+    if found is None:
+        return checks.Finding("placements", "good", "on disk before the server replies")
+    return checks.Finding(
+        "placements",
+        "bad",
+        f"{found.are}, and store.placements is fsync",
+        "no placement is known to be on disk: no pod that needs one is bound, and no extender becomes ready",
+        f"{found.fix}, then CONFIG REWRITE",
+    )
 
 
 def loading(facts: checks.ServerFacts) -> Iterator[checks.Finding]:

@@ -5,10 +5,34 @@ the same connection: a failover leads to another server, and settings can be cha
 explains why WAITAOF is not used.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from app.store import errors
 from app.store.server import connections
 
 _SYNCED = {"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "no"}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The settings by which a server replies before it syncs, or may do so."""
+
+    are: str
+    """Each with its value, as a clause."""
+    fix: str
+    """The command that changes them."""
+
+
+def difference(config: Mapping[str, str]) -> Difference | None:
+    """How a server's configuration differs from one that syncs before it replies; None if it does not."""
+    wrong = [name for name, needed in _SYNCED.items() if config.get(name) != needed]
+    if not wrong:
+        return None
+    return Difference(
+        ", ".join(f"{name} is {config.get(name, 'unknown')}" for name in wrong),
+        f"CONFIG SET {' '.join(f'{name} {_SYNCED[name]}' for name in wrong)}",
+    )
 
 
 def check(wire: connections.Wire, timeout: float) -> None:
@@ -18,14 +42,11 @@ def check(wire: connections.Wire, timeout: float) -> None:
     within the timeout (seconds).
     """
     reply = wire.ask(wire.pack("CONFIG", "GET", *_SYNCED), timeout=timeout)
-    found = _configuration(reply)
-    wrong = [name for name, needed in _SYNCED.items() if found.get(name) != needed]
-    if wrong:
-        are = ", ".join(f"{name} is {found.get(name, 'unknown')}" for name in wrong)
-        needed = " ".join(f"{name} {_SYNCED[name]}" for name in wrong)
+    found = difference(_configuration(reply))
+    if found is not None:
         raise errors.Unsynced(
-            f"an appended placement is not known to be on disk: {are}, and store.placements is fsync;"
-            f" run CONFIG SET {needed}"
+            f"an appended placement is not known to be on disk: {found.are}, and store.placements is fsync;"
+            f" run {found.fix}"
         )
 
 

@@ -1,5 +1,6 @@
 """The doctor: a fault planted in a real server is found, with a reason and a command."""
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from unittest import mock
@@ -9,7 +10,7 @@ import redis
 
 from app.doctor import store_checks
 from app.store import errors, keys, schemas
-from app.store.health import checks, durability, readiness
+from app.store.health import checks, doctor, durability, readiness
 from app.store.server import acl, connections
 from migrations import runner
 from tests.support import polling
@@ -164,6 +165,11 @@ def test_a_check_without_permission_is_reported_as_unsure(guarded: guarded_serve
         {"clock"} if found["clock"].grade == "good" else set()
     )
     assert found["appendonly"].grade == "good"
+    synced = dataclasses.replace(guarded.options("recorder"), placements="fsync")
+    (placements,) = (
+        one for one in doctor.examine(synced, guarded_server.NAMES) if one.subject == "placements"
+    )
+    assert (placements.grade, placements.why) == ("unsure", "this user has no +config|get")
 
 
 def test_a_replica_is_refused_as_a_store(guarded: guarded_server.Guarded) -> None:

@@ -9,7 +9,7 @@ import pytest
 from app import settings
 from app.domain import events, model
 from app.store import errors, schemas, stores
-from app.store.health import readiness
+from app.store.health import checks, doctor, readiness
 from app.store.log import logs
 from app.store.server import acl, connections, embedded
 from tests.support import declared
@@ -27,10 +27,13 @@ def server(tmp_path: Path) -> Iterator[embedded.Server]:
     made.stop()
 
 
+def options(server: embedded.Server, placements: str = "fsync") -> settings.Store:
+    return settings.Store(url=server.url, placements=placements, socket_timeout=1.0)
+
+
 @pytest.fixture
 def store(server: embedded.Server) -> Iterator[stores.Store]:
-    chosen = settings.Store(url=server.url, placements="fsync", socket_timeout=1.0)
-    made = stores.open_store(chosen, schema=declared.SCHEMA, cluster=NAMES.cluster)
+    made = stores.open_store(options(server), schema=declared.SCHEMA, cluster=NAMES.cluster)
     yield made
     made.close()
 
@@ -83,6 +86,24 @@ def test_an_extender_is_not_ready_while_its_server_does_not_sync(store: stores.S
     store.client.config_set("no-appendfsync-on-rewrite", "no")
     store.client.config_set("appendfsync", "always")
     assert readiness.AcceptanceCheck(store.log).problem() is None
+
+
+def test_the_doctor_finds_a_server_that_does_not_sync_placements(server: embedded.Server) -> None:
+    def found(placements: str = "fsync") -> list[checks.Finding]:
+        findings = doctor.examine(options(server, placements), NAMES)
+        return [one for one in findings if one.subject == "placements"]
+
+    with connections.connect(server.url) as client:
+        client.config_set("no-appendfsync-on-rewrite", "yes")
+        (wrong,) = found()
+        assert (wrong.grade, wrong.found) == (
+            "bad",
+            "appendfsync is everysec, no-appendfsync-on-rewrite is yes, and store.placements is fsync",
+        )
+        client.execute_command(*wrong.run.partition(",")[0].split())
+        assert [one.grade for one in found()] == ["good"]
+        client.config_set("appendfsync", "everysec")
+        assert found("acknowledged") == []
 
 
 @pytest.mark.parametrize("folder", ["kept", None])
