@@ -21,6 +21,7 @@ from app.serving.access import authorization, roles
 from app.serving.http import bodies, conn_metrics
 from app.serving.tls import keystores, role_names, rotation
 from app.store import keys, stores
+from app.store.health import availability
 from app.verbs.explain import recorded_configurations
 from app.verbs.questions.shadows import shadow_comparison, shadow_metrics
 
@@ -42,13 +43,14 @@ class ViewProcess(bootstrap.FollowingProcess):
     def __init__(self, chosen: settings.Settings, roster: roles.RoleBindings) -> None:
         self._shadows: shadow_comparison.ShadowComparison | None = None
         super().__init__(chosen, viewed=True)
+        self._availability = availability.Availability(self._store.client)
         self.application = authorization.Middleware(self._answer, roster, lambda _: bodies.SMALL)
 
     def start(self) -> None:
-        """Start following the log, and comparing decisions with the shadows."""
+        """Start following the log, checking whether the store answers, and comparing with the shadows."""
         super().start()
-        follower = self._store.follower
-        telemetry.metrics.STORE_UP.set_function(lambda: float(follower.error is None))
+        self._availability.start()
+        telemetry.metrics.STORE_UP.set_function(lambda: float(self._availability.up))
         if self._shadows is not None:
             self._shadows.start()
 
@@ -67,6 +69,7 @@ class ViewProcess(bootstrap.FollowingProcess):
         """Stop the threads."""
         if self._shadows is not None:
             self._shadows.stop()
+        self._availability.stop()
         super().stop()
 
     def _shadowing(self) -> shadow_comparison.ShadowComparison:

@@ -95,7 +95,12 @@ CONFIGURATION = _gauge(
     *WRITERS,
     digest=(),
 )
-STORE_UP = _reading("topolog_store_up", "1 while the store answers this process, else 0.", *ALL)
+STORE_UP = _reading(
+    "topolog_store_up",
+    "1 while the store answers this process, else 0. It is asked once a second, and counts as away after"
+    " `store.socket_timeout` without a reply.",
+    *ALL,
+)
 STORE_SECONDS = declared(
     metrics.Histogram(
         "topolog_store_request_duration_seconds",

@@ -10,10 +10,12 @@ from app.domain import events
 from app.domain.fold import node_sums
 from app.serving.access import roles
 from app.serving.tls import role_names
-from app.store import stores
+from app.store import keys, stores
 from app.store.log import logs
 from app.store.server import embedded
 from app.store.state import followers
+from app.telemetry import metrics, readings
+from tests.support import polling
 from tests.support.extender import api_worlds
 from tests.support.store import writers
 
@@ -66,3 +68,23 @@ def test_view_adds_up_the_requests_before_the_first_map(
         process.stop()
     classes = {one["label"]: one["count"] for one in msgspec.json.decode(answer.data)["classes"]}
     assert (classes["unused"], classes["under 25 %"]) == (1, 1)
+
+
+def test_view_reports_the_store_as_up_while_it_answers_and_the_log_cannot_be_read(
+    store_server: embedded.Server, store: stores.Store, cluster: str
+) -> None:
+    chosen = settings.load(None, {"TOPOLOG_STORE_URL": store_server.url, "TOPOLOG_CLUSTER": cluster})
+    process = view_process.ViewProcess(chosen, roles.RoleBindings({}, anonymous=role_names.ROLES))
+    store.log.append(logs.Batch(events=[writers.seen("u1")]))
+    store.client.xadd(store.keys.log, {"t": 1, "e": b'{"v":1,"type":"Tomorrow"}'}, id="2-0")
+    store.client.hset(store.keys.meta, keys.HEAD, "2")
+    process.start()
+    try:
+        polling.eventually(lambda: process.checks()["store"], "the log cannot be read")
+        polling.eventually(lambda: _value(metrics.STORE_UP) == 1.0, "the store answers")
+    finally:
+        process.stop()
+
+
+def _value(metric: readings.Reading) -> float | None:
+    return next((sample.value for one in metric.collect() for sample in one.samples), None)

@@ -1,7 +1,8 @@
 """Measures whether the store answers: one PING per second, in a thread of its own.
 
 What a process does with the store differs: one reads all the time, another once an hour. The metric
-`topolog_store_up` has to mean the same in all of them.
+`topolog_store_up` has to mean the same in all of them. A connection that ends fails the next PING at once,
+and a server that hangs fails it after store.socket_timeout: `EVERY` and that timeout bound the delay.
 """
 
 import threading
@@ -12,7 +13,7 @@ from app import telemetry
 from app.store import errors
 from app.store.server import connections
 
-_EVERY = 1.0
+EVERY = 1.0
 """Seconds between two requests."""
 
 
@@ -22,7 +23,7 @@ class Availability:
     def __init__(self, client: redis.Redis) -> None:
         self._client = client
         self._stopped = threading.Event()
-        self._loop = telemetry.loops.Loop("availability", self._run, wait=self._stopped.wait, longest=_EVERY)
+        self._loop = telemetry.loops.Loop("availability", self._run, wait=self._stopped.wait, longest=EVERY)
         self.up = False
 
     def start(self) -> None:
@@ -47,5 +48,5 @@ class Availability:
     def _run(self) -> None:
         while True:
             self.measure()
-            if self._stopped.wait(_EVERY):
+            if self._stopped.wait(EVERY):
                 return

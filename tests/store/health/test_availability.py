@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from app import settings
 from app.store.health import availability
 from app.store.server import connections, embedded
 from tests.support import polling
@@ -34,6 +35,11 @@ def test_it_is_down_before_the_first_answer_and_while_the_server_is_away(server:
         assert up()
         with servers.suspended(server.pid):
             assert not up(), "a server that accepts connections and does not answer"
+
+
+def test_an_outage_is_noticed_within_five_seconds_by_default() -> None:
+    """Of the pause between two requests, and the wait for a reply."""
+    assert availability.EVERY + settings.Store().socket_timeout < 5.0
 
 
 def test_its_thread_follows_the_server_until_it_is_stopped(server: embedded.Server) -> None:
