@@ -302,6 +302,27 @@ def test_a_pod_that_waits_without_a_call_is_found(cluster: clusters.Cluster) -> 
     assert found.verdict == "ok"
 
 
+def test_a_pod_that_kube_scheduler_itself_refuses_everywhere_needs_no_call(
+    cluster: clusters.Cluster,
+) -> None:
+    add_tried(cluster, "refused", "Unschedulable")
+    add_tried(cluster, "unreached", "SchedulerError")
+    (found,) = examined(cluster, lambda _: False)
+    assert (found.verdict, found.seen) == ("problem", "the log has no call about shop/unreached")
+    cluster.api.objects.remove("pods", ("shop", "unreached"))
+    (found,) = examined(cluster, lambda _: False)
+    assert found.verdict == "ok"
+
+
+def add_tried(cluster: clusters.Cluster, name: str, reason: str) -> None:
+    """A pod that kube-scheduler has tried in vain."""
+    cluster.add_pod(name, labels=LABEL, schedulerName="topolog-scheduler")
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason}
+    cluster.api.objects.change(
+        "pods", ("shop", name), lambda pod: {**pod, "status": {**pod["status"], "conditions": [condition]}}
+    )
+
+
 def test_an_extender_that_does_not_answer_is_unsure(cluster: clusters.Cluster) -> None:
     cluster.add_pod("silent", labels=LABEL, schedulerName="topolog-scheduler")
     run = doctor(cluster, "--server", "https://127.0.0.1:9")

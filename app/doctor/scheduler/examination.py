@@ -4,8 +4,8 @@ import base64
 import binascii
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from cryptography import x509
 
@@ -205,14 +205,14 @@ def _waiting(
     pending = [
         found
         for item in reader.items("/api/v1/pods")
-        if not item["spec"].get("nodeName")
+        if not (item["spec"].get("nodeName") or _refused(item))
         if (found := _decoded(item)) is not None and found.pending and given.interested(found)
     ]
     pods = sorted((one for one in pending if one.scheduler in profiles), key=lambda pod: pod.created)
     if not pods:
         unread = seen.unread({one.scheduler for one in pending})
         if unread is None:
-            yield catalog.CALLS.ok("pending pods", "none waits for a scheduler that calls the extender")
+            yield catalog.CALLS.ok("pending pods", "none waits for a call of a scheduler")
         else:
             yield catalog.CALLS.unsure("pending pods", unread.reason, fix=unread.fix)
         return
@@ -225,6 +225,18 @@ def _waiting(
         yield catalog.CALLS.unsure("pending pods", unseen.reason, fix=unseen.fix)
         return
     yield fleet_checks.calls(waiting, profiles)
+
+
+def _refused(item: Mapping[str, Any]) -> bool:
+    """Whether kube-scheduler has tried the pod and found no node.
+
+    If its own plugins refuse every node, it does not call the extender, and no call is missing. An extender
+    that it cannot reach is another reason: SchedulerError.
+    """
+    conditions = (item.get("status") or {}).get("conditions") or ()
+    return any(
+        one.get("type") == "PodScheduled" and one.get("reason") == "Unschedulable" for one in conditions
+    )
 
 
 def _decoded(item: object) -> model.Pod | None:
