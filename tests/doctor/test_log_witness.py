@@ -297,6 +297,18 @@ def test_a_sample_is_found_without_a_configuration(installed: witnessed.Witnesse
     assert one.found(installed.doctor())["S02"] == "warning"
 
 
+def test_a_sample_is_found_behind_calls_about_pods_that_the_log_does_not_have_yet(
+    installed: witnessed.Witnessed, large: list[str]
+) -> None:
+    one = witnessed.Scheduler(installed, "hasty")
+    pod = one.pod("sampled")
+    one.filter(pod, large[:100])
+    for number in range(3):
+        new = {"name": f"{one.name}-new-{number}", "uid": f"{one.name}-new-{number}"}
+        one.filter({**pod, "metadata": {**pod["metadata"], **new}}, large[:100])
+    assert one.found(installed.doctor())["S02"] == "warning"
+
+
 def test_all_nodes_are_no_sample(installed: witnessed.Witnessed, large: list[str]) -> None:
     one = witnessed.Scheduler(installed, "exhaustive")
     source = configured(installed, "exhaustive", percentageOfNodesToScore=50)

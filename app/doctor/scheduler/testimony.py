@@ -1,6 +1,7 @@
 """Gathers what the log has about kube-scheduler's calls: decisions, the lives of pods, and offered nodes."""
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
@@ -13,6 +14,8 @@ _LIVES: Final = 10
 """Pods whose life is read: of those with calls, and of those without."""
 _OFFERS: Final = 2
 """Filter calls of one scheduler that are compared with the nodes of the time."""
+_TRIED: Final = 10
+"""Those that are looked up for it, at most: kube-scheduler may call before the log has a new pod."""
 Json = Mapping[str, Any]
 
 
@@ -152,19 +155,20 @@ def _offers(source: Source, rows: Sequence[Json]) -> Iterator[log_evidence.Offer
 
     Raises Unseen.
     """
-    left: dict[str, int] = {}
+    compared, tried = Counter[str](), Counter[str]()
     seen: set[str] = set()
     for one in rows:
         name, uid = one.get("scheduler"), one["pod"]["uid"]
         few = one["candidates"] < entry_checks.SAMPLED
         if one["verb"] not in entry_checks.FILTERS or few or not name or uid in seen:
             continue
-        if left.setdefault(name, _OFFERS):
+        if compared[name] < _OFFERS and tried[name] < _TRIED:
             seen.add(uid)
-            left[name] -= 1
+            tried[name] += 1
             with contextlib.suppress(api_reader.Missing):
                 found = _offer(source, one)
                 if found is not None:
+                    compared[name] += 1
                     yield found
 
 
