@@ -198,6 +198,14 @@ def questions(_: runs.Bench) -> Iterator[rows.Row]:
         yield rows.at_most(f"{case}, left after 30 s", "MB", ours=memory.left / MIB, bar=10)
 
 
+def doctor(bench: runs.Bench) -> Iterator[rows.Row]:
+    """All checks of `topolog doctor` that an API server and an extender answer."""
+    module = importlib.import_module("tests.bench.introspection.doctor_speed")
+    with bench.ours(module.NODES, module.PODS) as ours:
+        seconds = module.measure(ours.url, bench.tls, bench.folder)
+    yield rows.at_most(f"topolog doctor all, {module.PODS:,} pods", "s", ours=seconds, bar=5)
+
+
 def asked(bench: runs.Bench) -> Iterator[rows.Row]:
     """Hypothetical questions about one pod, against filter."""
     caller = bench.caller(NODES)
@@ -364,6 +372,7 @@ DEFAULT: Mapping[str, Case] = {
     "travel": travel,
     "visibility": visibility,
     "questions": questions,
+    "doctor": doctor,
     "asked": asked,
     "scrubbing": time_slider.scrubbing,
     "pictures": pictures,
