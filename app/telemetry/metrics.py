@@ -96,10 +96,7 @@ CONFIGURATION = _gauge(
     digest=(),
 )
 STORE_UP = _reading(
-    "topolog_store_up",
-    "1 while the store answers this process, else 0. It is asked once a second, and counts as away after"
-    " `store.socket_timeout` without a reply.",
-    *ALL,
+    "topolog_store_up", "1 while a PING a second is answered within `store.socket_timeout`, else 0.", *ALL
 )
 STORE_SECONDS = declared(
     metrics.Histogram(
@@ -377,9 +374,7 @@ MEMORY_USED = _reading(
     "Memory of the store's server that counts towards its limit, for all its users.",
     COMPACTOR,
 )
-MEMORY_LIMIT = _reading(
-    "topolog_store_memory_limit_bytes", "The store's maxmemory; 0 if it has none.", COMPACTOR
-)
+MEMORY_LIMIT = _reading("topolog_store_memory_limit_bytes", "The store's maxmemory; 0 if none.", COMPACTOR)
 COMPACTIONS_FAILED = _counter(
     "topolog_failed_compactions_total",
     "Failed checkpoint, archive and trim steps.",
