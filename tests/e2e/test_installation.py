@@ -14,6 +14,7 @@ tests/e2e/test_deploy_manifests.py the API server admits them).
 import base64
 import pathlib
 import shlex
+import urllib.parse
 from collections.abc import Iterator
 
 import pytest
@@ -21,7 +22,7 @@ import pytest
 from app import exit_codes
 from tests.e2e import control_plane_builds, go_programs
 from tests.support import how_to_pages, polling
-from tests.support.doctor import runs
+from tests.support.doctor import disclosures, runs
 from tests.support.e2e import api_client, clusters, readiness, workloads, workstations
 from tests.support.e2e.nodes import process_kubelets, streaming_servers
 
@@ -199,6 +200,52 @@ def test_the_doctor_finds_nothing_wrong_with_a_new_installation(
         # The overlays name the newest kube-scheduler; docs/how-to/install.md sets another one.
         known = {"S13": "problem"}
     assert run.wrong() == known, run.text
+
+
+FORMS = ("text", "table", "wide", "json", "yaml")
+
+
+def test_the_doctor_discloses_no_secret(
+    cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet
+) -> None:
+    """It reads the certificates, and asks the store by a password, also by one that is refused."""
+    readiness.await_ready(cluster)
+    secrets = cluster.api().list(f"/api/v1/namespaces/{HOME}/secrets")
+    kept = disclosures.parts(secrets)
+    (store,) = [one for one in secrets if one["metadata"]["name"] == "topolog-store"]
+    right = secret(store, "doctor-url")
+    refused = right.replace(password(right), password(secret(store, "recorder-url")))
+    assert disclosures.disclosed(kept, refused) == ["topolog-store/recorder-url"]
+    pod = kubelet.running("recorder")[0]
+
+    def text(url: str, form: str) -> str:
+        env = {
+            "TOPOLOG_STORE_URL": url,
+            "TOPOLOG_LOGGING_LEVEL": "debug",
+            "KUBERNETES_SERVICE_HOST": kubelet.api_server,
+            "KUBERNETES_SERVICE_PORT": "443",
+        }
+        done = kubelet.run(pod, "topolog", "doctor", "all", "-o", form, env=env)
+        return done.stdout + done.stderr
+
+    asked = {"refused": text(refused, "json"), "without rights": text(right, "json")}
+    granted = f"--serviceaccount={HOME}:topolog-recorder"
+    cluster.kubectl("create", "clusterrolebinding", "asking", "--clusterrole=topolog-doctor", granted)
+    cluster.kubectl("-n", HOME, "create", "rolebinding", "asking", "--role=topolog-doctor", granted)
+    asked |= {form: text(right, form) for form in FORMS}
+    assert {how: shown for how, found in asked.items() if (shown := disclosures.disclosed(kept, found))} == {}
+    assert "the store refuses the credentials" in asked["refused"]
+    assert "cannot list resource" in asked["without rights"]
+    assert '"T02"' in asked["json"]
+    assert "cannot list resource" not in asked["json"]
+    cluster.kubectl("delete", "clusterrolebinding", "asking")
+    cluster.kubectl("-n", HOME, "delete", "rolebinding", "asking")
+
+
+def password(url: str) -> str:
+    found = urllib.parse.urlsplit(url).password
+    assert found
+    return found
 
 
 def test_the_disk_of_the_store_is_enlarged_while_it_runs(
