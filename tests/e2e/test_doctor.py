@@ -331,20 +331,43 @@ def test_a_process_that_is_missing_is_found(
     assert len([one for one in run.of("R01") if one["verdict"] == "ok"]) == len(ports) - 1
 
 
+REFUSED: dict[str, dict[str, set[str]]] = {
+    "cluster": {
+        "list serviceaccounts": {"C02", "C03", "C10"},
+        "get customresourcedefinitions": {"C04"},
+        "list pods": {"C06", "C07"},
+        "get leases": {"C08"},
+        "list networkpolicies": {"C09"},
+        "store.url is not set": {"C05"},
+    },
+    "policies": {"list nodes": {f"P{number:02}" for number in range(1, 9)}},
+    "scheduler": {"list pods": {f"S{number:02}" for number in (1, 2, 3, 4, 7, *range(11, 16), 19)}},
+}
+"""Area -> the right that is missing, by its verb and resource -> the checks that need it."""
+
+
 def test_a_user_without_rights_is_unsure_of_everything(
     cluster: clusters.Cluster, topolog: installations.Installation
 ) -> None:
     cluster.kubectl("create", "serviceaccount", "without-rights", "-n", HOME)
     user = cluster.service_account(HOME, "without-rights")
     given = {"TOPOLOG_KUBE_KUBECONFIG": str(cluster.kubeconfig(user))}
-    for area in ("cluster", "policies", "scheduler"):
-        run = (
-            runs.doctor(area, "--server", "https://127.0.0.1:9", environ=given)
-            if area == "scheduler"
-            else (runs.doctor(area, environ=given))
-        )
+    for area, expected in REFUSED.items():
+        named = ("--server", "https://127.0.0.1:9") if area == "scheduler" else ()
+        run = runs.doctor(area, *named, environ=given)
         assert set(run.wrong().values()) == {"unsure"}, (area, run.wrong())
+        assert refused(run) == expected
         assert "topolog-doctor" in run.text
+
+
+def refused(run: runs.Run) -> dict[str, set[str]]:
+    """Right that an unsure result names, by verb and resource, else what it has seen -> the checks."""
+    found: dict[str, set[str]] = {}
+    for one in run.checks:
+        if one["verdict"] == "unsure":
+            right = re.search(r'refuses to (\w+) /\S+: .* cannot \1 resource "(\w+)"', one["seen"])
+            found.setdefault(f"{right[1]} {right[2]}" if right else one["seen"], set()).add(one["id"])
+    return found
 
 
 def test_the_role_of_the_doctor_is_enough_to_ask_a_kube_scheduler(
