@@ -97,13 +97,18 @@ class Log:
         """
         self._read(offset, at_ms, 1)
 
-    def read_all(self, after: int, known_ms: int | None = None) -> Iterator[readers.Read]:
-        """Reads from behind an offset up to the head, many entries at a time; raises as ``read`` does."""
+    def read_all(
+        self, after: int, known_ms: int | None = None, *, ahead: bool = True
+    ) -> Iterator[readers.Read]:
+        """Reads from behind an offset up to the head, many entries at a time; raises as ``read`` does.
+
+        ``ahead``: see ``LogReader.read_all``.
+        """
         deadline = retries.RetryDeadline(self._timeout)
         with self._readers.borrowed(self._timeout) as reader:
             reader.incarnation = self.incarnation
             while True:
-                reads = reader.read_all(after, known_ms, timeout=self._timeout)
+                reads = reader.read_all(after, known_ms, timeout=self._timeout, ahead=ahead)
                 try:
                     first = next(reads)
                     break

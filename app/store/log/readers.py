@@ -121,10 +121,12 @@ class LogReader:
         *,
         timeout: float | None = None,
         asked: bool = False,
+        ahead: bool = True,
     ) -> Iterator[Read]:
-        """Reads up to the head; the next one is requested while the caller works on this one.
+        """Reads up to the head.
 
-        ``asked``: the first request was sent by ``ask``.
+        ``asked``: the first request was sent by ``ask``. ``ahead``: the next read is requested while the
+        caller works on this one; if not, the server does nothing meanwhile.
         """
         if asked:
             first = _understood(self._wire.receive(timeout=timeout), after)
@@ -132,14 +134,16 @@ class LogReader:
             first = self.read(after, known_ms, timeout=timeout)
         yield first
         if first.last < first.head:
-            yield from self._rest(first.last, timeout)
+            yield from self._rest(first.last, timeout, ahead=ahead)
 
-    def _rest(self, after: int, timeout: float | None) -> Iterator[Read]:
+    def _rest(self, after: int, timeout: float | None, *, ahead: bool) -> Iterator[Read]:
         # By plain commands: for many entries a function takes ten times as long, converting each to Lua
         # and back. Its checks remain valid while the connection is open.
         try:
-            self._wire.send(self._plain(after))
+            requested = False
             while True:
+                if not requested:
+                    self._wire.send(self._plain(after))
                 state = self._wire.receive(timeout=timeout)
                 entries = self._wire.receive(timeout=timeout)
                 if not isinstance(state, list) or not isinstance(entries, list):
@@ -147,7 +151,8 @@ class LogReader:
                 head, head_ms = self._checked(state, entries, after)
                 fields = [fields for _, fields in entries]
                 last = after + len(fields)
-                if last < head:
+                requested = ahead and last < head
+                if requested:
                     self._wire.send(self._plain(last))
                 times = _times(fields)
                 yield Read(head, head_ms, after, times, [one[3] for one in fields])

@@ -1,7 +1,8 @@
 """Provides past snapshots: at any offset or time that checkpoints, log and archive cover.
 
 A past snapshot is folded from the nearest earlier one: a recent one, a cached one, or a
-checkpoint. The events are read from the log and, where it was trimmed, from the archive.
+checkpoint. The events are read from the log in pieces with pauses (read_pace) and, where it was trimmed, from
+the archive.
 """
 
 import contextlib
@@ -14,7 +15,7 @@ from app.domain import event_subjects, events, model, projections, snapshots
 from app.store import errors
 from app.store.checkpoints import archives, recovery_points
 from app.store.log import codecs, logs, readers
-from app.store.state import fold_limit, followers, gc_pause
+from app.store.state import fold_limit, followers, gc_pause, read_pace
 
 _KEPT = 16
 _ORIGINS = 3
@@ -45,16 +46,18 @@ class Histories:
         *,
         kept: int = _KEPT,
         patience: float = _PATIENCE,
+        pace: read_pace.Pace | None = None,
     ) -> None:
         """``kept``: how many past snapshots are cached, folded from three checkpoints at most.
 
-        ``patience``: seconds that a caller waits for the folds of others.
+        ``patience``: seconds that a caller waits for the folds of others; ``pace``: of the reads of the log.
         """
         self._log = log
         self._follower = follower
         self._begin = begin
         self._archive = archive
         self._kept = kept
+        self._pace = pace or read_pace.Pace()
         self._cache: OrderedDict[int, _Kept] = OrderedDict()
         self._lock = threading.Lock()
         self._folds: fold_limit.FoldLimit[snapshots.Snapshot] = fold_limit.FoldLimit(patience=patience)
@@ -177,7 +180,8 @@ class Histories:
         while first <= last:
             until = min(last, first + readers.CHUNK - 1)
             try:
-                found = self._log.raws(first - 1, until)
+                with self._pace.piece():
+                    found = self._log.raws(first - 1, until)
             except errors.Gap:
                 if self._log.oldest() <= first:
                     raise
@@ -200,7 +204,8 @@ class Histories:
             if until is not None:
                 piece = min(piece, until - after)
             try:
-                entries = self._log.read(after, limit=piece)
+                with self._pace.piece():
+                    entries = self._log.read(after, limit=piece)
             except errors.Trimmed:
                 entries = self._archived(after, piece)
             for entry in entries:
@@ -299,14 +304,16 @@ class Histories:
     def _runs(self, after: int, until: int) -> Generator[list[events.AnyEvent], None, None]:
         """The events from ``after + 1`` to ``until`` for a fold, from the log or the archive."""
         while after < until:
+            reads = self._log.read_all(after, ahead=False)
             try:
-                for read in self._log.read_all(after):
+                while after < until:
+                    with self._pace.piece():
+                        read = next(reads, None)
+                    if read is None:
+                        return
                     found = codecs.decode_run(read.payloads[: until - after])
                     after += len(found)
                     yield found
-                    if after == until:
-                        return
-                return
             except errors.Trimmed:
                 entries = self._archived(after, min(_PIECE, until - after))
                 after = entries[-1].offset

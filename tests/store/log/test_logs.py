@@ -9,6 +9,7 @@ import pytest
 from app.domain import events, model
 from app.store import errors, keys, stores
 from app.store.log import logs, readers
+from app.store.server import connections
 from tests.support.store import writers
 
 NOTHING = logs.Batch(events=())
@@ -69,6 +70,26 @@ def test_an_entry_whose_time_was_overwritten_is_read(
     reader.close()
     assert [bool(at) for at in times] == [True, False, True, True, False, True]
     assert [entry.at_ms for entry in store.log.read(0)] == times
+
+
+@pytest.mark.parametrize(("ahead", "requested"), [(True, [1, 3, 3]), (False, [1, 2, 3])])
+def test_the_next_read_is_requested_ahead_or_when_it_is_needed(
+    store: stores.Store, monkeypatch: pytest.MonkeyPatch, ahead: bool, requested: list[int]
+) -> None:
+    for _ in range(10):
+        store.log.append(logs.Batch(events=[writers.seen(f"u{number}") for number in range(250)]))
+    reader = store.log.reader()
+    send = reader._wire.send
+    sent: list[connections.Packed] = []
+
+    def counted(packed: connections.Packed, *, timeout: float | None = None) -> None:
+        sent.append(packed)
+        send(packed, timeout=timeout)
+
+    monkeypatch.setattr(reader._wire, "send", counted)
+    found = [(len(sent), read.last) for read in reader.read_all(0, ahead=ahead)]
+    reader.close()
+    assert found == list(zip(requested, [1000, 2000, 2500], strict=True))
 
 
 def test_a_connection_that_the_server_closed_does_not_fail_a_read(store: stores.Store) -> None:

@@ -131,11 +131,11 @@ class Held:
         self._read = log.read_all
         monkeypatch.setattr(log, "read_all", self._held)
 
-    def _held(self, after: int, known_ms: int | None = None) -> Iterator[readers.Read]:
+    def _held(self, after: int, *, ahead: bool) -> Iterator[readers.Read]:
         self.reads += 1
         self.begun.release()
         assert self.free.wait(30)
-        return self._read(after, known_ms)
+        return self._read(after, ahead=ahead)
 
 
 def past_of(store: stores.Store, *, patience: float = 30.0) -> histories.Histories:
@@ -280,5 +280,5 @@ def test_a_fold_that_fails_fails_for_all_and_is_tried_again(
     assert past.at(4).offset == 4
 
 
-def _away(after: int, known_ms: int | None = None) -> Iterator[readers.Read]:
+def _away(after: int, *, ahead: bool) -> Iterator[readers.Read]:
     raise errors.StoreAway("gone")
