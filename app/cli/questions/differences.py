@@ -1,5 +1,6 @@
 """How ``topolog replay`` and ``topolog shadow`` print the decisions that would have been others."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,10 +11,12 @@ from app.cli.questions import question_options
 
 CLASSES: Final = ("refused", "admitted", "node", "nodes", "reason", "scores")
 """The classes of differences, the gravest first."""
+_OBJECTS = 10
+"""Objects that are shown, those with the most differences."""
 
 
 def show_numbers(found: question_options.Document) -> None:
-    """Write the number of decisions that were compared, and of those in each class.
+    """Write the number of decisions that were compared, and of those in each class and of each object.
 
     What was not compared, and the overrides that changed nothing, are notes on standard error.
     """
@@ -21,6 +24,12 @@ def show_numbers(found: question_options.Document) -> None:
     for name in CLASSES:
         if found["classes"][name]:
             click.echo(f"  {name}: {found['classes'][name]}")
+    # An earlier version counts no objects.
+    objects = Counter(found["by"].get("object"))
+    for name, number in objects.most_common(_OBJECTS):
+        click.echo(f"  of {name}: {number}")
+    if len(objects) > _OBJECTS:
+        click.echo(f"  of {len(objects) - _OBJECTS} other objects: -o json")
     for index in found["idle"]:
         click.echo(f"note: override {index + 1} changed nothing at any decision", err=True)
     skipped = ", ".join(f"{number} {cause}" for cause, number in found["skipped"].items() if number)

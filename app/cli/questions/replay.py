@@ -182,9 +182,10 @@ def _sum(one: question_options.Document, other: question_options.Document) -> qu
         total[name] = one[name] + other[name]
     for name in _SUMMED:
         total[name] = {key: number + other[name][key] for key, number in one[name].items()}
+    # The parts may be answered by processes of different versions.
     total["by"] = {
-        what: dict(sorted((Counter(numbers) + Counter(other["by"][what])).items()))
-        for what, numbers in one["by"].items()
+        what: dict(sorted((Counter(one["by"].get(what)) + Counter(other["by"].get(what))).items()))
+        for what in one["by"] | other["by"]
     }
     total["limits"] = list(dict.fromkeys([*one["limits"], *other["limits"]]))
     total["idle"] = sorted(set(one["idle"]) & set(other["idle"]))

@@ -21,6 +21,8 @@ CLASSES = ("refused", "admitted", "node", "nodes", "reason", "scores")
 SAME = "same"
 SKIPPED = ("error", "trimmed", "superseded", "configuration", "unrepeatable")
 """Why a decision cannot be compared."""
+FACETS = ("verb", "namespace", "plugin", "object")
+"""What those that would have been others are counted by; a decision concerns any number of objects."""
 MOST = 100_000
 """Decisions that one call looks at."""
 
@@ -77,7 +79,7 @@ class Replay:
         self.looked = 0
         self.classes: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()
-        self.by: dict[str, Counter[str]] = {"verb": Counter(), "namespace": Counter(), "plugin": Counter()}
+        self.by: dict[str, Counter[str]] = {name: Counter() for name in FACETS}
         self.items: list[Item] = []
 
     @property
@@ -147,6 +149,7 @@ class Replay:
         self.by["namespace"][decision.pod.namespace] += 1
         refusing = {refusal.plugin for trace in (was, would) for refusal in trace.refusals}
         self.by["plugin"].update(sorted(refusing))
+        self.by["object"].update(decision.objects)
         if len(self.items) < self._limit:
             self.items.append(item)
 

@@ -61,6 +61,7 @@ def test_exactly_the_filters_of_the_table_differ(
         "verb": {"filter": 5},
         "namespace": {"shop": 5},
         "plugin": {"WorkloadPolicy": 5},
+        "object": {"policy:shop/spread": 5},
     }
     (gravest,) = [one for one in answer["items"] if one["pod"]["name"] == "a-4"]
     if host == 2:

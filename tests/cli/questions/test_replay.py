@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from app.cli.questions import differences, question_options
 from app.store.server import embedded
 from app.verbs.questions import replays
 from tests.support.extender import api_worlds, questions
@@ -46,6 +47,7 @@ def test_the_gate_fails_for_the_named_classes_only(
     assert done.stdout.startswith("10 decisions compared, ")
     if host == 2:
         assert "refused: 1" in done.stdout
+        assert "\n  of policy:shop/spread: 5\n" in done.stdout
         assert "refused  " in done.stdout
         assert "4 -> 0" in done.stdout
 
@@ -82,6 +84,33 @@ def test_a_gate_over_a_range_without_records_names_the_cause(
     assert done.stderr == (
         "topolog: no decision from offset 0 to 2 is recorded: none was made in this range\n"
     )
+
+
+def test_the_objects_of_a_range_in_several_parts_are_added_up(
+    run: questions.Run, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setattr(replays, "MOST", 2)
+    done = run("replay", "--set-policy", policy(tmp_path, 2))
+    assert "10 decisions compared, 5 would have been the same\n" in done.stdout
+    assert "\n  of policy:shop/spread: 5\n" in done.stdout
+
+
+def test_the_objects_with_the_most_differences_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    found: question_options.Document = {
+        "looked": 90,
+        "same": 0,
+        "classes": {name: 0 for name in differences.CLASSES} | {"refused": 90},
+        "skipped": {},
+        "idle": [],
+        "by": {"object": {f"policy:shop/p{number:02}": number for number in range(1, 13)}},
+    }
+    differences.show_numbers(found)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2:4] == ["  of policy:shop/p12: 12", "  of policy:shop/p11: 11"]
+    assert lines[11:] == ["  of policy:shop/p03: 3", "  of 2 other objects: -o json"]
+    # An earlier version of the server counts none.
+    differences.show_numbers({**found, "by": {"verb": {"filter": 90}}})
+    assert len(capsys.readouterr().out.splitlines()) == 2
 
 
 def test_a_gate_in_several_parts_notes_what_is_no_longer_recorded(

@@ -41,7 +41,10 @@ class Numbers(Schema):
 class Differences(Numbers):
     """How many of the recorded decisions would have been others, and which."""
 
-    by = schemas.anything("verb, namespace, plugin -> decisions that would have been others.")
+    by = schemas.anything(
+        "verb, namespace, plugin (that refused, then or now), object (KIND:NAME that the decision concerns)"
+        " -> value -> decisions that would have been others."
+    )
     idle = schemas.anything("The indexes of overrides that changed nothing at any decision.")
     items = schemas.nested(
         Item, "Those that would have been others: the first ``limit``, of a shadow the latest 100.", many=True
