@@ -11,6 +11,7 @@ import click
 from app import exit_codes
 from app.cli import exits
 from app.cli.client import api_client, moment_option
+from app.cli.get import selectors
 from app.cli.output import formats, progress
 from app.cli.questions import declared_overrides
 from app.domain import model
@@ -23,6 +24,27 @@ Value: TypeAlias = Any
 
 MAX_WAIT: Final = 30.0
 """Seconds to wait for an answer at least: a question may take 20."""
+_OF_NODES: Final = {
+    "cordon": ("--cordon", "Mark a node, or those with these labels, unschedulable."),
+    "uncordon": ("--uncordon", "Mark a node, or those with these labels, schedulable."),
+    "removeNodes": ("--remove-node", "Remove a node, or those with these labels, and the pods there."),
+}
+"""The operations on nodes that have an option, and its help text."""
+
+
+class _Nodes(click.ParamType[str | dict[str, str]]):
+    """The name of a node, or labels: no name has an equals sign."""
+
+    name = "nodes"
+
+    def convert(
+        self, value: str | dict[str, str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | dict[str, str]:
+        """The name, or label -> value."""
+        if isinstance(value, dict) or "=" not in value:
+            return value
+        option = param.opts[0] if param is not None else ""
+        return labels(selectors.Selector().convert(value, param, ctx), option)
 
 
 def output_option(command: F) -> F:
@@ -54,9 +76,8 @@ def _overriding(command: F, *file: str) -> F:
 
 
 def _override_options(*file: str) -> Iterator[Callable[[F], F]]:
-    yield click.option("--cordon", multiple=True, metavar="NODE", help="Mark a node unschedulable.")
-    yield click.option("--uncordon", multiple=True, metavar="NODE", help="Mark a node schedulable.")
-    yield click.option("--remove-node", multiple=True, metavar="NODE", help="Remove a node and its pods.")
+    for option, does in _OF_NODES.values():
+        yield click.option(option, type=_Nodes(), multiple=True, metavar="NODE|LABEL=VALUE,...", help=does)
     yield click.option("--add-nodes", type=click.IntRange(1), metavar="N", help="Add N nodes ...")
     yield click.option("--like", metavar="NODE", help="... that are like this one.")
     yield click.option("--delete-pod", multiple=True, metavar="NS/POD", help="Delete a pod.")
@@ -137,10 +158,12 @@ def overridden(options: dict[str, Value]) -> Document:
 def overrides(options: dict[str, Value]) -> list[Document]:
     """The overrides of the options, which are taken out of ``options``, in the order of the help text."""
     found: list[Document] = []
-    for op, name in (("cordon", "cordon"), ("uncordon", "uncordon"), ("removeNodes", "remove_node")):
-        nodes = options.pop(name)
-        if nodes:
-            found.append({"op": op, "nodes": list(nodes)})
+    for op, (option, _) in _OF_NODES.items():
+        given = options.pop(option.removeprefix("--").replace("-", "_"))
+        names = [one for one in given if isinstance(one, str)]
+        if names:
+            found.append({"op": op, "nodes": names})
+        found += [{"op": op, "nodes": {"selector": one}} for one in given if isinstance(one, dict)]
     count, like = options.pop("add_nodes"), options.pop("like")
     if count is not None:
         found.append({"op": "addNodes", "count": count, **({"like": like} if like else {})})
@@ -206,12 +229,12 @@ def pods_and_objects(files: Sequence[str], namespace: str | None) -> tuple[list[
     return pods, [{"op": "setObject", "manifest": one} for one in others]
 
 
-def labels(selector: model.Selector | None) -> dict[str, str]:
-    """``a=b,c=d`` as labels. Raises BadParameter for what labels cannot express."""
+def labels(selector: model.Selector | None, option: str = "-l") -> dict[str, str]:
+    """``a=b,c=d`` as labels. Raises BadParameter, of that option, for what labels cannot express."""
     found: dict[str, str] = {}
     for one in selector.expressions if selector is not None else ():
         if one.operator != "In" or len(one.values) != 1 or found.get(one.key, one.values[0]) != one.values[0]:
-            raise click.BadParameter(f"{one.key}: only a=b,c=d selects here", param_hint="-l")
+            raise click.BadParameter(f"{one.key}: only a=b,c=d selects here", param_hint=option)
         found[one.key] = one.values[0]
     return found
 

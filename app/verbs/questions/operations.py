@@ -1,6 +1,6 @@
 """The operations on nodes and pods, and those on the objects of any declared kind."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -19,10 +19,20 @@ _CONDITIONS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """Keys of taints that controllers set by a node's condition: they begin with one of these."""
 _KUBELET_PODS = 110
 """The kubelet's default of maxPods."""
+_SHOWN = 253
+"""Characters of a selector in an error message."""
 LabelChanges = Annotated[dict[str, str | None], Meta(description="Label -> value; null removes the label.")]
-NodeNames = Annotated[
-    list[supposed_operations.NodeName],
-    Meta(min_length=1, max_length=MAX_NODES, description="Names of nodes."),
+
+
+class NodeSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Nodes by labels."""
+
+    selector: Annotated[dict[str, str], Meta(description="Labels that a node must have; empty for all.")]
+
+
+Nodes = Annotated[
+    Annotated[list[supposed_operations.NodeName], Meta(min_length=1, max_length=MAX_NODES)] | NodeSelection,
+    Meta(description="A list of names, or the labels that nodes have."),
 ]
 
 
@@ -45,23 +55,23 @@ KindName = Annotated[str, Meta(max_length=253, description="Plural name of a dec
 class Cordon(supposed_operations.Operation, frozen=True, tag="cordon"):
     """Nodes are marked unschedulable."""
 
-    nodes: NodeNames
+    nodes: Nodes
 
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
         return [
-            event for node in _nodes(snapshot, self.nodes) for event in _changed(node, unschedulable=True)
+            event for node in _chosen(snapshot, self.nodes) for event in _changed(node, unschedulable=True)
         ]
 
 
 class Uncordon(supposed_operations.Operation, frozen=True, tag="uncordon"):
     """Nodes are marked schedulable."""
 
-    nodes: NodeNames
+    nodes: Nodes
 
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
         return [
             event
-            for node in _nodes(snapshot, self.nodes)
+            for node in _chosen(snapshot, self.nodes)
             for event in _changed(node, unschedulable=False, taints=_without(node.taints, CORDONED))
         ]
 
@@ -81,7 +91,7 @@ class AddNodes(supposed_operations.Operation, frozen=True, tag="addNodes"):
 
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
         if self.like:
-            (example,) = _nodes(snapshot, [self.like], field="like")
+            example = _node(snapshot, self.like, "like")
         else:
             example = model.Node(name="", uid="", allocatable={"pods": _KUBELET_PODS})
         allocatable = dict(example.allocatable)
@@ -113,11 +123,11 @@ HOSTNAME = "kubernetes.io/hostname"
 class RemoveNodes(supposed_operations.Operation, frozen=True, tag="removeNodes"):
     """Nodes are removed, with the pods on them."""
 
-    nodes: NodeNames
+    nodes: Nodes
 
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
         found: list[events.AnyEvent] = []
-        for node in _nodes(snapshot, dict.fromkeys(self.nodes)):
+        for node in _chosen(snapshot, self.nodes):
             found += [_gone(pod) for pod in snapshot.on(node.name)]
             found.append(events.NodeGone(name=node.name, uid=node.uid))
         return found
@@ -126,13 +136,13 @@ class RemoveNodes(supposed_operations.Operation, frozen=True, tag="removeNodes")
 class LabelNodes(supposed_operations.Operation, frozen=True, tag="labelNodes"):
     """Labels of nodes are set or removed."""
 
-    nodes: NodeNames
+    nodes: Nodes
     labels: LabelChanges
 
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
         return [
             event
-            for node in _nodes(snapshot, self.nodes)
+            for node in _chosen(snapshot, self.nodes)
             for event in _changed(node, labels=_relabelled(node.labels, self.labels))
         ]
 
@@ -149,7 +159,7 @@ class AddPods(supposed_operations.Operation, frozen=True, tag="addPods"):
         if (self.pod is None) == (not self.like):
             raise supposed_operations.Impossible("pod", "exactly one of pod and like is required")
         if self.node:
-            _nodes(snapshot, [self.node], field="node")
+            _node(snapshot, self.node, "node")
         example = self._example(snapshot)
         added = waiting(example, example.uid)
         if self.node:
@@ -294,16 +304,25 @@ def waiting(pod: model.Pod, uid: model.Uid) -> model.Pod:
     )
 
 
-def _nodes(
-    snapshot: snapshots.Snapshot, names: Sequence[str] | Mapping[str, None], field: str = ""
-) -> Iterator[model.Node]:
-    for at, name in enumerate(names):
-        node = snapshot.nodes.get(name)
-        if node is None:
-            raise supposed_operations.Impossible(
-                field or f"nodes[{at}]", f"there is no node {name} at {snapshot.position}"
-            )
-        yield node
+def _chosen(snapshot: snapshots.Snapshot, nodes: list[str] | NodeSelection) -> Collection[model.Node]:
+    """The nodes, each once, by name or by labels; at least one."""
+    if not isinstance(nodes, NodeSelection):
+        return {name: _node(snapshot, name, f"nodes[{at}]") for at, name in enumerate(nodes)}.values()
+    wanted = nodes.selector.items()
+    found = [node for _, node in sorted(snapshot.nodes.items()) if wanted <= node.labels.items()]
+    if not found:
+        labels = ",".join(f"{key}={value}" for key, value in wanted)[:_SHOWN]
+        raise supposed_operations.Impossible(
+            "nodes.selector", f"no node has the labels {labels} at {snapshot.position}"
+        )
+    return found
+
+
+def _node(snapshot: snapshots.Snapshot, name: str, field: str) -> model.Node:
+    node = snapshot.nodes.get(name)
+    if node is None:
+        raise supposed_operations.Impossible(field, f"there is no node {name} at {snapshot.position}")
+    return node
 
 
 def _named(snapshot: snapshots.Snapshot, names: Sequence[str], field: str) -> list[model.Pod]:

@@ -285,6 +285,23 @@ def test_every_operation_becomes_ordinary_events(six: api_worlds.World, override
     assert situation["idle"] == ([0] if override["op"] == "uncordon" else [])
 
 
+@pytest.mark.parametrize("op", ["cordon", "uncordon", "removeNodes", "labelNodes"])
+def test_nodes_are_selected_by_labels_as_by_their_names(six: api_worlds.World, op: str) -> None:
+    hosts = sorted(name for name in six.store.follower.catch_up().nodes if name.startswith("host-"))
+    for nodes in (hosts, {"selector": {"role": "host"}}, [*hosts, hosts[0]]):
+        override = {"op": op, "nodes": nodes, **({"labels": {"x": "y"}} if op == "labelNodes" else {})}
+        first = [{"op": "cordon", "nodes": hosts}] if op == "uncordon" else []
+        answer = ask(six, "simulate", pending={}, situation={"overrides": [*first, override]})
+        changed = sum(number for kind, number in answer["situation"]["events"].items() if "Node" in kind)
+        assert changed == len(first) * len(hosts) + len(hosts) == (8 if first else 4)
+
+
+def test_an_empty_selector_selects_all_nodes(six: api_worlds.World) -> None:
+    override = {"op": "cordon", "nodes": {"selector": {}}}
+    situation = ask(six, "simulate", pending={}, situation={"overrides": [override]})["situation"]
+    assert situation["events"] == {"NodeSeen": 6}
+
+
 MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({}, "BadRequest", "exactly one of pod, pods, gang, group and pending"),
     ({"pod": "shop/a-5", "pending": {}}, "BadRequest", "exactly one of"),
@@ -318,6 +335,13 @@ MISTAKEN_OVERRIDES: list[tuple[dict[str, Any], str]] = [
     ({"op": "cordon"}, ": object missing required field `nodes`"),
     ({"op": "cordon", "node": "host-1"}, "did you mean nodes?"),
     ({"op": "cordon", "nodes": ["host-1", "n9"]}, ".nodes[1]: there is no node n9 at"),
+    ({"op": "removeNodes", "nodes": ["host-1", "host-1", "n9"]}, ".nodes[2]: there is no node n9 at"),
+    (
+        {"op": "removeNodes", "nodes": {"selector": {"role": "host", "zone": "z"}}},
+        ".nodes.selector: no node has the labels role=host,zone=z at",
+    ),
+    ({"op": "cordon", "nodes": {}}, ".nodes: object missing required field `selector`"),
+    ({"op": "cordon", "nodes": []}, ".nodes: expected `array` of length >= 1"),
     ({"op": "addNodes", "count": 5001}, ".count: expected `int` <= 5000"),
     ({"op": "addNodes", "like": "n9"}, ".like: there is no node n9 at"),
     ({"op": "addNodes", "allocatable": {"cpu": "four"}}, ".allocatable: "),

@@ -31,6 +31,33 @@ def test_one_pod_is_compared_with_the_answer_as_it_is(run: Run) -> None:
     assert "would fit:  host needs 1 more replica" in refused.stdout
 
 
+def test_nodes_are_named_or_selected_by_their_labels(run: Run) -> None:
+    asked = ("simulate", "a-5", "-n", "shop", "--scale", "shop/spread", "host=9", "--candidates", "all")
+    named = run(*asked, *(part for at in range(1, 5) for part in ("--remove-node", f"host-{at}")))
+    selected = run(*asked, "--remove-node", "role=host")
+    assert "as it is:   0 of 6 nodes fit" in named.stdout
+    assert "of 2 nodes fit" in named.stdout
+    assert (selected.returncode, selected.stdout) == (named.returncode, named.stdout)
+    both = run(*asked, "--cordon", "role=host", "--cordon", "member-1", "-o", "json")
+    assert json.loads(both.stdout)["situation"]["events"]["NodeSeen"] == 5
+    none = run(*asked, "--cordon", "role=hosts")
+    assert (none.returncode, none.stdout) == (2, "")
+    assert "overrides[0].nodes.selector: no node has the labels role=hosts at" in none.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ("role!=host", "Invalid value for --cordon: role: only a=b,c=d selects here"),
+        ("role=host,", "Invalid value for '--cordon': 'role=host,' is not a selector"),
+        ("role=a,role=b", "Invalid value for --cordon: role: only a=b,c=d selects here"),
+    ],
+)
+def test_labels_that_select_no_nodes_are_a_usage_error(run: Run, given: str, text: str) -> None:
+    done = run("simulate", "shop/a-5", "--cordon", given)
+    assert (done.returncode, text in done.stderr) == (2, True), done.stderr
+
+
 def test_the_wide_table_has_the_refusals_too(run: Run) -> None:
     done = run("simulate", "shop/a-5", "-o", "wide")
     assert done.returncode == 1, done.stderr
