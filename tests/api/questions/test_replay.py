@@ -1,5 +1,6 @@
 """replay over HTTP: the classes of a hand-written table, what is skipped, and pages of a range."""
 
+import random
 from typing import Any
 
 import pytest
@@ -10,8 +11,8 @@ from app.framework import capabilities, registry
 from app.store.decisions import records
 from app.store.log import logs
 from tests.support.extender import api_worlds
-from tests.support.extender.error_shape import assert_problem, body
-from tests.support.extender.questions import ask, live, post
+from tests.support.extender.error_shape import Json, assert_problem, body
+from tests.support.extender.questions import ask, f6, live, post
 
 
 @pytest.fixture
@@ -80,6 +81,55 @@ def test_another_set_of_nodes_and_other_scores_are_classes_of_their_own(lived: a
     scored = ask(lived, "replay", configuration=heavier, compare="scores")
     assert {one["verb"] for one in scored["items"]} == {"prioritize"}
     assert scored["classes"]["scores"] == len(scored["items"]) > 0
+
+
+@pytest.mark.scenario("WI-6")
+def test_with_a_doubled_weight_scores_differ_as_the_explanations_under_it_show(
+    process: api_worlds.Process,
+) -> None:
+    world = api_worlds.world(process())
+    world.append(*(event for event in f6() if not isinstance(event, events.PodSeen)))
+    rng = random.Random(6)
+    for number in range(70):
+        name = f"p-{number}"
+        world.append(api_worlds.policy(host=rng.randint(40, 80), member=1), api_worlds.pod_seen(name))
+        api_worlds.decide(world, api_worlds.pod(name))
+        if rng.random() < 0.5:
+            world.append(api_worlds.pod_seen(name, f"host-{rng.randint(1, 4)}"))
+    doubled = {"weights": {"WorkloadPolicy": 2 * world.registry.weights.get("WorkloadPolicy", 1)}}
+    answer = ask(world, "replay", configuration=doubled, compare="scores", limit=1000, budget=20)
+    assert {name for name, number in answer["classes"].items() if number} == {"scores"}
+    assert {one["verb"] for one in answer["items"]} == {"prioritize"}
+    for item in rng.sample(answer["items"], 50):
+        was = body(world.client.get(f"{item['explain']}&limit=100"))
+        would = ask(
+            world,
+            "simulate",
+            pod=f"shop/{item['pod']['name']}",
+            situation={"at": item["position"], "configuration": doubled},
+            candidates=body(world.client.get(f"/apis/v1/decisions/{item['id']}"))["nodes"],
+            top=100,
+        )["explanation"]
+        for shown, answered in ((was, item["was"]), (would, item["would"])):
+            assert shown["kept"] == answered["kept"] > 0
+        assert totals(would) == {
+            node: total + weighted for node, (total, weighted) in by_plugin(was, "WorkloadPolicy").items()
+        }
+        assert totals(would) != totals(was)
+
+
+def totals(explained: Json) -> dict[str, int]:
+    """Node -> the sum that prioritize returns."""
+    return {one["node"]: one["total"] for one in explained["scores"] if one["kept"]}
+
+
+def by_plugin(explained: Json, plugin: str) -> dict[str, tuple[int, int]]:
+    """Node -> the sum, and the part of the plugin."""
+    return {
+        one["node"]: (one["total"], one["scores"][plugin]["weighted"])
+        for one in explained["scores"]
+        if one["kept"]
+    }
 
 
 @pytest.mark.scenario("WI-4")

@@ -16,7 +16,7 @@ def scale(**quotas: str | int) -> dict[str, Any]:
     return {"op": "scalePolicy", "policy": "shop/spread", "allocations": quotas}
 
 
-HOSTS = [f"host-{at}" for at in (1, 2, 3, 4)]
+MEMBERS, HOSTS = ["member-1", "member-2"], [f"host-{at}" for at in (1, 2, 3, 4)]
 
 
 @pytest.mark.scenario("WI-2")
@@ -41,6 +41,60 @@ def test_pods_that_wait_are_placed_as_far_as_the_situation_admits(
     expected = [{"count": "shop/spread|role=host", "before": 3, "after": 3 + placed}] if placed else []
     assert answer["counts"] == expected
     assert answer["complete"] is True
+
+
+def quota(host: int) -> list[events.AnyEvent]:
+    return [api_worlds.policy(host=host, member=1)]
+
+
+def cordoned(name: str) -> events.NodeSeen:
+    node = api_worlds.node(name, role="host").node
+    return events.NodeSeen(node=msgspec.structs.replace(node, unschedulable=True))
+
+
+@pytest.mark.scenario("WI-2")
+@pytest.mark.parametrize(
+    ("overrides", "done", "offered"),
+    [
+        ([], [], [*MEMBERS, *HOSTS]),
+        ([scale(host="+1")], quota(4), [*MEMBERS, *HOSTS]),
+        ([scale(host="+2")], quota(5), [*MEMBERS, *HOSTS]),
+        (
+            [scale(host="+2"), {"op": "cordon", "nodes": HOSTS}],
+            [*quota(5), *map(cordoned, HOSTS)],
+            MEMBERS,  # kube-scheduler offers no cordoned node.
+        ),
+        (
+            [{"op": "addNodes", "count": 20, "like": "host-1", "prefix": "more"}],
+            [api_worlds.node(f"more-{at}", role="host") for at in range(1, 21)],
+            [*MEMBERS, *HOSTS, *(f"more-{at}" for at in range(1, 21))],
+        ),
+    ],
+    ids=["as it is", "one more", "two more", "cordoned", "more nodes"],
+)
+def test_what_is_supposed_is_what_the_verbs_answer_when_it_is_done(
+    six: api_worlds.World, overrides: list[dict[str, Any]], done: list[events.AnyEvent], offered: list[str]
+) -> None:
+    supposed = ask(six, "simulate", pending={}, situation={"overrides": overrides})
+    six.append(*done)
+    placed = {one["pod"]: one["node"] for one in supposed["placed"]}
+    refused = {one["pod"]: one["reason"] for one in supposed["refused"]}
+    before = dict(six.store.follower.catch_up().counts)
+    for name in ("a-5", "a-6"):
+        api_worlds.decide(six, api_worlds.pod(name), offered=offered)
+        answered = body(six.client.get(f"/apis/v1/pods/shop/{name}/explain"))
+        assert (answered["source"], answered["fits"]) == ("decision", f"shop/{name}" in placed)
+        if answered["fits"]:
+            node = placed[f"shop/{name}"]
+            (kept,) = [one for one in answered["scores"] if one["node"] == node]
+            assert kept["total"] == max(one["total"] for one in answered["scores"])
+            six.append(api_worlds.pod_seen(name, node))
+        else:
+            assert answered["summary"] == refused[f"shop/{name}"]
+    after = six.store.follower.catch_up().counts
+    assert {one["count"]: (one["before"], one["after"]) for one in supposed["counts"]} == {
+        key: (before.get(key, 0), number) for key, number in after.items() if number != before.get(key, 0)
+    }
 
 
 @pytest.mark.scenario("WI-2")

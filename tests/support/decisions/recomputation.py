@@ -1,6 +1,6 @@
 """Recomputes everything that a snapshot derives from its facts and placements, without an index."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from app.domain import model, snapshots
 from app.plugins.workload_policy import policy_model
@@ -19,12 +19,22 @@ def pods_and_nodes(snapshot: snapshots.Snapshot) -> dict[str, tuple[model.Pod, s
 
 
 def counts(snapshot: snapshots.Snapshot) -> dict[str, int]:
+    located = pods_and_nodes(snapshot).values()
+    return counted(located, snapshot.nodes, list(snapshot.all(declared.POLICIES).values()))
+
+
+def counted(
+    located: Iterable[tuple[model.Pod, str]],
+    nodes: Mapping[str, model.Node],
+    policies: Collection[policy_model.WorkloadPolicy],
+) -> dict[str, int]:
+    """The counts of pods on these nodes; each pod comes with the name of its node."""
     found: dict[str, int] = {}
-    for pod, name in pods_and_nodes(snapshot).values():
-        node = snapshot.nodes.get(name)
+    for pod, name in located:
+        node = nodes.get(name)
         if node is None or pod.terminating or pod.phase in ("Succeeded", "Failed"):
             continue
-        for policy in snapshot.all(declared.POLICIES).values():
+        for policy in policies:
             if policy.namespace != pod.namespace or policy.errors or policy.topology_key not in node.labels:
                 continue
             if _selects(policy.selector, pod.labels):

@@ -1,7 +1,7 @@
 """A small cluster in a real store, the plugins of the seeds, and the API on top of it."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 import flask
@@ -225,8 +225,16 @@ def filled(store: stores.Store) -> World:
     return made
 
 
-def decide(world: World, *pods: model.Pod, at: str = "2026-07-01T10:00:02.000Z") -> list[str]:
-    """Filter and prioritize as kube-scheduler would, ``at`` a time; the ids of the records, oldest first."""
+def decide(
+    world: World,
+    *pods: model.Pod,
+    at: str = "2026-07-01T10:00:02.000Z",
+    offered: Collection[model.NodeName] | None = None,
+) -> list[str]:
+    """Filter and prioritize as kube-scheduler would, ``at`` a time; the ids of the records, oldest first.
+
+    ``offered``: the nodes that kube-scheduler offers; by default all.
+    """
     context = contexts.Context(
         plugins=world.registry,
         state=world.store.follower,
@@ -238,12 +246,13 @@ def decide(world: World, *pods: model.Pod, at: str = "2026-07-01T10:00:02.000Z")
         digest=world.registry.digest,
     )
     for pod in pods:
-        offered = candidates.Candidates(sorted(world.store.follower.catch_up().nodes))
-        answer = filtering.run(context, pod, offered)
-        decision_reports.report(context, "filter", decision_reports.filtered(answer, offered), 0.0012)
+        known = world.store.follower.catch_up().nodes
+        given = candidates.Candidates(sorted(known if offered is None else offered))
+        answer = filtering.run(context, pod, given)
+        decision_reports.report(context, "filter", decision_reports.filtered(answer, given), 0.0012)
         if answer.trace.kept:
-            scored = prioritizing.run(context, pod, offered)
-            decision_reports.report(context, "prioritize", decision_reports.scored(scored, offered), 0.0004)
+            scored = prioritizing.run(context, pod, given)
+            decision_reports.report(context, "prioritize", decision_reports.scored(scored, given), 0.0004)
     world.store.decisions.stop()
     world.store.decisions.start()
     return [decision.id for decision in world.store.decisions.latest(limit=1000)][::-1]

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain import events, model, projections, snapshots
+from app.plugins.workload_policy import policy_model
 from app.verbs.questions import snapshot_diff
 from tests.support import declared
-from tests.support.decisions import strategies
+from tests.support.decisions import recomputation, strategies
 from tests.support.decisions.cluster_strategies import unhurried
 
 
@@ -19,21 +20,53 @@ def folded(happened: list[events.AnyEvent]) -> snapshots.Snapshot:
     return projections.project_all(snapshots.empty(schema=declared.SCHEMA), happened)
 
 
-def naive(happened: list[events.AnyEvent]) -> tuple[dict[str, object], dict[str, object]]:
-    """Nodes and policies by name after the events: the last observation, unless it ended."""
-    nodes: dict[str, object] = {}
-    policies: dict[str, object] = {}
-    for event in happened:
+def naive(happened: list[events.AnyEvent]) -> dict[str, dict[str, object]]:
+    """Section -> name -> value after the events: what was observed last, unless it ended."""
+    nodes: dict[str, model.Node] = {}
+    objects: dict[str, tuple[str, bytes]] = {}
+    pods: dict[str, model.Pod] = {}
+    placed: dict[str, tuple[model.Pod, str, str, int]] = {}
+    """Uid -> pod, node, time and number of the event."""
+    for number, event in enumerate(happened):
         match event:
             case events.NodeSeen():
                 nodes[event.node.name] = event.node
             case events.NodeGone():
                 nodes.pop(event.name, None)
             case events.ObjectObserved():
-                policies[f"{event.kind}:{event.identity}"] = bytes(event.data)
+                objects[f"{event.kind}:{event.identity}"] = event.kind, bytes(event.data)
             case events.ObjectGone():
-                policies.pop(f"{event.kind}:{event.identity}", None)
-    return nodes, policies
+                objects.pop(f"{event.kind}:{event.identity}", None)
+            case events.PodSeen():
+                pods[event.pod.uid] = event.pod
+                if event.pod.node or event.pod.phase in ("Succeeded", "Failed"):
+                    placed.pop(event.pod.uid, None)
+            case events.PodGone():
+                pods.pop(event.uid, None)
+                placed.pop(event.uid, None)
+            case events.PlacementsCommitted():
+                placed |= {one.pod.uid: (one.pod, one.node, event.at, number) for one in event.placements}
+            case events.PlacementReleased():
+                placed.pop(event.uid, None)
+    located = {uid: (pod, node) for uid, (pod, node, _, _) in placed.items()}
+    for uid, pod in pods.items():
+        located[uid] = pod, pod.node or (placed[uid][1] if uid in placed else "")
+    policies = [declared.SCHEMA.read(kind, data) for kind, data in objects.values()]
+    counts = recomputation.counted(
+        located.values(), nodes, [one for one in policies if isinstance(one, policy_model.WorkloadPolicy)]
+    )
+    return {
+        "nodes": dict(nodes),
+        "objects": dict(objects),
+        "pods": {pod.key: pod for pod in pods.values()},
+        "placements": {pod.key: (node, at, number) for pod, node, at, number in placed.values()},
+        "pending": {pod.key: True for pod, node in located.values() if not node and _waits(pod)},
+        "counts": dict(counts),
+    }
+
+
+def _waits(pod: model.Pod) -> bool:
+    return not (pod.terminating or pod.gated) and pod.phase not in ("Succeeded", "Failed")
 
 
 def changes(section: snapshot_diff.Section) -> set[tuple[str, str]]:
@@ -43,17 +76,22 @@ def changes(section: snapshot_diff.Section) -> set[tuple[str, str]]:
 @pytest.mark.scenario("WI-7")
 @unhurried
 @given(happened=strategies.histories, at=st.integers(0, 60))
-def test_nodes_and_objects_differ_as_a_naive_fold_shows(happened: list[events.AnyEvent], at: int) -> None:
+def test_every_section_differs_as_a_naive_fold_shows(happened: list[events.AnyEvent], at: int) -> None:
     found = snapshot_diff.compare(folded(happened[:at]), folded(happened), limit=1000)
-    pairs = zip(naive(happened[:at]), naive(happened), ("nodes", "objects"), strict=True)
-    for before, after, section in pairs:
+    one, other = naive(happened[:at]), naive(happened)
+    assert found.keys() == one.keys()
+    for section in found:
+        before, after = one[section], other[section]
         expected = {(name, "began") for name in after.keys() - before.keys()}
         expected |= {(name, "ended") for name in before.keys() - after.keys()}
         expected |= {
             (name, "changed") for name in before.keys() & after.keys() if before[name] != after[name]
         }
-        assert changes(found[section]) == expected
+        assert changes(found[section]) == expected, section
         assert found[section].more == 0
+    for row in found["counts"].rows:
+        ((field, was, now),) = [(one.field, one.before, one.after) for one in row.fields]
+        assert (field, was, now) == ("count", one["counts"].get(row.name), other["counts"].get(row.name))
 
 
 @pytest.mark.scenario("WI-7")
