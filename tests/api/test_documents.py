@@ -11,23 +11,27 @@ import schemathesis
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi import checks
 
+from tests.support.campaigns import sizes
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import body
 
 
-@pytest.mark.parametrize("mode", list(schemathesis.GenerationMode))
-def test_whatever_is_asked_the_answer_fits_the_document(
-    still: api_worlds.World, mode: schemathesis.GenerationMode
-) -> None:
+def ask_everything(
+    still: api_worlds.World, mode: schemathesis.GenerationMode, *, examples: int, seed: int
+) -> int:
+    """Ask every route so often, and check each answer; returns how many questions there were."""
     document = schemathesis.openapi.from_wsgi("/openapi.json", still.app)
     asked = 0
     for result in document.get_all_operations():
         assert isinstance(result, Ok)
         operation = result.ok()
 
-        @hypothesis.seed(1)
+        @hypothesis.seed(seed)
         @hypothesis.settings(
-            max_examples=15, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck)
+            max_examples=examples,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(hypothesis.HealthCheck),
         )
         @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
         def ask(case: schemathesis.Case[Any]) -> None:
@@ -41,7 +45,27 @@ def test_whatever_is_asked_the_answer_fits_the_document(
         # An operation without parameters cannot be asked wrongly.
         with contextlib.suppress(hypothesis.errors.Unsatisfiable):
             ask()
-    assert asked > 100
+    return asked
+
+
+MODES = pytest.mark.parametrize("mode", list(schemathesis.GenerationMode))
+
+
+@MODES
+def test_whatever_is_asked_the_answer_fits_the_document(
+    still: api_worlds.World, mode: schemathesis.GenerationMode
+) -> None:
+    assert ask_everything(still, mode, examples=15, seed=1) > 100
+
+
+@pytest.mark.campaign
+@pytest.mark.scenario("WI-11")
+@MODES
+def test_whatever_is_asked_very_often_the_answer_fits_the_document(
+    still: api_worlds.World, mode: schemathesis.GenerationMode
+) -> None:
+    examples = sizes.of("REQUESTS", 1000)
+    print(ask_everything(still, mode, examples=examples, seed=sizes.first_seed()), "requests")
 
 
 def test_the_document_is_openapi_3_1_and_complete(still: api_worlds.World) -> None:
