@@ -1,6 +1,6 @@
 """The interface that a step needs from the present program: folding a log into the present views.
 
-Steps are frozen and know keys only. The caller of the steps provides the fold, which knows the events.
+Steps are frozen and name keys only. The caller of the steps provides the fold, which decodes the events.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -44,7 +44,7 @@ class Status:
 
     @property
     def advice(self) -> str:
-        """What is to be done; empty if nothing is."""
+        """The command to run; empty if none is needed."""
         if self.schema > self.latest:
             return _too_old(self.schema)
         return "" if self.ready else "run `topolog migrate up`"
@@ -91,9 +91,9 @@ def up(client: redis.Redis, prefix: str, context: MigrationContext) -> None:
 def stages(
     client: redis.Redis, prefix: str, context: MigrationContext
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    """What is to be done, one after the other, with its name; each must be done before the next is asked for.
+    """The steps to take with their names, in order; each must be done before the next is requested.
 
-    Raises Refused if the store is of a newer schema than this version knows.
+    Raises MigrationRefused if the store has a newer schema than this version.
     """
     check(client, prefix)
     found = _schema(client, prefix)
@@ -105,7 +105,7 @@ def stages(
 
 
 def check(client: redis.Redis, prefix: str) -> None:
-    """Raise Refused if the store is of a newer schema than this version knows."""
+    """Raise MigrationRefused if the store has a newer schema than this version."""
     found = _schema(client, prefix)
     if found > latest():
         raise MigrationRefused(_too_old(found))
@@ -136,7 +136,7 @@ def library_name(text: str) -> str:
 
 def _too_old(found: int) -> str:
     return (
-        f"the store has schema {found}, this version of Topolog knows up to {latest()}:"
+        f"the store has schema {found}, this version of Topolog supports up to {latest()}:"
         " use the newer Topolog that migrated it"
     )
 

@@ -105,7 +105,7 @@ def main(context: click.Context, config: str | None) -> None:
 def record_command(outer: str | None, config: str | None) -> None:
     """Watch the cluster and append every fact to the log; one replica leads."""
     sys.setswitchinterval(recorders.SWITCH_INTERVAL)
-    # An emptied store is opened too: the recorder may know that events were lost.
+    # An emptied store is opened, too: the recorder may have to record that events were lost.
     _work("recorder", config or outer, _recorder, emptied=True)
 
 

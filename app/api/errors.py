@@ -80,7 +80,7 @@ def reply(problem: Problem) -> flask.Response:
 
 
 def from_store(error: store_errors.StoreError) -> Problem:
-    """The problem that an error of the store is to a client."""
+    """The problem document for an error of the store."""
     match error:
         case store_errors.Trimmed():
             return Problem(

@@ -88,10 +88,10 @@ def _refusal(state: "incarnations.StoreState", *, yes: bool, force: bool) -> str
 
 def _adopt(log: "logs.Log", former: str, later: str, by: str) -> None:
     from app.domain import events
-    from app.store.log import logs
+    from app.store.log import batches
 
     adopted = events.EpochAdopted(by=by, from_epoch=former, to_epoch=later)
-    log.append(logs.Batch(events=(adopted,)), logs.Guard(epoch=later, writer=by))
+    log.append(batches.Batch(events=(adopted,)), batches.Guard(epoch=later, writer=by))
 
 
 def _report(output: str, result: dict[str, object]) -> None:

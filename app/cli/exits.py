@@ -1,4 +1,4 @@
-"""How the command line ends: which error has which exit code (app.exit_codes).
+"""Ends the command line: each error has its exit code (app.exit_codes).
 
 An error that an operator can fix is one line on standard error, without a traceback.
 """

@@ -195,7 +195,7 @@ def _stopped_at_exit(server: "supervisor.Restartable | None") -> Iterator[None]:
 
 
 def _record(shared: settings.Settings, children: Sequence[supervisor.Child]) -> None:
-    """Let `topolog status` find the processes; without a folder for that it looks at the usual ports."""
+    """Let `topolog status` find the processes; without a folder for that it tries the usual ports."""
     with suppress(OSError):
         processes.record_ports(
             shared.cluster, [child.health_port for child in children if child.health_port is not None]

@@ -1,4 +1,4 @@
-"""How the processes of a pod are restarted, by what manages the pod."""
+"""The commands that restart the processes of a pod, by what manages the pod."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -78,7 +78,7 @@ class ObjectObserved(Event, frozen=True, tag="ObjectObserved"):
     """The kept part of the object as JSON. It contains uid, namespace and name."""
     subjects: tuple[str, ...] = ()
     """The object's own subject, then those that its changes move on; empty for ``KIND:IDENTITY`` alone. They
-    are part of the event so that a process that does not know the kind keeps the same versions."""
+    are part of the event so that a process without the kind keeps the same versions."""
 
     @property
     def subject(self) -> str:

@@ -241,7 +241,7 @@ class DeclaredObject(Frozen, frozen=True):
 
 
 class UnknownObject(DeclaredObject, frozen=True):
-    """An object of a kind that this version does not know. It is kept and counts nothing."""
+    """An object of a kind that this version does not have. It is kept and counts nothing."""
 
     data: bytes
     """Its kept part as JSON, as it was recorded."""
@@ -273,7 +273,7 @@ class Placement(Frozen, frozen=True):
     patience: int = 0
     """Seconds for which it is kept while it is planned; 0 for the controller's own limit."""
     data: dict[str, Any] = {}
-    """Plugin -> what it decided beside the node, such as devices, as JSON of its own form."""
+    """Plugin -> what it decided beside the node, such as devices, as JSON in the plugin's own format."""
     annotations: dict[str, str] = {}
     """Annotations that its Binding sets on the pod."""
     labels: dict[str, str] = {}

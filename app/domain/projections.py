@@ -348,15 +348,15 @@ class Projection:
                 node = schemas.UNKNOWN
             if pod is not None and name and node is not None:
                 gone = tuple(counter.contributions(pod, node, former))
-                come = tuple(counter.contributions(pod, node, present))
+                added = tuple(counter.contributions(pod, node, present))
             elif pod is not None and not name and counter.pending is not None:
                 gone = tuple(counter.pending(pod, former))
-                come = tuple(counter.pending(pod, present))
+                added = tuple(counter.pending(pod, present))
             else:
                 continue
-            if gone != come:
+            if gone != added:
                 self._add_up(gone, -1)
-                self._add_up(come, +1)
+                self._add_up(added, +1)
 
     # -- counts ----------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What a cluster consists of beside pods and nodes: the kinds and counters that plugins declare.
+"""The schema of a cluster beside pods and nodes: the kinds and counters that plugins declare.
 
 A schema is an immutable value. It follows from the code of a version and from the distributions installed
 beside it, never from settings: processes with different plugins enabled fold one log alike. It is passed to
@@ -144,7 +144,7 @@ class Schema:
         return hash((self.kinds, self.counters))
 
     def kind(self, name: str) -> declared_objects.Kind[Any] | None:
-        """The declared kind of the name; None for pods, nodes and a kind that this version does not know."""
+        """The declared kind of the name; None for pods, nodes and a kind that this version does not have."""
         return self._kinds.get(name)
 
     def of(self, found: model.DeclaredObject) -> declared_objects.Kind[Any]:

@@ -102,7 +102,7 @@ class Topology:
     def derived(self, key: Hashable, compute: Callable[[], T]) -> T:
         """The value that ``compute`` derives from the names and labels of all nodes alone.
 
-        It is computed once and held until a node comes, goes or gets other labels.
+        It is computed once and held until a node is added, removed or gets other labels.
         """
         held = self._derived
         if held is None:

@@ -230,7 +230,7 @@ class Adjusts(Plugin, Protocol):
 
 @runtime_checkable
 class Budgets(Plugin, Protocol):
-    """Knows the PodDisruptionBudgets of the cluster."""
+    """Provides the PodDisruptionBudgets of the cluster."""
 
     def budgets(self, snapshot: snapshots.Snapshot) -> Iterable[budgets.DisruptionBudget] | None:
         """All budgets, in any order; None if they were not recorded at that moment."""
@@ -303,7 +303,7 @@ class Shows(Plugin, Protocol):
     """Shows its state to people: over HTTP, and on the command line."""
 
     tables: ClassVar[tuple[views.Table, ...]]
-    """Kinds of ``topolog get``; it does not know the plugin's arguments, so they belong to the class."""
+    """Kinds of ``topolog get``. They belong to the class, because it runs without the plugin's arguments."""
 
     def shown(self) -> views.Shown:
         """The views."""
@@ -325,7 +325,7 @@ class Measures(Plugin, Protocol):
 
 @runtime_checkable
 class Wakes(Plugin, Protocol):
-    """Reports which pending pods to wake after a run of events: a burst costs one look at its last state."""
+    """Reports pending pods to wake after a run of events: a burst costs one evaluation of its last state."""
 
     def wake(
         self, before: snapshots.Snapshot, after: snapshots.Snapshot, happened: Sequence[events.AnyEvent]

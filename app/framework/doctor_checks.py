@@ -37,7 +37,7 @@ class Result:
 
     id: str
     subject: str
-    """What was looked at: a file, an object, a process."""
+    """What was checked: a file, an object, a process."""
     verdict: Verdict
     seen: str
     why: str = ""

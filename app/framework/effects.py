@@ -1,4 +1,4 @@
-"""What plugins want done in the cluster, as data: the elected controller carries it out.
+"""Effects: changes that plugins want in the cluster, as data; the elected controller carries them out.
 
 Effects are idempotent: each is computed from the state of the log, and may be computed again by the next
 leader. The controller limits their rate, and drops those of a leadership that has ended (ADR 0024).
@@ -139,11 +139,11 @@ class Changes:
     """What happened since the former call of ``reconcile``."""
 
     before: snapshots.Snapshot | None = None
-    """The state before the events; None: anything may have changed, and all objects are to be reconciled."""
+    """The state before the events; None: anything may have changed, and all objects must be reconciled."""
     events: tuple[domain_events.AnyEvent, ...] = ()
     """The events since then, in order; empty without ``before``."""
     missed: bool = False
-    """Whether events may have passed without a leader: then pods are to be woken for all present capacity."""
+    """Whether events may have passed without a leader: then pods must be woken for all present capacity."""
     objection: Objection = field(default=_no_objection, compare=False, repr=False)
     """What all plugins answer to an eviction, before a plugin wants it; by default they have no objection."""
     peers: cycles.Peers = field(default=cycles.ALONE, compare=False, repr=False)

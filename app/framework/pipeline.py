@@ -220,7 +220,7 @@ def _gathers(plugins: registry.Registry, cycle: cycles.Cycle) -> bool:
 
 
 def budgets_of(plugins: registry.Registry, snapshot: snapshots.Snapshot) -> budgets.ByNamespace | None:
-    """The PodDisruptionBudgets of the cluster; None if no plugin knows them."""
+    """The PodDisruptionBudgets of the cluster; None if no plugin provides them."""
     known = [found for plugin in plugins.budgets if (found := plugin.budgets(snapshot)) is not None]
     if not known:
         return None

@@ -90,7 +90,7 @@ class Field(NamedTuple):
 
 
 class Described(NamedTuple):
-    """An operation, as far as those that ask for it have to know it."""
+    """The part of an operation that its callers need."""
 
     op: str
     about: str

@@ -1,4 +1,4 @@
-"""What a plugin shows, as data: REST endpoints, tables of ``topolog get``, fields of pods and domains.
+"""Views of a plugin, as data: REST endpoints, tables of ``topolog get``, fields of pods and domains.
 
 Views are pure functions of a snapshot. Moments, pages, errors, roles and the OpenAPI document are added by
 app.api, the same for all plugins.

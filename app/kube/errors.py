@@ -20,7 +20,7 @@ class ApiError(KubeError):
     """The API server refused a request: HTTP code, metav1 reason, message, and Retry-After in seconds.
 
     ``original``: the reply is a metav1.Status with the same code, so the API server itself sent it. Any
-    other reply may come from a proxy, which does not know what the API server did.
+    other reply may come from a proxy, and states nothing about what the API server did.
     """
 
     def __init__(

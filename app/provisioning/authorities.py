@@ -69,7 +69,7 @@ class Authority:
         following = (self.following.certificate,) if self.following else ()
         return any(is_signed_by(held, each) for each in (self.signer.certificate, *following))
 
-    def knows(self, held: x509.Certificate) -> bool:
+    def trusts(self, held: x509.Certificate) -> bool:
         """Whether a certificate is of one of the CAs."""
         return any(is_signed_by(held, each) for each in self.trusted)
 
@@ -171,7 +171,7 @@ def _advanced(
 
 
 def due(held: x509.Certificate) -> datetime.datetime:
-    """When a certificate is to be replaced: after two thirds of its life, as cert-manager does by default."""
+    """When a certificate must be replaced: after two thirds of its life, as cert-manager does by default."""
     life = held.not_valid_after_utc - held.not_valid_before_utc
     return held.not_valid_before_utc + life * 2 / 3
 

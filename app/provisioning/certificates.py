@@ -76,7 +76,7 @@ def certificate(
     except _MALFORMED as error:
         return decisions.refused(f"cannot be used ({error}): {remedy}")
     if signer is not None:
-        if not signer.knows(held):
+        if not signer.trusts(held):
             return decisions.refused(f"is not signed by the CA in {authorities.SECRET}: {remedy}")
         if not signer.signed(held) or _due(name, held, terms):
             return _issued(name, _names(name, held, terms), signer, terms, Outcome.RENEWED)

@@ -1,4 +1,4 @@
-"""What is done with one Secret, decided from the Secret as it is.
+"""The action on one Secret, decided from the Secret as it is.
 
 A Secret that was not made here is used as it is, and never written. It is recognized by a label.
 """
@@ -34,20 +34,20 @@ class Outcome(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SecretDecision:
-    """What is to be done with a Secret, and why."""
+    """The action to take on a Secret, and why."""
 
     outcome: Outcome
     detail: str
     """One sentence for the operator; contains no secret."""
     data: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    """The new data, if something is to be written."""
+    """The new data; empty if nothing is written."""
     type: str = secrets.OPAQUE
     labels: Mapping[str, str] = field(default_factory=lambda: LABELS)
     """The labels of a Secret that is created."""
 
     @property
     def writes(self) -> bool:
-        """Whether the Secret is to be written."""
+        """Whether the Secret has to be written."""
         return self.outcome in (Outcome.CREATED, Outcome.RENEWED, Outcome.UPDATED)
 
 

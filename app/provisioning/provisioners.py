@@ -168,7 +168,7 @@ class _Run:
 
 
 def _secret(name: str, current: secrets.Secret | None, decision: SecretDecision) -> secrets.Secret:
-    """The Secret as it is to be written; a Secret that was read keeps its type, which cannot be changed."""
+    """The Secret to write; a Secret that was read keeps its type, which cannot be changed."""
     if current is not None:
         return replace(current, data=decision.data)
     return secrets.Secret(name, decision.data, decision.type, decision.labels)

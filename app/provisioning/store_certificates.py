@@ -1,4 +1,4 @@
-"""Whether the bundled store shows the certificate of its Secret; if not, it is made to read its files again.
+"""Checks that the bundled store shows the certificate of its Secret; if not, it has to read its files again.
 
 The kubelet brings a changed Secret into the pod after a while, so that a certificate is often taken up by the
 run after the one that renewed it. Months are left then.

@@ -175,7 +175,7 @@ def _dashboard(out: console.Console, crowd: crowds.Crowd, address: str, *, keep:
         soft_wrap=True,
         highlight=False,
     )
-    out.print("  2. What did the cluster look like before the crowd came? Drag the slider to the left.")
+    out.print("  2. What did the cluster look like before the crowd arrived? Drag the slider to the left.")
     if not crowd.pending:
         out.print("  (No pod of this run is pending: ask the first question for one of the past.)")
     if keep:

@@ -36,7 +36,7 @@ def cause(error: StoreError) -> str:
 
 
 def obstacle(error: StoreError) -> str:
-    """What keeps a verb from deciding, as the beginning of a sentence."""
+    """What keeps a verb from deciding, as the start of a sentence."""
     return str(error) if isinstance(error, OtherCluster) else f"the store is away ({cause(error)})"
 
 

@@ -1,4 +1,4 @@
-"""Log replay for the migrations, which know the keys but not the event types."""
+"""Log replay for the migrations, which name keys but no event types."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -26,7 +26,7 @@ from migrations import forms
 T = TypeVar("T")
 
 VERSION = 7
-"""Of the form; a reader knows every form up to its own. 1: counts that do not name their label. 2: placements
+"""Of the form; a reader reads every form up to its own. 1: counts that do not name their label. 2: placements
 without data, annotations and labels. 3: the objects of one kind are in lines of their own (migrations.forms).
 4: no configurations. 5: pods without constraints.
 6: no shadows.

@@ -20,7 +20,7 @@ SETTLED = 60.0
 """Seconds after which a running loop counts as healthy: its next failure is the first again."""
 
 Wait = Callable[[float], bool]
-"""Waits for the given seconds; returns True early if the loop is to stop (``Event.wait``)."""
+"""Waits for the given seconds; returns True early if the loop must stop (``Event.wait``)."""
 
 
 class Loop:

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from app import telemetry
 from app.domain import events, model, snapshots
 from app.store import errors
-from app.store.log import logs
+from app.store.log import batches, logs
 
 _EVERY = 5.0
-"""Seconds between two looks at the snapshot: a store that lost events may have lost the configuration."""
+"""Seconds between two checks of the snapshot: a store that lost events may have lost the configuration."""
 _SOON = 0.5
 """Seconds between them until the snapshot holds the configuration."""
 
 
 class AppliedConfiguration:
-    """Looks at the snapshot every few seconds, and appends the configuration if it is missing there."""
+    """Checks the snapshot every few seconds, and appends the configuration if it is missing there."""
 
     def __init__(
         self,
@@ -51,12 +51,12 @@ class AppliedConfiguration:
         if snapshot.unlisted or held is not None:
             return held is not None
         # Of several replicas that start at once, one appends.
-        guard = logs.Guard(
+        guard = batches.Guard(
             incarnation=snapshot.position.incarnation,
             versions={event.subject: snapshot.versions.get(event.subject, 0)},
         )
         try:
-            self._log.append(logs.Batch(events=(event,)), guard)
+            self._log.append(batches.Batch(events=(event,)), guard)
         except errors.StoreError as error:
             telemetry.log.debug("the configuration was not recorded; trying again", error=str(error))
         return False

@@ -104,7 +104,7 @@ class _Attempt:
 
 
 def _is_group_member(context: contexts.Context, request: placer.BindRequest) -> bool:
-    """Whether the pod, as far as this process knows it, belongs to a scheduling group."""
+    """Whether the pod, as this process last saw it, belongs to a scheduling group."""
     recent = context.memo.get(request.uid)
     known = recent.pod if recent is not None else context.state.snapshot.pod(request.uid)
     return known is not None and bool(known.group)

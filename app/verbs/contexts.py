@@ -12,7 +12,7 @@ from app.framework import registry
 from app.kube.writes import binding
 from app.store import errors as store_errors
 from app.store.decisions import decision_log
-from app.store.log import logs
+from app.store.log import batches, logs
 from app.verbs import pod_memo
 
 
@@ -38,7 +38,7 @@ class State(Protocol):
         """The snapshot at the head of the log; raises StoreAway."""
         ...
 
-    def apply_own_append(self, ahead: snapshots.Snapshot, appended: logs.Appended | None = None) -> None:
+    def apply_own_append(self, ahead: snapshots.Snapshot, appended: batches.Appended | None = None) -> None:
         """Make the result of this process's own append, which directly follows, its snapshot."""
         ...
 

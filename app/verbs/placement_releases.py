@@ -6,7 +6,7 @@ from app import telemetry
 from app.domain import events, model, projections, snapshots
 from app.domain.fit import node_fit
 from app.store import errors as store_errors
-from app.store.log import logs, readers
+from app.store.log import batches, logs, readers
 from app.verbs import contexts
 
 _ATTEMPTS = 8
@@ -135,8 +135,8 @@ def _append(
     projection.apply_all(happened)
     subjects = {subject for one in placements for subject in snapshot.schema.footprint(one.pod, one.node)}
     log.append(
-        logs.Batch(events=happened, increments=projection.increments),
-        logs.Guard(
+        batches.Batch(events=happened, increments=projection.increments),
+        batches.Guard(
             incarnation=snapshot.position.incarnation,
             versions={subject: snapshot.version(subject) for subject in sorted(subjects)},
         ),

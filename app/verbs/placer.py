@@ -21,7 +21,7 @@ from app.framework import cycles, pipeline, plans, transformer_chain
 from app.kube import errors as kube_errors
 from app.kube.writes import binding
 from app.store import errors as store_errors
-from app.store.log import logs
+from app.store.log import batches
 from app.verbs import contexts, errors, placement_releases
 
 MIN_LEFT = 0.1
@@ -201,7 +201,7 @@ class Placer:
         projection = projections.Projection(snapshot)
         projection.apply(event)
         appended = context.log.append(
-            logs.Batch(events=(event,), increments=projection.increments),
+            batches.Batch(events=(event,), increments=projection.increments),
             _guard(snapshot, made.subjects, made.ceilings, projection),
             timeout=self._left(context.budgets.state),
         )
@@ -323,7 +323,7 @@ class Placer:
         return current
 
     def _ensure_version(self) -> None:
-        """Know a version of the pod: kube-scheduler usually sends it with filter. Raises as ``_read``."""
+        """Obtain a version of the pod: kube-scheduler usually sends it with filter. Raises as ``_read``."""
         if not self._version:
             self._read()
 
@@ -362,9 +362,9 @@ def _guard(
     subjects: Sequence[str],
     ceilings: Mapping[schema.CountKey, int],
     projection: projections.Projection,
-) -> logs.Guard:
+) -> batches.Guard:
     """What must still be true when the placements are appended."""
-    return logs.Guard(
+    return batches.Guard(
         incarnation=snapshot.position.incarnation,
         versions={subject: snapshot.version(subject) for subject in subjects},
         # Only a count that the placements raise can exceed its ceiling.

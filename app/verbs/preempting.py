@@ -30,7 +30,7 @@ class Kept:
     added: tuple[model.Pod, ...] = ()
     """Those among them that plugins added."""
     violations: int | None = None
-    """Number of victims that violate a recorded PodDisruptionBudget; None if none was added."""
+    """Number of victims that violate a recorded PodDisruptionBudget; None if no victim was added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class _Judging:
             return adjusted
         added = tuple(victim for victim in adjusted if victim.uid not in uids)
         if any(not victim.node for victim in added):
-            # kube-scheduler may not know it there, and fails the preemption of all nodes for one such UID.
+            # kube-scheduler may not have it there, and fails the preemption of all nodes for one such UID.
             return "a pod that would have to go is still being bound"
         if self.ruled:
             without_all = functools.partial(self._without_all, added)

@@ -100,7 +100,7 @@ def manifest(archive: pathlib.Path, version: str, url: str, output: pathlib.Path
             "version": f"v{version}",
             "shortDescription": "Explain and replay scheduling decisions",
             "description": (
-                "Shows what the scheduler extender Topolog knew at any moment of the past, and why it\n"
+                "Shows the state of the scheduler extender Topolog at any moment of the past, and why it\n"
                 "decided as it did. Requires Topolog in the cluster.\n"
             ),
             "caveats": f"Requires {_python()} on PATH.\n",

@@ -26,7 +26,7 @@ _ENTRIES, _FIELDS = 1000, 5000
 _BUILT_SECONDS = 3600
 """How long new counts last that are not in use."""
 _KEPT_SECONDS = 86400
-"""How long the old counts are kept to be looked at."""
+"""How long the old counts are kept for inspection."""
 _NO_HEAD = "schema 2"
 
 

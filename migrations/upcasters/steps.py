@@ -1,4 +1,4 @@
-"""What every step between two versions of an event is."""
+"""The interface of a step between two versions of an event."""
 
 from collections.abc import Callable
 

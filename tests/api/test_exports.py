@@ -138,7 +138,7 @@ def test_a_bundle_from_the_first_event_is_whole(
         assert ask(world, f"pods/shop/{pod}/explain") == ask(source, f"pods/shop/{pod}/explain")
 
 
-def test_a_stretch_before_the_beginning_of_the_incarnation_can_be_opened(
+def test_a_stretch_before_the_start_of_the_incarnation_can_be_opened(
     store_server: embedded.Server, process: api_worlds.Process
 ) -> None:
     world = api_worlds.filled(process())

@@ -214,7 +214,7 @@ def test_topology_is_a_tree_with_counts(world: api_worlds.World) -> None:
     assert (inner["value"], inner["nodes"]) == ("10", 2)
 
 
-def test_settings_and_lag_are_answered_with_what_the_process_knows(still: api_worlds.World) -> None:
+def test_settings_and_lag_are_answered_from_the_state_of_the_process(still: api_worlds.World) -> None:
     settings = body(still.client.get("/apis/v1/settings"))
     assert settings["settings"]["cluster"] == "test"
     assert settings["plugins"] == ["NodeLabelPriority", "JobAffinity", "WorkloadPolicy", "PreemptionRules"]

@@ -118,7 +118,7 @@ def test_the_time_bar_ends_where_an_incarnation_does(gaps: shown.Shown, page: br
     page.press(f"go to what followed: offset {first + 1}", ".timebar")
     page.settled(f"/{first + 1}")
     assert slider(page) == [first + 1, second]
-    # A page of a moment long before knows it from its own answer.
+    # A page of a moment long before takes it from its own answer.
     page.open(f"/dashboard/?at={first - 2}")
     page.until(lambda: slider(page) == [0, first], "the range of the first incarnation")
     assert sentences[0] in page.text(".wall.after")

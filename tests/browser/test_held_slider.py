@@ -9,7 +9,7 @@ from tests.support.extender import api_worlds
 
 pytestmark = pytest.mark.browser
 FOLLOWED = 1.5
-"""Seconds after which a live page has followed a head that it knows."""
+"""Seconds after which a live page has followed a head that it has received."""
 HEAD = """const done = arguments[0];
 const main = document.querySelector("script[type=module]").src;
 import(main.replace("main.js", "store.js")).then(({ state }) => done(state.head));

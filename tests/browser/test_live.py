@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.domain import events
-from app.store.log import logs
+from app.store.log import batches
 from app.store.server import embedded
 from tests.support.browser import browsers, rewinds, scripts, shown, viewers
 from tests.support.extender import api_worlds
@@ -64,7 +64,7 @@ class Busy:
         return last
 
     def collected(self) -> tuple[list[int], list[dict[str, str]]]:
-        """The offsets that a stream in the page has had, and the beginnings of history."""
+        """The offsets that a stream in the page has had, and the starts of incarnations."""
         found = self.page.run("return globalThis.collected")
         return found["offsets"], found["begun"]
 
@@ -140,14 +140,14 @@ def test_of_a_history_that_ended_nothing_stays_on_the_page(busy: Busy, killed: b
         busy.viewer.stop(kill=True)
         page.until(lambda: page.text(".banner.lost"), "the banner")
     begun = rewinds.rewound(busy.world, data, kept.offset, last)
-    end = store.log.append(logs.Batch(events=[api_worlds.pod_seen("after")])).last
+    end = store.log.append(batches.Batch(events=[api_worlds.pod_seen("after")])).last
     if killed:
         busy.viewer.start()
     else:
         page.until(lambda: busy.collected()[0], "the new history")
-        offsets, beginnings = busy.collected()
+        offsets, starts = busy.collected()
         assert offsets == list(range(kept.offset + 1, end + 1))
-        assert [one["to"] for one in beginnings] == [f"{begun}/{kept.offset + 1}"]
+        assert [one["to"] for one in starts] == [f"{begun}/{kept.offset + 1}"]
     notice = page.until(lambda: page.text(".banner.notice"), "the new history")
     assert f"history began again at {begun}/" in notice
     assert page.settled(f"/{end}").startswith(begun)

@@ -8,7 +8,7 @@ import pytest
 from selenium.webdriver.common import keys
 
 from app.domain import events
-from app.store.log import incarnations, logs
+from app.store.log import batches, incarnations
 from app.store.server import embedded
 from tests.support.browser import browsers, shown, viewers
 from tests.support.extender import api_worlds
@@ -51,7 +51,7 @@ def rewound(seen: shown.Shown, lost: int) -> tuple[str, int]:
         store.client.restore(key, 0, value, replace=True)
     begun = incarnations.new((kept.incarnation,))
     event = events.StoreRewound(kept.incarnation, kept.offset + 1, last, "a test", relisting=("pods",))
-    assert store.log.rewind(event, begun, found=kept.incarnation, guard=logs.Guard(epoch="9", writer="w"))
+    assert store.log.rewind(event, begun, found=kept.incarnation, guard=batches.Guard(epoch="9", writer="w"))
     store.log.follow(begun)
     return begun, kept.offset + 1
 
@@ -152,7 +152,7 @@ def test_a_pod_whose_attempts_are_of_a_history_that_ended_names_that(
     seen.world.append(*api_worlds.history(), events.ConfigurationApplied(seen.world.registry.configuration()))
     api_worlds.decide(seen.world, api_worlds.pod("web-3"))
     rewound(seen, 1)
-    seen.world.store.log.append(logs.Batch(events=[api_worlds.pod_seen("after")]))
+    seen.world.store.log.append(batches.Batch(events=[api_worlds.pod_seen("after")]))
     page.driver.get(f"{seen.viewer.url}/dashboard/pods/shop/web-3")
     page.until(lambda: "mean nothing in it" in page.text("#why .failed"), "why there is no explanation")
     assert page.text("#why h2") == "Latest attempt"

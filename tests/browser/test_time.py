@@ -182,7 +182,7 @@ def test_the_slider_is_dragged_by_a_pointer(on_large: browsers.Browser, large: s
     on_large.until(lambda: offered(on_large), "the frames of the window")
     on_large.settled()
     on_large.requests()
-    # From the middle almost to the end: the policies, which all moments are to have, follow the nodes.
+    # From the middle almost to the end: the policies, which all moments should have, follow the nodes.
     width = slider.size["width"]
     pointer.click_and_hold(slider).move_by_offset(-width // 10, 0).move_by_offset(width // 2, 0).perform()
     value = "return Number(document.getElementById('slider').value)"

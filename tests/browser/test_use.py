@@ -52,7 +52,7 @@ def test_eight_tabs_have_one_stream_and_hidden_ones_none(small: shown.Shown, tmp
             page.open(f"/dashboard/{view}")
         tabs = page.driver.window_handles[1:]
         polling.eventually(lambda: streams_after_an_event(1), "one stream", within=30, every=0.5)
-        # Each tab in turn is looked at and then closed: another one leads.
+        # Each tab in turn is selected and then closed: another one leads.
         for number, tab in enumerate(reversed(tabs[2:])):
             page.driver.switch_to.window(tab)
             last = small.world.append(api_worlds.node(f"tab-{number}"))

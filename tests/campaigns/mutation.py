@@ -1,4 +1,4 @@
-"""Are the tests worth anything? Each mutant of the function and of the fold is to fail one of them.
+"""Are the tests worth anything? Each mutant of the function and of the fold must fail one of them.
 
     python -m tests.campaigns.mutation function|fold             # every mutant; one JSON line each
     python -m tests.campaigns.mutation function|fold NAME        # one of them, with the output of the tests
@@ -42,11 +42,11 @@ SURVIVORS = pathlib.Path(__file__).with_name("survivors.txt")
 
 
 class Subject(NamedTuple):
-    """What is mutated, and the tests that know it best, the quickest first."""
+    """What is mutated, and the tests that cover it best, the quickest first."""
 
     tests: tuple[str, ...]
     without: str
-    """Tests that take long and look at something else, as pytest's ``-k`` spells it."""
+    """Tests that take long and check something else, as pytest's ``-k`` spells it."""
     made: Callable[[], list[tuple[mutants.Mutant, Callable[[str], None]]]]
 
 
@@ -127,7 +127,7 @@ SUBJECTS = {
 
 
 def chosen(subject: str, *, sample: int = 0, seed: int = 0, operator: str = "") -> list[str]:
-    """Names of mutants that the tests are to fail: all, or a sample of those that they can fail."""
+    """Names of mutants that must fail the tests: all, or a sample of those that they can fail."""
     made = [mutant for mutant, _ in SUBJECTS[subject].made()]
     names = [mutant.name for mutant in made if operator in ("", mutant.operator)]
     if not sample:

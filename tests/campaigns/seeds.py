@@ -57,7 +57,7 @@ def failing(
 
 
 def first_to_find(bug: planted_bugs.Bug, seeds: Iterable[int], url: str) -> int | None:
-    """The first seed that fails with the bug planted; None if none does."""
+    """The first seed that fails with the bug planted; None if every seed passes."""
     with planted_bugs.planted(bug):
         return next((seed for seed in seeds if check(seed, url)), None)
 

@@ -15,7 +15,7 @@ from app import settings
 from app.domain import events, model, snapshots
 from app.plugins.workload_policy import policy_model
 from app.store import errors, schemas, stores
-from app.store.log import logs
+from app.store.log import batches, logs
 from app.store.server import connections, embedded
 from tests.support import declared
 from tests.support.campaigns import sizes
@@ -187,5 +187,5 @@ def test_the_check_notices_an_overrun(store_server: embedded.Server) -> None:
 
 def _careless(
     log: logs.Log, snapshot: snapshots.Snapshot, pod: model.Pod, node: str, **_: int
-) -> logs.Appended:
+) -> batches.Appended:
     return PLACE(log, snapshot, pod, node)

@@ -47,7 +47,7 @@ def test_a_few_mutants_are_noticed(subject: str) -> None:
 
 @pytest.mark.parametrize("subject", sorted(mutation.SUBJECTS))
 def test_what_is_explained_is_there(subject: str) -> None:
-    """An explanation outlives its mutant when code changes: then it is to go."""
+    """An explanation outlives its mutant when code changes: then it has to go."""
     assert set(mutation.explained(subject)) <= set(mutation.chosen(subject))
 
 

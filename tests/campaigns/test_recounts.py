@@ -18,7 +18,7 @@ from app.plugins.workload_policy import policy_model
 from app.simulation import traces
 from app.store import stores
 from app.store.checkpoints import archive_storage, archives
-from app.store.log import logs
+from app.store.log import batches
 from tests.support import declared
 from tests.support.campaigns import sizes
 
@@ -131,7 +131,7 @@ def compared(store: stores.Store, archive: archives.Archive, folder: Path, most:
     for start in range(0, len(waiting), _BATCH):
         projection = projections.Projection(snapshot)
         projection.apply_all(waiting[start : start + _BATCH])
-        batch = logs.Batch(events=waiting[start : start + _BATCH], increments=projection.increments)
+        batch = batches.Batch(events=waiting[start : start + _BATCH], increments=projection.increments)
         store.log.append(batch)
         snapshot = projection.finish()
         if snapshot.offset - exported >= EVERY or snapshot.offset == len(waiting):

@@ -1,4 +1,4 @@
-"""Where the commands look for the certificates of this machine."""
+"""Where the commands find the certificates of this machine."""
 
 import os
 import pathlib

@@ -82,11 +82,11 @@ class Up:
         self.process.kill()
         self.process.communicate()
 
-    def until(self, beginning: str) -> None:
-        """Read the lines up to the first with this beginning."""
+    def until(self, start: str) -> None:
+        """Read the lines up to the first that starts like this."""
         for line in self.stream:
             self.lines.append(line)
-            if line.startswith(beginning):
+            if line.startswith(start):
                 break
 
     def answer(self, *words: str) -> dict[str, Any]:

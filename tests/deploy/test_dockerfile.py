@@ -1,4 +1,4 @@
-"""The Dockerfile has no flaw that hadolint knows."""
+"""The Dockerfile has no flaw that hadolint reports."""
 
 import pathlib
 import subprocess

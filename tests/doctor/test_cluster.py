@@ -531,7 +531,7 @@ def test_no_pods_are_unsure(cluster: clusters.Cluster) -> None:
     assert set(run.wrong().values()) == {"unsure"}
 
 
-# -- the permissions that the product knows -----------------------------------------------------
+# -- the permissions that the product lists -----------------------------------------------------
 
 
 def granted(process: str) -> set[rights.Right]:

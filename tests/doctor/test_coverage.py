@@ -26,7 +26,7 @@ _TAIL = "tests/store/log/test_tail_repair.py"
 _DEPLOYMENTS = "tests/store/server/test_deployments.py"
 _SETTING = f"{_DOCTOR}::test_a_setting_that_does_harm_is_found"
 _SOUND = f"{_DOCTOR}::test_a_sound_server_has_nothing_wrong"
-_EVERY_NODE = f"{_DEPLOYMENTS}::test_the_doctor_looks_at_every_node"
+_EVERY_NODE = f"{_DEPLOYMENTS}::test_the_doctor_checks_every_node"
 
 WRONG_IN: Mapping[str, str] = {
     "S14": f"{_SCHEDULER}::test_a_running_configuration_is_compared_with_the_written_ones",

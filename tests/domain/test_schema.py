@@ -143,7 +143,7 @@ def test_observing_inverts_projecting(happened: list[events.AnyEvent], gadget: g
 
 @given(HAPPENED)
 @settings(max_examples=100, deadline=None)
-def test_a_version_that_does_not_know_a_kind_keeps_objects_and_versions(
+def test_a_version_without_a_kind_keeps_objects_and_versions(
     happened: list[events.AnyEvent],
 ) -> None:
     newer = projections.project_all(START, happened)

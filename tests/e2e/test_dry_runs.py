@@ -194,7 +194,7 @@ def test_dry_runs_predict_what_kube_scheduler_does(
         pod = drawn_pod(rng, PREEMPTOR, PREEMPTOR_PRIORITY, rng.choice(("600m", "1200m", "1900m")))
         pod["spec"]["schedulingGates"] = [{"name": "example.org/recorded"}]
         cluster.api().create(PODS, pod)
-        asked = polling.eventually(functools.partial(topolog.find, ASKED), "the dry run knows the preemptor")
+        asked = polling.eventually(functools.partial(topolog.find, ASKED), "the dry run names the preemptor")
         assert asked is not None
         cluster.api().patch(f"{PODS}/{PREEMPTOR}", {"spec": {"schedulingGates": []}})
         found = polling.eventually(

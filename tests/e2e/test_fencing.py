@@ -12,7 +12,7 @@ from app.domain import events, model, projections
 from app.framework import registry
 from app.kube.writes import pod_conditions
 from app.store import stores
-from app.store.log import logs
+from app.store.log import batches
 from tests.support import declared, polling
 from tests.support.e2e import api_client, clusters, installations, workloads
 
@@ -53,7 +53,7 @@ def orphan(cluster: clusters.Cluster, topolog: installations.Installation) -> It
     )
     projection = projections.Projection(store.follower.catch_up())
     projection.apply(placed)
-    store.log.append(logs.Batch(events=(placed,), increments=projection.increments))
+    store.log.append(batches.Batch(events=(placed,), increments=projection.increments))
     yield found
     store.close()
 

@@ -137,7 +137,7 @@ def test_the_api_server_admits_every_object_of_overlays_and_components(
 
 
 def test_a_misspelled_field_is_refused(served: clusters.Cluster) -> None:
-    """What the definitions of others and those of Kubernetes do not know."""
+    """Fields that the definitions of others and those of Kubernetes do not contain."""
     certificate = next(one for one in golden.stored("cert-manager") if one["kind"] == "Certificate")
     budget = manifests.in_overlay("ha", "PodDisruptionBudget")["topolog-extender"]
     wrong = [

@@ -11,7 +11,7 @@ from app.domain.fold import node_sums
 from app.serving.access import roles
 from app.serving.tls import role_names
 from app.store import keys, stores
-from app.store.log import logs
+from app.store.log import batches
 from app.store.server import embedded
 from app.store.state import followers
 from app.telemetry import metrics, readings
@@ -42,7 +42,7 @@ def test_a_question_shows_what_was_appended_before_it_while_the_thread_rests(
     try:
         assert client.get("/apis/v1/pods").headers["X-Topolog-Position"].endswith("/0")
         for number in range(1, 6):
-            store.log.append(logs.Batch(events=[writers.seen(f"u{number}")]))
+            store.log.append(batches.Batch(events=[writers.seen(f"u{number}")]))
             if number != 4:  # A question may also find several events.
                 answer = client.get("/apis/v1/pods")
                 assert answer.headers["X-Topolog-Position"].endswith(f"/{number}")
@@ -56,7 +56,7 @@ def test_view_adds_up_the_requests_before_the_first_map(
 ) -> None:
     chosen = settings.load(None, {"TOPOLOG_STORE_URL": store_server.url, "TOPOLOG_CLUSTER": cluster})
     appended: list[events.AnyEvent] = [*map(api_worlds.node, ("n1", "n2")), api_worlds.pod_seen("a-1", "n1")]
-    store.log.append(logs.Batch(events=appended))
+    store.log.append(batches.Batch(events=appended))
     process = view_process.ViewProcess(chosen, roles.RoleBindings({}, anonymous=role_names.ROLES))
     client = werkzeug.test.Client(process.introspection)
     process.start()
@@ -75,7 +75,7 @@ def test_view_reports_the_store_as_up_while_it_answers_and_the_log_cannot_be_rea
 ) -> None:
     chosen = settings.load(None, {"TOPOLOG_STORE_URL": store_server.url, "TOPOLOG_CLUSTER": cluster})
     process = view_process.ViewProcess(chosen, roles.RoleBindings({}, anonymous=role_names.ROLES))
-    store.log.append(logs.Batch(events=[writers.seen("u1")]))
+    store.log.append(batches.Batch(events=[writers.seen("u1")]))
     store.client.xadd(store.keys.log, {"t": 1, "e": b'{"v":1,"type":"Tomorrow"}'}, id="2-0")
     store.client.hset(store.keys.meta, keys.HEAD, "2")
     process.start()

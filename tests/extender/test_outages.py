@@ -28,7 +28,7 @@ def pods(stage: stages.Stage, own: str) -> dict[str, stages.Json]:
         "free": stage.pod(own, "free"),
     }
     snapshot = stage.seen()
-    # Both replicas have seen it all: what they last knew is what they judge by.
+    # Both replicas have seen it all, and judge by their last state.
     viewers = [stage.caller("viewer", replica=replica) for replica in (0, 1)]
     polling.eventually(
         lambda: all(

@@ -58,7 +58,7 @@ def test_a_plan_survives_the_extender_that_made_it(stage: stages.Stage) -> None:
     caller.close()
     stage.replicas[first].process.kill()
 
-    # Another extender, without the plugin, knows the plan.
+    # Another extender, without the plugin, has the plan.
     other = stage.caller()
     refused = other.post("/filter", stages.request(rival, "n1", "n2")).json
     assert set(refused["FailedAndUnresolvableNodes"]) == {"n1", "n2"}

@@ -79,7 +79,7 @@ def _first(version: Version) -> pathlib.Path:
     server = version.path or _unpacked(version)
     folder = FOLDER / "path" / version.name.replace(" ", "-")
     folder.mkdir(parents=True, exist_ok=True)
-    # The first name that the tests look for, whichever server it is.
+    # The first name that the tests try, whichever server it is.
     link = folder / "redis-server"
     link.unlink(missing_ok=True)
     link.symlink_to(server)

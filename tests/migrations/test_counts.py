@@ -12,7 +12,7 @@ import redis
 from app import settings
 from app.plugins.workload_policy import policy_model
 from app.store import errors, keys, migration_fold, schemas, stores
-from app.store.log import logs
+from app.store.log import batches, logs
 from app.store.server import connections, embedded
 from migrations import folds, runner
 from migrations.schema import m0002_counts
@@ -80,10 +80,10 @@ def test_a_store_of_the_first_schema_is_what_it_was(
         "superseded",
         "gone",
     ]
-    # The old counts are there to be looked at, and go by themselves.
+    # The old counts are kept for inspection, and expire.
     assert 0 < client.ttl(f"{names.prefix}counts") <= 86_400
     assert client.ttl(names.counts) == -1
-    store.log.append(logs.Batch(events=[past_stores.pod(0)], increments={}))
+    store.log.append(batches.Batch(events=[past_stores.pod(0)], increments={}))
     assert store.log.head().offset == past_stores.HEAD + 1
 
 
@@ -268,8 +268,8 @@ def test_these_functions_change_nothing_in_a_store_of_another_schema(
     log = logs.Log(client, names, "0197f0c0a000-1a2b3c4d")
     rewound = past_stores.rewound()
     for call in (
-        lambda: log.append(logs.Batch(events=[past_stores.pod(1)])),
-        lambda: log.append(logs.Batch(events=(), marks={"rv:pods": "1"})),
+        lambda: log.append(batches.Batch(events=[past_stores.pod(1)])),
+        lambda: log.append(batches.Batch(events=(), marks={"rv:pods": "1"})),
         lambda: log.read(past_stores.CHECKPOINT),
         lambda: log.report_loss(log.seen),
         lambda: log.trim(past_stores.CHECKPOINT, past_stores.CHECKPOINT, reader_timeout=1.0),
@@ -289,7 +289,7 @@ def test_a_writer_whose_counts_are_not_the_live_ones_is_refused(
     before = past_stores.contents(client, names)
     log = logs.Log(client, names, "0197f0c0a000-1a2b3c4d")
     with pytest.raises(errors.SchemaMismatch):
-        log.append(logs.Batch(events=[past_stores.pod(1)]))
+        log.append(batches.Batch(events=[past_stores.pod(1)]))
     with pytest.raises(errors.SchemaMismatch, match="counts:3"):
         log.counts()
     assert past_stores.contents(client, names) == before
@@ -397,7 +397,7 @@ def test_an_append_in_the_middle_of_the_swap_undoes_it(
     found: list[object] = []
 
     def late(self: m0002_counts._Renewal) -> dict[str, str]:
-        # Between the look at the head and the transaction.
+        # Between the read of the head and the transaction.
         if len(found) < 3:
             writer.append(past_stores.pod(len(found) + 1))
         found.append(client.hget(names.meta, "schema"))

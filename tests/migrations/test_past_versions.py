@@ -12,7 +12,7 @@ import redis
 from app import settings
 from app.domain import events, projections, snapshots
 from app.store import keys, schemas, snapshot_format, stores
-from app.store.log import logs
+from app.store.log import batches
 from app.store.server import embedded
 from tests.support import declared
 from tests.support.store import past_stores
@@ -79,7 +79,7 @@ def test_a_store_of_the_version_before_serves_on(store_server: embedded.Server, 
         projection.apply_all(batch)
         versions = {"policy:blue/web": FOLDED["versions"]["policy:blue/web"], "policies:green": 28}
         store.log.append(
-            logs.Batch(events=batch, increments=projection.increments), logs.Guard(versions=versions)
+            batches.Batch(events=batch, increments=projection.increments), batches.Guard(versions=versions)
         )
         after = past_stores.lawful(store)
         assert not [key for key in after.counts if key.startswith("green/") or "zone=" in key]

@@ -67,7 +67,7 @@ def test_a_store_of_a_newer_version_is_left_alone(store: stores.Store, names: ke
     status = schemas.status(store.client, names)
     assert "use the newer Topolog" in status.advice
     assert not status.ready
-    with pytest.raises(errors.SchemaMismatch, match="knows up to"):
+    with pytest.raises(errors.SchemaMismatch, match="supports up to"):
         schemas.migrate(store.client, names, declared.FIRST)
     assert store.client.hgetall(names.meta) == {b"schema": str(runner.latest() + 1).encode()}
 

@@ -269,7 +269,7 @@ def burst(
     return names(plugin.wake(before, cluster.snapshot, released_all))
 
 
-def test_a_burst_of_releases_looks_at_the_pods_of_a_policy_as_often_as_one_release() -> None:
+def test_a_burst_of_releases_evaluates_the_pods_of_a_policy_as_often_as_one_release() -> None:
     placed = [small_clusters.pod(f"placed-{n}", small_clusters.REPLICA) for n in range(4)]
     looks = []
     for count in (1, 4):
@@ -284,7 +284,7 @@ def test_a_burst_of_releases_looks_at_the_pods_of_a_policy_as_often_as_one_relea
     assert looks == [8, 8]
 
 
-def test_a_burst_of_releases_looks_at_the_pods_that_wait_for_quotas_as_often_as_one_release() -> None:
+def test_a_burst_of_releases_evaluates_the_pods_that_wait_for_quotas_as_often_as_one_release() -> None:
     placed = [small_quotas.pod(f"placed-{n}", 5, "q") for n in range(4)]
     waiting = [small_quotas.pod(f"waits-{n}", 5, "q", priority=n) for n in range(6)]
     looks = []

@@ -1,4 +1,4 @@
-"""Everything that ``topolog doctor store`` may find wrong, by having its rules look at what is wrong."""
+"""Everything that ``topolog doctor store`` may find wrong, by giving its rules what is wrong."""
 
 from collections.abc import Iterator
 

@@ -189,8 +189,8 @@ def doctor_page() -> str:
         "| `ok` | seen, and as it should be | 0 |\n",
         *(line for area, checks in AREAS.items() for line in _checks(area, checks)),
         "## What is found in the store\n",
-        "`topolog doctor store` looks at the server of `store.url` with the rights of the user named there."
-        " *Not ready*: the processes look for"
+        "`topolog doctor store` checks the server of `store.url` with the rights of the user named there."
+        " *Not ready*: the processes check"
         " this themselves, and do not get ready as long as it is so (`appendonly` and `appendfsync` only"
         " with `store.require_durable`).\n",
         *doctor_findings.lines(),

@@ -68,7 +68,7 @@ PAGES = sorted(
 
 
 def test_every_command_that_a_page_names_exists() -> None:
-    """Also where it stands in a sentence and is not run."""
+    """Also where it is part of a sentence and is not run."""
     named = [(path, each) for path in PAGES for each in documented_commands.named(path.read_text())]
     assert len(named) > 300
     assert [(str(path), each) for path, each in named if documented_commands.unknown(each)] == []

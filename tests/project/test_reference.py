@@ -1,6 +1,7 @@
 """The documentation matches the code and is complete."""
 
 import re
+import subprocess
 import xml.etree.ElementTree
 
 import click
@@ -115,6 +116,26 @@ def test_every_folder_of_a_package_is_described_by_the_architecture() -> None:
         if folder.parent.name == "cli":
             continue
         assert f"`{folder.name}`" in text or f"{folder.name}/" in text, folder
+
+
+@pytest.mark.parametrize("top", ["deploy", "tests"])
+def test_every_folder_beside_the_packages_is_described_by_the_architecture(top: str) -> None:
+    """Except those of tests that are named like the package that they test."""
+    text = (DOCS / "architecture.md").read_text()
+    paragraph = text.partition(f"**`{top}`**")[2].partition("\n\n")[0]
+    command = ["git", "ls-files", top]
+    files = subprocess.run(command, cwd=reference_pages.ROOT, capture_output=True, text=True, check=True)
+    folders = {path.split("/")[1] for path in files.stdout.split() if path.count("/") > 1}
+    assert len(folders) > 8
+    mirrored = {*_code()[0], "deploy"} if top == "tests" else set()
+    assert {name for name in folders - mirrored if f"`{name}/`" not in paragraph} == set()
+
+
+def test_the_terms_of_the_glossary_are_in_alphabetical_order() -> None:
+    rows = (DOCS / "glossary.md").read_text().partition("## Terms")[2].partition("## Former")[0]
+    terms = [line.split("|")[1].strip().lower() for line in rows.splitlines() if line.startswith("| ")][1:]
+    assert len(terms) > 40
+    assert terms == sorted(set(terms))
 
 
 def test_every_present_name_of_the_glossary_exists() -> None:

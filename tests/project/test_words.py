@@ -1,6 +1,7 @@
 """Docs, docstrings, comments, messages and names use the field's words (tests.project.words has the list)."""
 
 import pathlib
+import re
 from typing import NamedTuple
 
 import pytest
@@ -21,6 +22,7 @@ CHECKED = (
     "tests",
 )
 """Files, patterns of files, and folders."""
+PRODUCT = ("app", "workers", "migrations", "deploy")
 
 
 class Allowed(NamedTuple):
@@ -38,6 +40,13 @@ ALLOWED = (
     Allowed("docs/promises.md", "promise", "", "the page of promises to users: people promise"),
     Allowed("docs/index.md", "promises", "(promises.md)", "the title of that page"),
     Allowed("docs/glossary.md", "", "|", "the table of former words names them"),
+    Allowed("CODE_OF_CONDUCT.md", "know", "others know", "people"),
+    Allowed("docs/index.md", "know", "| know ", "what the reader wants"),
+    Allowed("docs/how-to/write-a-plugin.md", "know", "You need to know", "what the reader needs"),
+    Allowed(
+        "docs/decisions/0025-a-situation-is-events-on-a-snapshot.md", "know", "People want to know", "people"
+    ),
+    Allowed("docs/decisions/0031-a-chain-follows-the-log.md", "know", "operators know", "people"),
     Allowed("app/api/v1/consistency.py", "passes over", "Passes over", "the auditor's passes over the log"),
     Allowed(
         "app/domain/audit/findings.py", "passes over", "passes over", "the auditor's passes over the log"
@@ -91,6 +100,14 @@ def test_every_allowance_is_used_and_has_its_reason(entry: Allowed, found: list[
     assert any(allows(entry, one) for one in found)
 
 
+def test_the_docstring_of_a_product_module_begins_with_its_subject() -> None:
+    """Not with a question: `Checks whether ...` or `The rules of ...`, not `Whether ...`."""
+    modules = [path for top in PRODUCT for path in sorted((ROOT / top).rglob("*.py"))]
+    assert len(modules) > 300
+    question = re.compile(r'"""(How|What|When|Where|Whether|Which|Who|Why)\b')
+    assert [str(path) for path in modules if question.match(path.read_text())] == []
+
+
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
@@ -102,6 +119,18 @@ def test_every_allowance_is_used_and_has_its_reason(entry: Allowed, found: list[
         ("a.py", '"""It is taken\nback."""\n', [(1, "taken back")]),
         ("a.py", '"""It is no bundle, and there is no event."""\n', [(1, "is no bundle")]),
         ("a.py", "insight = foretell = retold = 1\n", []),
+        ("a.py", "def knows(x): ...  # it looked at it\n", [(1, "knows"), (1, "looked at")]),
+        (
+            "a.py",
+            '"""A node that has come is to\nrun; None if none does."""\n',
+            [(1, "has come"), (1, "is to run"), (2, "none if none")],
+        ),
+        ("a.py", '"""It comes first, is known, looks up x, and is sent to be read."""\n', []),
+        (
+            "a.md",
+            "From the beginning,\npast the store's function\n",
+            [(1, "beginning"), (2, "past the store's function")],
+        ),
         ("a.lua", "-- it says so\nlocal told\n", [(1, "says"), (2, "told")]),
         ("a.go", 'func told() error { return errorOf("it says") }\n', [(1, "told"), (1, "says")]),
         ("a.js", "// whoever\nnew Promise(told);\n", [(1, "whoever"), (2, "told")]),

@@ -51,7 +51,7 @@ def test_a_run_that_ends_at_any_request_is_completed_by_the_next(
         assert {name: namespace.secrets()[name]["data"] for name in kept} == kept
         if fault.struck == 0:
             break
-    # Five certificates are looked for; then each of seven is read and written, two of them once more.
+    # Five certificates are requested; then each of seven is read and written, two of them once more.
     assert ended == 5 + 7 * 2 + 2
 
 

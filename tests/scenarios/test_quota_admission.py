@@ -342,7 +342,7 @@ def test_pods_wake_when_another_quota_requests_less() -> None:
 
 
 def test_a_pending_pod_that_ends_costs_nothing_while_no_limit_rises(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tenant deletes a job of many pods that wait: the others that wait are not looked at for each."""
+    """A tenant deletes a job of many pods that wait: the others that wait are not evaluated for each."""
     many = [pod(f"a{n}", 10, "a") for n in range(50)]
     small = cluster(node("n1", 100), quota("a", 20, 100), quota("b", 20, 100), *many, pod("b", 50, "b"))
     looked = list[model.Pod]()
@@ -364,7 +364,7 @@ def released(pod: model.Pod) -> events.PlacementReleased:
     )
 
 
-def test_a_release_looks_at_the_pods_of_its_quota_one_by_one_and_at_others_by_class(
+def test_a_release_evaluates_the_pods_of_its_quota_one_by_one_and_others_by_class(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A gang of 1,000 may be released while thousands of pods wait."""

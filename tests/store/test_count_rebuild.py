@@ -16,7 +16,7 @@ from app.plugins.elastic_quota import quota_counts
 from app.plugins.elastic_quota.sigs import namespace_counts, namespace_quota
 from app.plugins.workload_policy import policy_model
 from app.store import count_rebuild, errors, keys, schemas, stores
-from app.store.log import logs
+from app.store.log import batches
 from app.store.server import embedded
 from tests.support import declared, gadgets
 from tests.support.decisions import small_quotas
@@ -48,7 +48,7 @@ KIB = 5 * 2**30
 
 @pytest.fixture
 def older(store_server: embedded.Server, cluster: str) -> Iterator[stores.Store]:
-    """A store whose writers do not know gadgets; its history begins with a checkpoint."""
+    """A store whose writers do not have gadgets; its history begins with a checkpoint."""
     with contextlib.closing(redis.Redis.from_url(store_server.url)) as client:
         schemas.migrate(client, declared.names(cluster), declared.SCHEMA)
     opened = stores.open_store(settings.Store(url=store_server.url), schema=declared.SCHEMA, cluster=cluster)
@@ -101,7 +101,7 @@ def test_the_new_counts_are_those_of_the_log(older: stores.Store, store_server: 
         }
         assert before == {"blue/web|zone=a": 3}
         assert opened.log.counts() == dict(snapshot.counts) == wanted
-        # Both the checkpoint and the log were written by a version that knows no gadgets.
+        # Both the checkpoint and the log were written by a version without gadgets.
         (header,) = opened.checkpoints.headers()
         read = opened.checkpoints.read(header, incarnation=snapshot.position.incarnation)
         assert dict(read.counts) == {"blue/web|zone=a": 1, "sizes|blue/g|n": 3 * KIB, "shares|a": KIB + 1}
@@ -149,7 +149,7 @@ def test_a_writer_of_the_former_counts_is_rejected_afterwards(older: stores.Stor
     schemas.migrate(older.client, names(older), gadgets.SCHEMA)
     before = older.log.head()
     with pytest.raises(errors.StoreError):
-        older.log.append(logs.Batch(events=[pod(7)], increments={"blue/web|zone=a": 1}))
+        older.log.append(batches.Batch(events=[pod(7)], increments={"blue/web|zone=a": 1}))
     assert older.log.head() == before
     with pytest.raises(errors.SchemaMismatch, match=r"counts:2,quota.3,shares.1,sigsquota.3,sizes.1"):
         older.log.counts()
@@ -225,7 +225,7 @@ def test_an_empty_store_needs_no_counts(store_server: embedded.Server, cluster: 
         batch = [*HISTORY]
         projection = projections.Projection(opened.follower.catch_up())
         projection.apply_all(batch)
-        opened.log.append(logs.Batch(events=batch, increments=projection.increments))
+        opened.log.append(batches.Batch(events=batch, increments=projection.increments))
         assert opened.log.counts() == dict(projection.finish().counts)
         assert msgspec.json.encode(opened.log.counts())
     finally:

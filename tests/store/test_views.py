@@ -8,7 +8,7 @@ from app.domain import events, model, projections, snapshots
 from app.domain.audit import attribution, findings
 from app.plugins.workload_policy import policy_model
 from app.store import raw_access, stores
-from app.store.log import logs
+from app.store.log import batches
 from app.store.state import followers
 from tests.support import declared
 from tests.support.store import view_oracle, writers
@@ -127,7 +127,7 @@ def test_planted_differences_are_found_and_repaired(store: stores.Store) -> None
 def test_a_repair_beside_a_writer_leaves_no_difference(store: stores.Store) -> None:
     def write() -> None:
         for i in range(100):
-            store.log.append(logs.Batch(events=[writers.seen(f"w{i}")]))
+            store.log.append(batches.Batch(events=[writers.seen(f"w{i}")]))
 
     expected = write_history(store)
     store.client.delete(store.keys.versions)

@@ -1,6 +1,6 @@
 """Checks objects against the fields of the Kubernetes API, as the official client has them.
 
-The API server does more: it knows which fields are required and which values they take.
+The API server does more: it checks which fields are required and which values they take.
 """
 
 import re

@@ -6,7 +6,7 @@ from app import plugins
 from app.domain import events
 from app.framework import registry
 from app.store import stores
-from app.store.log import logs
+from app.store.log import batches
 from app.verbs import applied_configuration
 from tests.support import declared
 
@@ -25,7 +25,9 @@ def applied(
 
 def listed(store: stores.Store) -> None:
     kinds = sorted(declared.SCHEMA.names)
-    store.log.append(logs.Batch(events=tuple(events.Relisted(kind, "", "1", "first list") for kind in kinds)))
+    store.log.append(
+        batches.Batch(events=tuple(events.Relisted(kind, "", "1", "first list") for kind in kinds))
+    )
 
 
 def recorded(store: stores.Store) -> list[tuple[str, str]]:

@@ -120,7 +120,7 @@ def test_a_pod_that_a_policy_selects_waits_on_a_node_that_is_not_known(
     assert shop.bound(other) == "h3"
 
 
-def test_a_replica_that_never_knew_the_policies_binds_nothing(
+def test_a_replica_that_never_had_the_policies_binds_nothing(
     shop: replicas.Cluster, server: embedded.Server
 ) -> None:
     one, pod = shop.replica(state=0.3, patience=0.3), shop.pod("other-1", {"app": "other"})

@@ -3,7 +3,7 @@
 from app.domain import events, projections
 from app.kube.writes import binding
 from app.simulation.apiserver import faults
-from app.store.log import logs
+from app.store.log import batches
 from tests.support.extender import replicas
 
 BINDING = faults.calls("POST", "/binding")
@@ -106,7 +106,7 @@ def test_an_old_placement_without_a_version_is_waited_for(shop: replicas.Cluster
     event = events.placed(pod, "h1")
     projection = projections.Projection(snapshot)
     projection.apply(event)
-    one.store.log.append(logs.Batch(events=(event,), increments=projection.increments))
+    one.store.log.append(batches.Batch(events=(event,), increments=projection.increments))
     shop.touch(pod)
     assert "may still be bound there" in other.bind(pod, "m1")
     other.clock.ahead += binding.UNFENCED

@@ -10,7 +10,7 @@ import pytest
 from app.domain import model, snapshots, verdicts
 from app.plugins.coscheduling.plugin import Coscheduling
 from app.plugins.elastic_quota.plugin import ElasticQuota
-from app.store.log import logs
+from app.store.log import batches
 from app.store.server import embedded
 from app.verbs import candidates, contexts, decision_reports, filtering, preempting
 from tests.support.extender import replicas, small_shops
@@ -139,7 +139,7 @@ class Counting:
         self.reads += 1
         return self.state.catch_up(timeout=timeout)
 
-    def apply_own_append(self, ahead: snapshots.Snapshot, appended: logs.Appended | None = None) -> None:
+    def apply_own_append(self, ahead: snapshots.Snapshot, appended: batches.Appended | None = None) -> None:
         self.state.apply_own_append(ahead, appended)
 
 

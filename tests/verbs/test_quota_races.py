@@ -10,7 +10,7 @@ from app.domain import events, model, projections
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.trees import membership
 from app.simulation.apiserver import faults
-from app.store.log import logs
+from app.store.log import batches
 from app.store.server import embedded
 from tests.support.extender import bind_plays, replicas, small_shops
 from tests.support.simulation.oracle import plain_fold, quota_law
@@ -126,7 +126,7 @@ def test_no_request_makes_the_counts_of_the_store_inexact(
             projection = projections.Projection(one.snapshot())
             batch = [events.PodSeen(pod=each) for each in pods[start : start + (256 if start < 8192 else 1)]]
             projection.apply_all(batch)
-            one.store.log.append(logs.Batch(events=batch, increments=projection.increments))
+            one.store.log.append(batches.Batch(events=batch, increments=projection.increments))
         assert one.store.log.counts() == dict(one.snapshot().counts)
 
 

@@ -18,7 +18,7 @@ from app import settings
 from app.domain import events
 from app.simulation.apiserver import faults
 from app.store import audit_reports, schemas, stores
-from app.store.log import logs
+from app.store.log import batches, logs
 from app.store.server import connections, embedded
 from tests.support import child_processes, declared
 from tests.support.extender import api_worlds
@@ -168,8 +168,8 @@ def test_a_recorder_that_was_replaced_reports_it(
     port = child_processes.free_port()
     process = start("record", TOPOLOG_SERVER_HEALTH_PORT=str(port))
     recordings.eventually(lambda: ask(port, "/readyz")[0] == 200, "it is ready")
-    # An epoch that no Lease of this API server ever had: only an operator can know what is right.
-    store.log.append(logs.Batch(events=()), logs.Guard(epoch=f"9{'0' * 20}", writer="another"))
+    # An epoch that no Lease of this API server ever had: only an operator can decide what is right.
+    store.log.append(batches.Batch(events=()), batches.Guard(epoch=f"9{'0' * 20}", writer="another"))
     cluster_side.node("n")
     recordings.eventually(lambda: "topolog adopt" in ask(port, "/readyz")[1], "readiness names the remedy")
     status, text = ask(port, "/readyz")
@@ -207,7 +207,7 @@ def test_a_worker_is_not_ready_with_the_log_of_another_cluster(
     port = child_processes.free_port()
     process = start(command, TOPOLOG_SERVER_HEALTH_PORT=str(port))
     recordings.eventually(lambda: "[+] identity: ok" in ask(port, "/readyz")[1], "no process has claimed it")
-    store.log.append(logs.Batch(events=(), kubernetes="first"), logs.NO_GUARD)
+    store.log.append(batches.Batch(events=(), kubernetes="first"), logs.NO_GUARD)
     recordings.eventually(
         lambda: "UID first, here it has second" in ask(port, "/readyz")[1], "readiness names both"
     )
@@ -234,7 +234,7 @@ def with_work(store: stores.Store, uid: str) -> int:
     A placement whose pod the API server does not have, and a count that differs from the log.
     """
     seen = (api_worlds.node("n"), writers.seen("u"))
-    store.log.append(logs.Batch(events=seen, kubernetes=uid))
+    store.log.append(batches.Batch(events=seen, kubernetes=uid))
     writers.placement(store.log, store.follower.catch_up(), writers.pod("u"), "n")
     store.client.hset(store.keys.counts, "none", 1)
     store.client.delete(store.keys.readers)  # Nothing is kept for this reader.

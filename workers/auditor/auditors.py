@@ -1,6 +1,6 @@
 """The auditor: verifies counts == replay of the log == API server, continuously and at bounded cost.
 
-It replays the log independently and trusts no other component: neither the replies of the store's function,
+It replays the log independently and trusts no other component: neither the replies of the append function,
 nor followers, nor checkpoints. Each run reads counts, versions and the end of the log at one moment and
 compares them with the replay, and verifies a page of the log and a checkpoint; at intervals every object is
 compared with the API server. A difference is reported with its key, where it began and who wrote there.
@@ -147,7 +147,7 @@ class Auditor:
             if former is not None:
                 self._repairs = list(former.repairs)
         if not own.began and not own.begin():
-            self.problem["log"] = "the beginning of the log was trimmed, and no checkpoint covers it"
+            self.problem["log"] = "the start of the log was trimmed, and no checkpoint covers it"
             return None
         self.problem.pop("log", None)
         return own

@@ -263,7 +263,7 @@ class CheckpointChecks:
                 first=1,
                 last=head,
                 offset=oldest,
-                blame=f"the entries before {oldest} were removed past the store's function, or the"
+                blame=f"the entries before {oldest} were removed, bypassing the functions, or the"
                 " checkpoint that covers them was",
             )
         )

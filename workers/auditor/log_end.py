@@ -1,7 +1,7 @@
 """Checks that the log's last entry matches the metadata: detects lost and foreign entries.
 
 ``meta`` holds the last offset and its time. If it disagrees with the log, the time shows which of the two
-was changed: the store's function always writes both.
+was changed: the append function always writes both.
 """
 
 from app.domain.audit import findings
@@ -25,7 +25,7 @@ def check_log_end(look: raw_access.RawView, seen: int, board: findings.Board) ->
         put(_lost(last, seen, look.head))
     elif last > look.head:
         if lowered(look, seen):
-            put(_head(look, last, "the log continues beyond it: it was lowered past the store's function"))
+            put(_head(look, last, "the log continues beyond it: it was lowered, bypassing the functions"))
         else:
             for line in [line for line in look.lines if line.offset > look.head]:
                 put(log_integrity.foreign(line, look.head, "meta does not have it"))
@@ -54,7 +54,7 @@ def _short(look: raw_access.RawView, last: int, seen: int) -> findings.Differenc
     latest = max(look.versions.values(), default=0)
     if seen > last or latest > last or not raised:
         return _lost(last, max(seen, look.head if not raised else latest), look.head)
-    return _head(look, last, "nothing was ever appended there: it was raised past the store's function")
+    return _head(look, last, "nothing was ever appended there: it was raised, bypassing the functions")
 
 
 def _lost(last: int, until: int, head: int) -> findings.Difference:
@@ -66,7 +66,7 @@ def _lost(last: int, until: int, head: int) -> findings.Difference:
         first=last + 1,
         last=head,
         offset=last + 1,
-        blame=f"the entries {last + 1} to {until} were there and were removed past the store's function",
+        blame=f"the entries {last + 1} to {until} were there and were removed, bypassing the functions",
     )
 
 
@@ -92,6 +92,6 @@ def _time(look: raw_access.RawView, last: raw_access.RawEntry) -> findings.Diffe
         last=last.offset,
         offset=last.offset,
         writer=entry_writers.name(last),
-        blame=f"the head was written at another time than entry {last.offset}: the entry was appended past"
-        " the store's function, or the time was changed",
+        blame=f"the head was written at another time than entry {last.offset}: the entry bypassed"
+        " the append function, or the time was changed",
     )

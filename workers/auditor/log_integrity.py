@@ -82,7 +82,7 @@ class LogIntegrity:
                 last=head,
                 offset=line.offset,
                 writer=writer,
-                blame=f"the entry that {writer} appended was changed afterwards, past the store's function",
+                blame=f"the entry that {writer} appended was changed afterwards, bypassing the functions",
             )
         )
         return key
@@ -99,18 +99,18 @@ class LogIntegrity:
 
 
 def foreign(line: raw_access.RawEntry, head: int, reason: str, run: str = "") -> findings.Difference:
-    """The finding of an entry that the store's function did not write; ``run`` removes it."""
+    """The finding of an entry that the append function did not write; ``run`` removes it."""
     writer = entry_writers.name(line)
     return findings.Difference(
         kind="foreign",
         key=f"entry:{line.offset}",
-        expected="an entry of the store's function",
+        expected="an entry of the append function",
         found=line.payload[:120].decode(errors="replace"),
         first=line.offset,
         last=max(line.offset, head),
         offset=line.offset,
         writer=writer,
-        blame=f"the entry was appended past the store's function: {reason}",
+        blame=f"the entry bypassed the append function: {reason}",
         run=run,
     )
 
@@ -126,5 +126,5 @@ def hole(first: int, last: int, head: int) -> findings.Difference:
         first=first,
         last=head,
         offset=first,
-        blame=f"the store's function leaves no gap: entries {first}{several} were removed past it",
+        blame=f"the functions leave no gap: entries {first}{several} were removed, bypassing them",
     )

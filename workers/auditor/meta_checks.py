@@ -11,7 +11,8 @@ from app.store import keys, raw_access
 
 _NOTHING = "nothing"
 _MARKS = "rv:"
-_WRITTEN = "written past the store's functions"
+_WRITTEN = "written, bypassing the functions"
+_CHANGED = "changed, bypassing the functions"
 
 
 def check_meta(
@@ -37,9 +38,7 @@ def _fields(
     for field, value in wanted.items():
         found = look.meta.get(field, _NOTHING)
         if found != value:
-            yield _difference(
-                "meta", f"meta:{field}", value, found, offset, "changed past the store's functions"
-            )
+            yield _difference("meta", f"meta:{field}", value, found, offset, _CHANGED)
     for field in sorted(look.meta.keys() - keys.RESERVED):
         if not field.startswith(_MARKS):
             yield _difference("meta", f"meta:{field}", _NOTHING, look.meta[field][:100], offset, _WRITTEN)
@@ -60,7 +59,7 @@ def _tail(look: raw_access.RawView) -> Iterator[findings.Difference]:
             f"an id up to {look.head}-0",
             f"the id {look.generated}-0",
             look.head,
-            "an entry was written beyond the end of the log past the store's function, and removed; a stream"
+            "an entry was written beyond the end of the log, bypassing the functions, and removed; a stream"
             " accepts neither this id nor a lower one again",
         )
 

@@ -17,7 +17,7 @@ import msgspec
 from app.domain import event_subjects, events, snapshots
 from app.domain.audit import findings
 from app.store import errors
-from app.store.log import logs
+from app.store.log import batches, logs
 
 T = TypeVar("T")
 
@@ -91,8 +91,8 @@ class Repairs:
             )
             if not increments and not left:
                 return []
-            guard = logs.Guard(incarnation=snapshot.position.incarnation, head=at.offset)
-            appended = self._append(logs.Batch(events=(event,), increments=increments), guard)
+            guard = batches.Guard(incarnation=snapshot.position.incarnation, head=at.offset)
+            appended = self._append(batches.Batch(events=(event,), increments=increments), guard)
             if appended is not None:
                 at.offset = appended.last
                 return [
@@ -112,16 +112,16 @@ class Repairs:
         """Request a list of the kind; None if another auditor has. Raises StoreAway or Rewound."""
         reason = f"{len(keys)} objects differ from the API server"
         event = events.RelistRequested(kind=kind, reason=reason, by=self._identity)
-        guard = logs.Guard(
+        guard = batches.Guard(
             incarnation=snapshot.position.incarnation,
             versions={event.subject: snapshot.version(event.subject)},
         )
-        appended = self._append(logs.Batch(events=(event,)), guard)
+        appended = self._append(batches.Batch(events=(event,)), guard)
         if appended is None:
             return None
         return findings.Repair(appended.first, appended.at_ms, kind, keys[:_NAMED], reason)
 
-    def _append(self, batch: logs.Batch, guard: logs.Guard) -> logs.Appended | None:
+    def _append(self, batch: batches.Batch, guard: batches.Guard) -> batches.Appended | None:
         try:
             return self._log.append(batch, guard)
         except errors.Conflict:

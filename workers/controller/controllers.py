@@ -41,7 +41,7 @@ ORPHANS_EVERY = 2.0
 EVENTS_EVERY = 1.0
 REFUSALS_EVERY = 0.25
 RECONCILED_EVERY = STATUSES_EVERY = 0.2
-"""Seconds between two looks for work; reconciliation and statuses set how often they act on it."""
+"""Seconds between two polls for work; reconciliation and statuses set how often they act on it."""
 _LONGEST_PAUSE = 5.0
 
 

@@ -112,7 +112,7 @@ class Evictor:
         return False
 
     def _seen(self, wanted: _Wanted, now: float) -> bool:
-        """Whether the plugin knew of its latest eviction, and another one may follow it."""
+        """Whether the plugin's state includes its latest eviction, so that another one may follow."""
         last = self._evicted.get(wanted.found.plugin)
         if last is None:
             return True

@@ -1,8 +1,8 @@
 """Metrics of pending pods by what refuses them: a plugin, kube-scheduler, or nothing that is known.
 
 The reasons themselves are texts without end: ``topolog status`` and ``/apis/v1/status`` have them. The groups
-are computed at most every ten seconds, because scrapes of several Prometheus servers may come together. Only
-the leader exposes them, so that two replicas do not count twice.
+are computed at most every ten seconds, because scrapes of several Prometheus servers may arrive together.
+Only the leader exposes them, so that two replicas do not count twice.
 """
 
 import datetime

@@ -48,7 +48,7 @@ class _Pending:
     """What happened since the former reconciliation."""
 
     everything: bool = False
-    """All objects are to be reconciled; no events are collected."""
+    """All objects must be reconciled; no events are collected."""
     missed: bool = False
     before: snapshots.Snapshot | None = None
     """The state before the first event."""

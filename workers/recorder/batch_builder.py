@@ -12,9 +12,9 @@ import msgspec
 from app.domain import events, model, projections, snapshots
 from app.kube.objects import decoding
 from app.kube.watch import kinds, reflectors
-from app.store.log import logs
+from app.store.log import batches
 
-MAX_FACTS = logs.MAX_EVENTS - 2
+MAX_FACTS = batches.MAX_EVENTS - 2
 """A batch with more events takes no further step: a step makes at most two."""
 
 OPTIMISTIC_MIN = 64
@@ -93,11 +93,13 @@ class BatchBuilder:
             at += 1
         return at
 
-    def batch(self, projection: projections.Projection, marks: Mapping[str, str]) -> logs.Batch:
+    def batch(self, projection: projections.Projection, marks: Mapping[str, str]) -> batches.Batch:
         """The batch to append; ``marks`` are earlier resume versions that are not written yet."""
-        return logs.Batch(events=self.facts, increments=projection.increments, marks={**marks, **self.marks})
+        return batches.Batch(
+            events=self.facts, increments=projection.increments, marks={**marks, **self.marks}
+        )
 
-    def guard(self, holder: logs.Guard, *, optimistic: bool) -> logs.Guard:
+    def guard(self, holder: batches.Guard, *, optimistic: bool) -> batches.Guard:
         """What must hold for the append, in addition to the epoch and the writer in ``holder``.
 
         ``optimistic``: expect that no other writer has appended, instead of comparing each version.

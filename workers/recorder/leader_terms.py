@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 from app.domain import snapshots
 from app.kube.election import electors
-from app.store.log import incarnations, logs
+from app.store.log import batches, incarnations
 
 
 class LeaderTerm(NamedTuple):
     """Input of a recorder that has become the leader."""
 
-    guard: logs.Guard
+    guard: batches.Guard
     """Epoch and writer, which every append carries."""
     marks: dict[str, str]
     """Versions from which the watches resume (see batch_builder.mark)."""
@@ -19,11 +19,11 @@ class LeaderTerm(NamedTuple):
     """Why kinds without such a version are listed."""
 
 
-def guard(tenure: electors.Tenure, state: incarnations.StoreState, writer: str) -> logs.Guard:
+def guard(tenure: electors.Tenure, state: incarnations.StoreState, writer: str) -> batches.Guard:
     """The guard under which a leader appends; empty without an election."""
     if not tenure.epoch:
-        return logs.Guard()
-    return logs.Guard(epoch=incarnations.epoch(tenure.epoch, state.epoch), writer=writer)
+        return batches.Guard()
+    return batches.Guard(epoch=incarnations.epoch(tenure.epoch, state.epoch), writer=writer)
 
 
 def resumed(marks: Mapping[str, str], snapshot: snapshots.Snapshot) -> dict[str, str]:

@@ -16,7 +16,7 @@ from app.domain import events, snapshots
 from app.kube import errors as kube_errors
 from app.kube.election import electors
 from app.store import errors
-from app.store.log import logs
+from app.store.log import batches, logs
 from app.store.state import followers
 from workers import election
 from workers.recorder import leader_terms, loss_recovery, settle_time
@@ -62,7 +62,7 @@ class RecorderLeadership:
 
     @property
     def held(self) -> bool:
-        """Whether this process may still append, as far as it can know."""
+        """Whether this process may still append, by its own clock."""
         return (
             not self._stopped.is_set() and self._tenure is not None and self._elector.tenure == self._tenure
         )
@@ -181,7 +181,7 @@ class RecorderLeadership:
         if guard.epoch:
             elected = events.RecorderElected(guard.writer, guard.epoch, incarnation=self._log.incarnation)
             restarted = settle_time.restarted(state, self._elector.identity)
-            batch = logs.Batch(events=(*restarted, elected), run=state.run, kubernetes=uid)
+            batch = batches.Batch(events=(*restarted, elected), run=state.run, kubernetes=uid)
             self._log.append(batch, msgspec.structs.replace(guard, incarnation=state.incarnation))
             if restarted:
                 self._recovery.relist_reason = "the store was restarted"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from app import telemetry
 from app.domain import events, projections
 from app.store import errors
-from app.store.log import logs
+from app.store.log import batches, logs
 from app.store.state import followers
 from workers.recorder import batch_builder
 
@@ -71,7 +71,7 @@ class LogWriter:
         self.problem = ""
         """Why nothing can be appended right now; empty if nothing prevents it."""
 
-    def begin(self, guard: logs.Guard) -> None:
+    def begin(self, guard: batches.Guard) -> None:
         """Begin a term, in which nothing has been appended yet."""
         self._guard, self.versions, self.problem = guard, ResumeVersions(), ""
         self.applied = frozenset()

@@ -115,7 +115,7 @@ class LossRecovery:
         self.relist_reason = "the store lost events"
         telemetry.metrics.REWINDS.inc()
         telemetry.log.error(
-            "the store lost events; beginning a new incarnation",
+            "the store lost events; starting a new incarnation",
             incarnation=begun,
             former=lost.incarnation,
             lost_from=event.lost_from,

@@ -1,4 +1,4 @@
-"""When the end of the log is in doubt, and for how long.
+"""Decides when the end of the log is in doubt, and for how long.
 
 The end is in doubt after a loss was noticed, and when the store's server is another process than the one
 that a recorder last verified. Either way placements may be lost whose Bindings are still under way. Nothing

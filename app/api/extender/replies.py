@@ -86,8 +86,8 @@ def bind_reply(error: str = "") -> bytes:
 def preempt_reply(call: calls.PreemptCall, kept: Mapping[model.NodeName, preempting.Kept]) -> bytes:
     """ExtenderPreemptionResult: the meta form, no null (extender contract, 10), no node without victims.
 
-    Added victims never lower the number of violations that was offered: kube-scheduler may know budgets
-    that are not recorded.
+    Added victims never lower the number of violations that was offered: kube-scheduler may have counted
+    budgets that are not recorded.
     """
     return _encode(
         {

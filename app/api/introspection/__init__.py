@@ -1,1 +1,1 @@
-"""What the routes of the REST API share: moments, pages, queries, schemas, services."""
+"""Shared parts of the REST routes: moments, pages, queries, schemas, services."""

@@ -45,7 +45,7 @@ class Moment:
     as_of: str
     """RFC 3339: the time of its latest event, or of the request if it is the head."""
     age: float
-    """Seconds since then; for the head, since this process last knew it to be the head."""
+    """Seconds since then; for the head, since this process last read it as the head."""
 
     @property
     def position(self) -> model.Position:

@@ -1,4 +1,4 @@
-"""Whether counts, log and API server agree, by the auditor's latest report."""
+"""Shows whether counts, log and API server agree, by the auditor's latest report."""
 
 import contextlib
 
@@ -29,7 +29,7 @@ class Difference(Schema):
     last = schemas.number("The offset at which it was found.")
     offset = schemas.number("The offset of the event that caused it; 0 if there is none or it is unknown.")
     writer = schemas.text("The writer of that event, or all writers between first and last.")
-    blame = schemas.text("How it came about, as far as the log shows it.")
+    blame = schemas.text("How it arose, as far as the log shows it.")
     run = schemas.text("The command that repairs it; empty if the auditor does, or if no one command can.")
 
 

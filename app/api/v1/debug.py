@@ -10,7 +10,7 @@ from app.api import errors
 from app.api.introspection import blueprints, moments, pages, queries, services, times
 from app.api.v1 import flags
 from app.domain import events, model
-from app.store.log import logs
+from app.store.log import batches
 
 routes = blueprints.create("debug", "/debug/flags", "Debug flags: what is logged, never what is decided.")
 _MAX_BODY = 1024
@@ -36,7 +36,7 @@ def change(query: pages.Query, letter: str) -> flask.Response:
     flag = model.Flag(
         name=kind.letter, value=value, pod=query.get("pod", ""), until=_until(query.get("ttl", ""))
     )
-    given.log.append(logs.Batch(events=(events.FlagSet(flag=flag, by=given.identity()),)))
+    given.log.append(batches.Batch(events=(events.FlagSet(flag=flag, by=given.identity()),)))
     # Catch up: the response shows a position at which the flag is set.
     moments.take()
     response = flask.Response(f"successfully set {kind.title} to {text}\n", mimetype="text/plain")

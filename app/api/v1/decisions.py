@@ -114,7 +114,7 @@ class Scan:
         self._wanted = wanted
         self._before = before
         self._since = since
-        self._limit = records.LOOKED_AT if limit is None else limit
+        self._limit = records.MAX_SCANNED if limit is None else limit
         self.unfinished: str | None = None
         """The last id scanned, if there may be older matching decisions."""
 
@@ -122,14 +122,14 @@ class Scan:
         before, left = self._before, self._limit
         while left > 0:
             book = services.current().decisions
-            found = book.search(self._wanted, limit=_CHUNK, before=before, looked_at=left)
+            found = book.search(self._wanted, limit=_CHUNK, before=before, max_scanned=left)
             for decision in found.records:
                 if self._since is not None and _earlier(decision, self._since):
                     return
                 yield decision
             if found.behind is None:
                 return
-            before, left = found.behind, left - found.looked_at
+            before, left = found.behind, left - found.scanned
         self.unfinished = before
 
 

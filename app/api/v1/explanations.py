@@ -106,7 +106,7 @@ class Explained(Schema):
     """Reasons, scores and advice."""
 
     pod = schemas.nested(schemas.PodReference, "The pod.")
-    source = schemas.text("decision; or computed: none is recorded, all nodes were evaluated now.")
+    source = schemas.text("decision, or computed if no decision is recorded: all nodes were evaluated now.")
     decision = schemas.nested(ExplainedDecision, "The decision, or null if computed.", null=True)
     position = schemas.text("The log position that it was computed at.")
     summary = schemas.text("One sentence.")
@@ -140,7 +140,7 @@ class Explanation(Explained):
     attempts = schemas.number("Scheduling attempts that were found.")
     attemptsComplete = schemas.truth(
         "False if there are older decisions than the 20,000 scanned, or than 1,000 of this pod, or if there"
-        " may be some before the beginning of a bundle."
+        " may be some before the start of a bundle."
     )
 
 
@@ -202,7 +202,7 @@ def _attempts(pod: str, shown: moments.Moment) -> _Attempts:
 
 
 def _chosen(query: pages.Query, pod: str, attempts: list[str]) -> tuple[records.Decision | None, int | None]:
-    """The decision to explain and its number; None if none is recorded and none was requested."""
+    """The decision to explain and its number; None if no decision is recorded and none was requested."""
     if "decision" in query:
         decision = decisions.find(query["decision"])
         if decision.pod.key != pod:

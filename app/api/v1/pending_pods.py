@@ -14,7 +14,7 @@ from app.store.decisions import records
 from app.verbs.explain import explanations, pending_groups
 
 routes = blueprints.create("pending", "/apis/v1", "Pending pods.")
-_LOOKED_AT = 5000
+_MAX_SCANNED = 5000
 """The newest decisions, among which attempts are counted."""
 
 
@@ -69,7 +69,7 @@ class _Attempts:
         self.last: dict[model.Uid, str] = {}
         """Pod -> the id of its latest attempt."""
         self.number = dict.fromkeys((pod.uid for pod in page), 0)
-        scan = decisions.Scan(records.DecisionQuery(), limit=_LOOKED_AT)
+        scan = decisions.Scan(records.DecisionQuery(), limit=_MAX_SCANNED)
         for record in scan:
             uid = record.pod.uid
             if (

@@ -1,4 +1,4 @@
-"""What preemption would do for a pod at any moment: a dry run that evicts no pod."""
+"""Shows what preemption would do for a pod at any moment: a dry run that evicts no pod."""
 
 from marshmallow import Schema, fields
 

@@ -39,7 +39,7 @@ _output = click.option(
 def bundle_command() -> None:
     """Make, verify, describe and open bundles.
 
-    A bundle holds the state at the beginning of a stretch of the log, its events and decisions, the
+    A bundle holds the state at the start of a stretch of the log, its events and decisions, the
     auditor's report, and the settings without secrets.
     """
 

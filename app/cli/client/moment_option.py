@@ -33,7 +33,7 @@ class Moment(click.ParamType[str]):
         return "OFFSET|TIME|AGO"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The moment as the API takes it, which knows whether the log covers it."""
+        """The moment as the API takes it; the API checks whether the log covers it."""
         found = moment(value)
         if _OTHER.fullmatch(found) is None:
             self.fail(

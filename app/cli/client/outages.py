@@ -1,4 +1,4 @@
-"""What a command that runs on does while the server cannot be reached, or is busy."""
+"""Keeps a long-running command going while the server cannot be reached, or is busy."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Where the facts come from: the settings, the API server, and the log as an extender shows it."""
+"""Sources of the facts: the settings, the API server, and the log as an extender shows it."""
 
 import functools
 import pathlib

@@ -16,7 +16,7 @@ from app.domain import model, selectors
 
 _PAGE = 500
 _MOST = 20_000
-"""Items that are looked at for one list. For a name all are, because one that exists has to be found."""
+"""Items that are read for one list. For a name all are, because one that exists has to be found."""
 _OFFSET: Final = re.compile(r"[1-9][0-9]{0,17}")
 
 
@@ -70,7 +70,7 @@ def read(
             break
         asked["continue"] = following
     if following and not found:
-        click.echo(f"only the first {seen} {kind} were looked at", err=True)
+        click.echo(f"only the first {seen} {kind} were read", err=True)
     shown = _sorted(items, selection.sort)[: selection.limit]
     left = len(items) - len(shown)
     # Where the API has more, the number of those that are selected is not known.
@@ -81,7 +81,7 @@ def read(
 def _filled(
     client: api_client.ExtenderClient, path: str, query: Mapping[str, object], limit: int
 ) -> dict[str, Any]:
-    """The list up to the limit; a page of the API may be short, because it looks at a part of the log."""
+    """The list up to the limit; a page of the API may be short, because it covers a part of the log."""
     items: list[Mapping[str, Any]] = []
     asked: Mapping[str, object] = query
     with progress.shown(f"reading {path}") as line:

@@ -1,4 +1,4 @@
-"""What ``topolog get`` prints: lists as tables or names, objects as their fields."""
+"""Prints for ``topolog get``: lists as tables or names, objects as their fields."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

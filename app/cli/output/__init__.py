@@ -1,1 +1,1 @@
-"""What commands print: tables for people, documents for programs, and the columns of both."""
+"""The output of commands: tables for people, documents for programs, and the columns of both."""

@@ -44,7 +44,7 @@ class Table:
 
 
 def _width(longest: int) -> int | None:
-    """Where lines are cut; None if none is."""
+    """The width at which lines are cut; None if no line is cut."""
     if not sys.stdout.isatty():
         return None
     limit = max(shutil.get_terminal_size().columns, len(_CUT))

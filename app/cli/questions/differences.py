@@ -1,4 +1,4 @@
-"""How ``topolog replay`` and ``topolog shadow`` print the decisions that would have been others."""
+"""Prints the decisions that would have been others, for ``topolog replay`` and ``topolog shadow``."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What the commands with questions share: overrides as options, files of documents, and output formats."""
+"""Shared parts of the commands with questions: overrides as options, documents, and output formats."""
 
 import json
 import pathlib

@@ -200,7 +200,7 @@ def _leases(
 
 
 def _age(pods: Sequence[Mapping[str, Any]], process: str, now: datetime.datetime) -> float | None:
-    """Seconds since the oldest pod of a process was started; None if none was."""
+    """Seconds since the oldest pod of a process was started; None if it has no started pod."""
     starts = [
         datetime.datetime.fromisoformat(text)
         for pod in pods

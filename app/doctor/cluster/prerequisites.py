@@ -1,4 +1,4 @@
-"""What can be checked of a cluster before Topolog is installed."""
+"""Checks a cluster before Topolog is installed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -38,7 +38,7 @@ _DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 def examine(
     reader: api_reader.ApiReader, wanted: examination.Expected, *, bundled: bool
 ) -> Iterator[doctor_checks.Result]:
-    """All checks; ``bundled``: the store is to run in the cluster."""
+    """All checks; ``bundled``: whether the store will run in the cluster."""
     yield from examination.each(
         (catalog.VERSION,), lambda: [checks.version(str(reader.get("/version").get("gitVersion", "")))]
     )

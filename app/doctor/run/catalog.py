@@ -73,7 +73,7 @@ RECORDED = doctor_checks.Check(
 CALLED = doctor_checks.Check(
     "R10",
     "kube-scheduler calls the extender while pods wait.",
-    "a pod waits for a call that does not come",
+    "a pod waits for a call that does not arrive",
     "topolog doctor scheduler",
     "how-to/kube-scheduler.md#settings",
 )

@@ -109,8 +109,8 @@ CURRENT = doctor_checks.Check(
 CALLS = doctor_checks.Check(
     "S15",
     "kube-scheduler has called the extender about each pod for which its own plugins leave a node.",
-    "the pod waits for a call that does not come: kube-scheduler does not run, cannot reach the extender, or"
-    " has no entry for it",
+    "the pod waits for a call that does not arrive: kube-scheduler does not run, cannot reach the extender,"
+    " or has no entry for it",
     "see kube-scheduler's log, and `topolog explain NAMESPACE/POD`",
     f"{_PAGE}#several-schedulers",
 )

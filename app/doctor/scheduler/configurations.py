@@ -48,7 +48,7 @@ class Managed:
 
     name: str
     ignored: bool
-    """ignoredByScheduler: kube-scheduler itself does not look for it on nodes."""
+    """ignoredByScheduler: kube-scheduler itself does not check it on nodes."""
 
 
 @dataclass(frozen=True, slots=True)

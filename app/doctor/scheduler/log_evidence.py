@@ -1,4 +1,4 @@
-"""What the log shows of kube-scheduler's configuration: S02, S03, S04 and S07.
+"""Derives from the log how kube-scheduler is configured: S02, S03, S04 and S07.
 
 A configuration may not be the one in force; calls, and where pods went, show what is. Of facts that
 contradict one another the latest counts: kube-scheduler may have been restarted in between.
@@ -97,7 +97,7 @@ class Log:
         return sorted({one.scheduler for one in self.calls if one.scheduler})
 
     def of_sent(self) -> "Log":
-        """Without the pods about which there is no call: none is due for some."""
+        """The evidence without pods that no call is about: some pods need no call."""
         called = {one.uid for one in self.calls}
         return dataclasses.replace(self, bypasses=tuple(one for one in self.bypasses if one.uid in called))
 

@@ -264,7 +264,7 @@ def attribute_version(
     return Attribution(
         last.offset,
         ledger.writer(last),
-        f"event {last.offset} did not {verb} it: it was appended past the store's function",
+        f"event {last.offset} did not {verb} it: it bypassed the append function",
     )
 
 

@@ -14,7 +14,7 @@ KINDS: Mapping[str, str] = {
     "lost": "entries are missing at the end of the log",
     "hole": "an entry is missing inside the log",
     "edited": "an entry changed after it was first read",
-    "foreign": "an entry was not written by the store's function",
+    "foreign": "an entry was not written by the append function",
     "unreadable": "an entry cannot be decoded as an event",
     "fence": "a fact was not written by the recorder elected at that time",
     "checkpoint": "a checkpoint is corrupt, or differs from the state at its offset",

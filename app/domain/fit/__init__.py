@@ -1,1 +1,1 @@
-"""Where pods fit by kube-scheduler's rules, and which ones it would evict."""
+"""Fitting by kube-scheduler's rules: where pods fit, and which ones it would evict."""

@@ -1,4 +1,4 @@
-"""Whether a pod fits on a node by kube-scheduler's own rules, for nodes that it was not asked about.
+"""Fits a pod on a node by kube-scheduler's own rules, for nodes that it was not asked about.
 
 kube-scheduler reports which nodes pass its filters only for the pod of a call. A question about another pod,
 or about the cluster without some pods, needs these rules here: NodeUnschedulable, TaintToleration,
@@ -57,7 +57,7 @@ class Occupancy:
         return Occupancy(_changed(self.amounts, pod, -1), tuple(ports))
 
     def plus(self, pod: model.Pod) -> "Occupancy":
-        """The occupancy after the pod has come."""
+        """The occupancy with the pod added."""
         return Occupancy(_changed(self.amounts, pod, +1), (*self.ports, *ports_of(pod)))
 
 

@@ -1,4 +1,4 @@
-"""Which pods kube-scheduler would evict for a pod, and on which node.
+"""Selects the pods that kube-scheduler would evict for a pod, and the node.
 
 The rules of its plugin DefaultPreemption: SelectVictimsOnNode
 (plugins/defaultpreemption/default_preemption.go) and pickOneNodeForPreemption (preemption/preemption.go, both

@@ -1,4 +1,4 @@
-"""What follows from the pods of each node: the sums of their requests, and which need others near them.
+"""Derives from the pods of each node the sums of their requests, and which need others near them.
 
 Exact sums, in the units of model.Pod.requests (cpu in milli-units, memory in bytes). A pod occupies its node
 from its placement until it is finished or gone: one that is terminating still runs (model.Pod.counted is the
@@ -47,7 +47,7 @@ class Residents(msgspec.Struct, eq=False, gc=False):
     """The pods bound to a node or placed on it, in any phase, and what follows from them.
 
     What follows is computed when it is first read, and kept with the value; the fold makes another value
-    whenever a pod comes, goes or changes in a way that matters here. So a sum that nothing reads costs
+    whenever a pod arrives, leaves or changes in a way that matters here. So a sum that nothing reads costs
     nothing, and one that is read costs the pods of one node that has changed. Threads may share it: each
     result is one reference.
     """

@@ -5,7 +5,7 @@ duration. Only changes observed by this process count, by its monotonic clock: t
 are for people, so wrong or adjusted clocks do not matter. A holder that cannot renew gives up before
 the others may take over.
 
-None of this stops a holder that was paused and does not know it. The epoch does: it is the Lease's
+None of this stops a holder that resumes after an unnoticed pause. The epoch does: it is the Lease's
 resourceVersion at acquisition, which grows from one holder to the next even if the Lease is deleted in
 between, and the store compares it.
 """
@@ -107,7 +107,7 @@ class Elector:
 
     @property
     def tenure(self) -> Tenure | None:
-        """The current tenure; None unless this process leads as far as it can know."""
+        """The current tenure; None unless this process leads by its own clock."""
         tenure, until = self._tenure, self._until
         return tenure if tenure is not None and self._clock.monotonic() < until else None
 

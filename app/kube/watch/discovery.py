@@ -1,4 +1,4 @@
-"""Whether the API server serves a kind, by its own account: the discovery documents.
+"""Finds out whether the API server serves a kind, by its own account: the discovery documents.
 
 A 404 for a list proves nothing: a proxy that does not reach the API server answers 404, too, and an empty
 list of what exists would give places away.

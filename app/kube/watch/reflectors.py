@@ -204,7 +204,7 @@ class Reflector:
         yield Listed(self.kind, frozenset(identities), page.version, self._since, reason)
 
     def _first_page(self, parameters: dict[str, str]) -> kinds.Page | None:
-        """The first page of the first version that is served; None if none of them is."""
+        """The first page of the first version that is served; None if the API server serves no version."""
         for path in self.kind.paths:
             self._path = path
             page = self._read_page(parameters)
@@ -227,7 +227,7 @@ class Reflector:
         if not self.absent:
             self.absent = True
             yield Listed(
-                self.kind, frozenset(), "", self._since, "not served: the API server does not know this kind"
+                self.kind, frozenset(), "", self._since, "not served: the API server does not have this kind"
             )
 
     # -- watch -------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Binds pods through the API server, and resolves Bindings with an unclear outcome.
 
 The pod's uid is a precondition, so that a pod of the same name that was deleted and recreated is never bound
-by mistake. So is its resourceVersion, where the caller knows it: after any write to the pod a Binding with an
+by mistake. So is its resourceVersion, if the caller has it: after any write to the pod a Binding with an
 older version can no longer be carried out, however late it arrives (ADR 0008). The API server writes the
 Binding's annotations to the pod together with the node (docs/design/extender-contract.md, 16): a pod that is
 on the node without them was bound by another client. After a conflict or a lost answer the pod is read; the

@@ -26,7 +26,7 @@ _checked = msgspec.json.Decoder(schema.Secret)
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A Secret as it is read, or as it is to be."""
+    """A Secret as it was read, or as it will be written."""
 
     name: str
     data: Mapping[str, bytes] = field(repr=False)

@@ -1,4 +1,4 @@
-"""What the plugin answers about one pod: the node that the plan of its gang has for it, or why there is none.
+"""Answers about one pod: the node that the plan of its gang has for it, or why there is none.
 
 The first bind of any member commits the whole plan. From then on the seats are placements like any other, and
 no other pod takes their capacity.

@@ -197,7 +197,7 @@ def missing(gang: Gang, question: plans.Question, plan: plans.Plan) -> str:
 
 
 def state(gang: Gang, plan: plans.Plan) -> str:
-    """Where the gang stands, in a few words."""
+    """The state of the gang as one word."""
     if gang.errors:
         return "invalid"
     if gang.waiting and not plan.seats:

@@ -1,4 +1,4 @@
-"""What the log keeps of gangs: PodGroups of three families, Workloads, and the network topology."""
+"""The kept part of gangs: PodGroups of three families, Workloads, and the network topology."""
 
 import msgspec
 

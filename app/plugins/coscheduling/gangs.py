@@ -183,7 +183,7 @@ def limited(snapshot: snapshots.Snapshot, key: GangKey, asked: Iterable[model.Po
 def beyond(snapshot: snapshots.Snapshot, keys: Collection[GangKey], asked: Iterable[model.Pod] = ()) -> bool:
     """Whether gangs have more members, on nodes or waiting, than are placed together.
 
-    No more members are looked at than it takes, beside those that have ended or cannot be placed.
+    No more members are examined than it takes, beside those that have ended or cannot be placed.
     """
     deciding = {pod.uid: not pod.finished for pod in asked if membership.of(pod) in keys}
     if sum(membership.most(snapshot, key) for key in keys) + len(deciding) <= gang_model.LARGEST:

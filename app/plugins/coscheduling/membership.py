@@ -1,4 +1,4 @@
-"""Which gang a pod belongs to: a function of its labels, annotations and specification alone."""
+"""The gang that a pod belongs to: a function of its labels, annotations and specification alone."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -62,7 +62,7 @@ def waits(snapshot: snapshots.Snapshot, pod: model.Pod) -> bool:
 
 
 def most(snapshot: snapshots.Snapshot, key: GangKey) -> int:
-    """At least as many as the gang has pods in any phase, without a look at any of them."""
+    """At least as many as the gang has pods in any phase, without examining any of them."""
     return sum(len(snapshot.labelled.get((key.namespace, *mark), ())) for mark in _marks(key))
 
 

@@ -1,4 +1,4 @@
-"""What hypothetical questions ask of gangs: their members, new ones, another minimum, and what would help."""
+"""Gangs in hypothetical questions: their members, new ones, another minimum, and what would help."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

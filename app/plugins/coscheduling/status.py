@@ -1,4 +1,4 @@
-"""What the controller does for gangs: statuses of PodGroups, Events with numbers, wake-ups, lost seats.
+"""Effects for gangs: statuses of PodGroups, Events with numbers, wake-ups, lost seats.
 
 The phases are those of the PodGroup controllers of the sigs and of Koordinator (podgroup_controller.go), as a
 projection of the state. A PodGroup without members keeps its status.
@@ -108,8 +108,8 @@ def _of_gang(
 
 
 def status(gang: Gang) -> dict[str, object]:
-    """The status of the PodGroup; empty if it is to be left as it is."""
-    # Beside those that are still to be placed together, finished ones are of an earlier run.
+    """The status of the PodGroup; empty if it should stay as it is."""
+    # Beside those that still have to be placed together, finished ones are of an earlier run.
     finished = gang.finished if gang.satisfied or not gang.waiting else ()
     members = (*finished, *(seat.pod for seat in gang.seats), *gang.waiting, *gang.others)
     if not members:

@@ -1,4 +1,4 @@
-"""Whether a quota admits a pod: its limit, min for non-preemptible pods, and the limits of the quotas above.
+"""Admits a pod by a quota: its limit, min for non-preemptible pods, and the limits of the quotas above.
 
 Reasons name quotas and resources, never amounts: what a quota uses changes with every bind, and
 kube-scheduler retries a pod at once whenever the text of its condition changes.

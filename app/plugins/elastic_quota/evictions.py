@@ -1,4 +1,4 @@
-"""What the controller evicts for quotas, if arguments request it: for pods that wait, and above a runtime.
+"""Evictions for quotas, if arguments request them: for pods that wait, and above a runtime.
 
 Koordinator does the first in its scheduler (plugins/elasticquota/preempt.go), and the second in a controller
 (quota_overuse_revoke.go). Pods that terminate count as gone, so nothing is evicted for capacity that is about
@@ -21,9 +21,9 @@ WAITED = 15.0
 """Seconds for which a pod must have been without capacity: kube-scheduler's longest backoff (10 s), and a
 cycle. So a pod that can take what was freed for it takes it first."""
 TRIED = 20
-"""Pods that differ in what matters, for which evictions are looked for in one state, over all nodes each."""
+"""Pods that differ in what matters, for which evictions are searched in one state, over all nodes each."""
 NODES = 5
-"""Nodes on which the eviction for a pod is looked for, those with the least harm first."""
+"""Nodes on which the eviction for a pod is searched, those with the least harm first."""
 OVERUSED = 120.0
 """Seconds for which a quota must have used more than its runtime (Koordinator's delayEvictTime)."""
 

@@ -1,4 +1,4 @@
-"""The status of quotas: what their pods use, where ``kubectl get`` and other tools look for it.
+"""The status of quotas: what their pods use, where ``kubectl get`` and other tools read it.
 
 ``status.used`` is the only field that the definitions have (v1alpha1.ElasticQuotaStatus): amounts as in the
 plugin's views, so a placement counts before its pod is bound. Koordinator's annotations are written beside it

@@ -32,7 +32,7 @@ def freed_capacity(
     if not freeing:
         return None
     if all(isinstance(event, events.PodGone) for event in freeing) and not _limit_rose(before, after, rules):
-        return None  # The waiting pods are not looked at whenever one of them is deleted.
+        return None  # The waiting pods are not evaluated whenever one of them is deleted.
     # A released pod itself is left out: its bind call failed, and kube-scheduler retries it.
     released = {event.uid for event in freeing if isinstance(event, events.PlacementReleased)}
     waiting = [pod for pod in _waiting(after) if pod.uid not in released]

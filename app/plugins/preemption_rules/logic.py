@@ -1,4 +1,4 @@
-"""Which pods of a node depend on victims, by required pod affinity.
+"""Finds the pods of a node that depend on victims, by required pod affinity.
 
 A running pod keeps its node when its affinity is no longer met (IgnoredDuringExecution), but a pod that
 requires another one near it is of no use without it, and could not be scheduled there again.

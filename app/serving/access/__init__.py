@@ -1,1 +1,1 @@
-"""Who may call what: roles of callers, and the check in front of every application."""
+"""Access control: roles of callers, and the check in front of every application."""

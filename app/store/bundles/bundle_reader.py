@@ -66,7 +66,7 @@ class Contents(NamedTuple):
 
 
 def read(file: BinaryIO, visitor: Visitor | None = None) -> Contents:
-    """Verify a bundle from its beginning to its end. Raises Damaged or OSError."""
+    """Verify a bundle from its start to its end. Raises Damaged or OSError."""
     return _Reader(file, visitor or Visitor()).contents()
 
 

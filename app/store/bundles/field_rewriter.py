@@ -67,7 +67,7 @@ _OF_OBJECTS: Final[_Rules] = {
 
 RULES: Final[Mapping[type, _Rules]] = {
     model.DeclaredObject: _OF_OBJECTS,
-    # What this version does not know it cannot rewrite.
+    # The fields of an unknown kind cannot be rewritten.
     model.UnknownObject: {**_OF_OBJECTS, "data": without(b"")},
     model.Taint: {"key": key, "effect": kept, "value": _value},
     model.Node: {

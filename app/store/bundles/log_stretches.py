@@ -1,4 +1,4 @@
-"""Reads a stretch of a log for a bundle: a checkpoint at its beginning, its events, and its decisions.
+"""Reads a stretch of a log for a bundle: a checkpoint at its start, its events, and its decisions.
 
 What cannot be read raises: an empty member never stands in for one that is missing. One member at a time is
 held in memory.

@@ -131,7 +131,7 @@ class _Target(bundle_reader.Visitor):
         self._times: list[int] = []
 
     def about(self, about: layout.About) -> None:
-        # The digests of its pods are needed before the decisions come.
+        # The digests of its pods are needed before the decisions are read.
         self._contents = _snapshot_contents(self._rewriting, self._source.contents)
 
     def event(self, raw: readers.Raw) -> None:

@@ -1,4 +1,4 @@
-"""Which words of a bundle are names, and the table of the pseudonyms that stand for them.
+"""The words of a bundle that are names, and the table of the pseudonyms that stand for them.
 
 A word has one pseudonym wherever it occurs, so what was equal stays equal: the name of a node and the value
 of its hostname label, the value of a pod's label and the name of a policy. Pseudonyms sort as the words that

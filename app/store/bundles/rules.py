@@ -1,4 +1,4 @@
-"""How a field of what a bundle holds is treated: what of it is a name, a sentence or neither."""
+"""Rules for the fields of what a bundle holds: each is a name, a sentence or neither."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
@@ -112,7 +112,7 @@ def layers(words: pseudonyms.Words, value: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def decided(words: pseudonyms.Words, value: object) -> object:
-    """What a plugin decided beside the node, as JSON of its own form."""
+    """What a plugin decided beside the node, as JSON in the plugin's own format."""
     if isinstance(value, dict):
         return {words.term(name): decided(words, one) for name, one in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Where the files of an archive are stored: five operations, and the directory that has them.
+"""Stores the files of an archive: five operations, and the directory that has them.
 
 An archive needs no more of an object store than this. A name that is listed belongs to a complete file: a
 write takes effect as a whole or not at all, and may be repeated.

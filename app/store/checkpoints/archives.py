@@ -186,7 +186,7 @@ class Archive:
         is the later one's own, or was lost. A segment across that border is shortened.
         """
         files, own, found, border = self.files(), self._incarnation(), list[File](), sys.maxsize
-        # Ids sort by the time of their beginning.
+        # Ids sort by their start time.
         for incarnation in sorted(
             {file.incarnation for file in files if file.incarnation <= own}, reverse=True
         ):

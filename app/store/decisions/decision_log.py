@@ -108,7 +108,7 @@ class DecisionLog:
         *,
         limit: int = 100,
         before: str | None = None,
-        looked_at: int = records.LOOKED_AT,
+        max_scanned: int = records.MAX_SCANNED,
     ) -> records.Found:
         """At most ``limit`` of the latest matching records, in a bounded scan; ``before``: the last id seen.
 
@@ -126,7 +126,7 @@ class DecisionLog:
                     found.append(decision)
                     if len(found) == limit:
                         return records.Found(found, identity, seen)
-            if seen >= looked_at:
+            if seen >= max_scanned:
                 return records.Found(found, entries[-1][0] if entries else None, seen)
         return records.Found(found, None, seen)
 

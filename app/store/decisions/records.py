@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from app.domain import model, snapshots
 from app.store.decisions import bitmaps
 
-LOOKED_AT = 20_000
+MAX_SCANNED = 20_000
 """Records that one query scans: a fifth of a second of an extender's time."""
 
 
@@ -139,7 +139,7 @@ class Found(NamedTuple):
     records: list[Decision]
     behind: str | None
     """The id below which older records were not scanned; None if all were."""
-    looked_at: int
+    scanned: int
     """How many records were scanned."""
 
 

@@ -17,7 +17,7 @@ from migrations import runner
 
 _PINGS = 50
 _SCANNED = 20_000
-"""Keys that are looked at, at most: the check must not slow down a large server."""
+"""Keys that are examined, at most: the check must not slow down a large server."""
 
 
 class Ownership(NamedTuple):

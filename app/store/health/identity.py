@@ -2,7 +2,7 @@
 
 Two clusters of one name on one server would mix their facts, and each would act on the pods of the other.
 The result is kept at the log (Log.foreign): appends are refused there, and whatever decides by the log or
-acts on the cluster looks at it first.
+acts on the cluster checks it first.
 """
 
 import threading

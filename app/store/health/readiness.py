@@ -11,7 +11,7 @@ from redis import exceptions
 
 from app.store import errors
 from app.store.health import checks, durability, polled
-from app.store.log import logs
+from app.store.log import batches, logs
 from app.store.server import connections, discovery
 
 _CONFIG = (
@@ -106,7 +106,7 @@ class AcceptanceCheck:
 
     def _tried(self) -> str | None:
         try:
-            self._log.append(logs.Batch(events=()), timeout=_PATIENCE)
+            self._log.append(batches.Batch(events=()), timeout=_PATIENCE)
         except errors.Rewound:
             return None  # Readers handle it.
         except errors.Unsynced as unsynced:

@@ -2,7 +2,7 @@
 
 A store that lost acknowledged events (a failover, a cut file, a restored backup, FLUSHALL) must not
 continue under the same name: its offsets would change their meaning. A new incarnation is begun instead.
-Its id starts with the time of its beginning, which orders ids; a follower switches to a later incarnation,
+Its id begins with its start time, which orders ids; a follower switches to a later incarnation,
 never to an earlier one.
 """
 
@@ -77,7 +77,7 @@ class StoreState(NamedTuple):
 
 
 class Followed:
-    """The incarnation that a process follows, and the latest entry it knows of; thread-safe."""
+    """The incarnation that a process follows, and the latest entry it has read or written; thread-safe."""
 
     def __init__(self, incarnation: str) -> None:
         self.seen = Watermark(incarnation, 0)

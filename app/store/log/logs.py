@@ -13,12 +13,7 @@ from app.store import errors, keys
 from app.store.log import appenders, batches, incarnations, lineages, readers, stored_log
 from app.store.server import pools, retries
 
-MAX_EVENTS = batches.MAX_EVENTS
-Guard = batches.Guard
-Batch = batches.Batch
-Appended = batches.Appended
-
-NO_GUARD = Guard()
+NO_GUARD = batches.Guard()
 
 _READERS = 32
 """Threads that can read at the same time; connections are opened when first needed."""
@@ -67,7 +62,9 @@ class Log:
 
     # -- writing ---------------------------------------------------------------------------
 
-    def append(self, batch: Batch, guard: Guard = NO_GUARD, *, timeout: float | None = None) -> Appended:
+    def append(
+        self, batch: batches.Batch, guard: batches.Guard = NO_GUARD, *, timeout: float | None = None
+    ) -> batches.Appended:
         """Append the batch if the guard holds.
 
         Raises Conflict, CeilingReached, Fenced, Rewound or OtherCluster, and then nothing was changed;
@@ -207,7 +204,9 @@ class Log:
         """
         return self._appender.report_loss(known)
 
-    def rewind(self, event: events.StoreRewound, incarnation: str, *, found: str, guard: Guard) -> bool:
+    def rewind(
+        self, event: events.StoreRewound, incarnation: str, *, found: str, guard: batches.Guard
+    ) -> bool:
         """Begin an incarnation with this event, if the store's is still ``found`` (empty: an empty store).
 
         The log keeps its entries; the watches' resume versions are deleted. False if the store is in

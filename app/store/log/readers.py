@@ -2,7 +2,7 @@
 
 A request contains the reader's offset and the time of the entry there. The store replies with the entries
 behind it, or with an error: another incarnation, a lost tail (even if it has grown again), a hole, a
-trimmed beginning.
+trimmed start.
 """
 
 import time

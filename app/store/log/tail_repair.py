@@ -1,4 +1,4 @@
-"""Repairs the end of a log after entries were added without the store's functions.
+"""Repairs the end of a log after entries were added, bypassing the append function.
 
 Every id in a stream must be higher than all before it, removed ones included: an entry added behind the
 head blocks every append, even after it was removed. Entries that could have been written by the function
@@ -16,7 +16,7 @@ from app.store.server import connections
 
 _PAGE = 1000
 _OURS = frozenset((b"t", b"e", b"w"))
-_BEGINNING = "0-1"
+_START = "0-1"
 """The last id of a stream whose next id is 1-0: 0-0 is not valid."""
 
 Fields = dict[bytes, bytes]
@@ -75,7 +75,7 @@ def repair(client: redis.Redis, names: keys.Keys, seen: Tail) -> None:
                 pipeline.xdel(names.log, entry.identity)
             # A stream stores the highest removed id and refuses a last id below it: that one is set back
             # first (Redis 7.0, Valkey 7.2).
-            deleted = end if seen.end else _BEGINNING
+            deleted = end if seen.end else _START
             total = ("ENTRIESADDED", seen.added, "MAXDELETEDID", deleted)
             pipeline.execute_command("XSETID", names.log, seen.generated, *total)
             pipeline.execute_command("XSETID", names.log, deleted)

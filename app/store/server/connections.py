@@ -1,7 +1,7 @@
 """Opens connections from a URL; retries are the caller's decision.
 
 redis-py repeats commands by default after a lost reply, which executes a command twice that is not
-idempotent: here a command is repeated only if the caller knows that this is safe. Every
+idempotent: here a command is repeated only if the caller declares it safe. Every
 connection finds its server again (discovery), so a failover ends in StoreAway and then in success.
 """
 

@@ -88,7 +88,7 @@ class Sentinels:
             if len(known) == needed:
                 return max(known, key=lambda one: one[0])[1]
         raise redis.ConnectionError(
-            f"{len(known)} of {len(self.addresses)} sentinels know {self.master}, {needed} are needed:"
+            f"{len(known)} of {len(self.addresses)} sentinels report {self.master}, {needed} are needed:"
             f" {'; '.join(problems)}"
         )
 

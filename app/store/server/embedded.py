@@ -31,7 +31,7 @@ _LOCK = "in-use"
 _HANDOVER_SECONDS = 5.0
 """How long to wait for a server to end whose keeper was killed."""
 _HEADER = 200
-"""Bytes at the beginning of a base file that name who wrote it."""
+"""Bytes at the start of a base file that name its writer."""
 _SOCKET_PATH_LIMIT = 100
 """Linux allows 107 bytes."""
 

@@ -3,7 +3,7 @@
 ``redis://HOST:PORT/DB``, ``unix:///PATH``, ``redis+sentinel://HOST,HOST,HOST/MASTER`` and
 ``redis+cluster://HOST,HOST``; with ``rediss`` all of it is over TLS. Parameters are redis-py's, such
 as ``?ssl_ca_certs=FILE``; ``sentinel_username`` and ``sentinel_password`` are shown to sentinels,
-which do not know the users of the servers that they watch.
+which have other users than the servers that they watch.
 """
 
 from collections.abc import Callable, Mapping

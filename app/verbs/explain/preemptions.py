@@ -1,9 +1,9 @@
-"""What preemption would do for a pod: on which node which pods would be evicted, or why none is.
+"""Predicts preemption for a pod: on which node which pods would be evicted, or why no pod would be.
 
 The same steps as kube-scheduler's: its filters on every node (app.domain.fit), its dry run on the nodes
 that evictions may help (app.domain.fit.victims), the extender's answer to ``preempt``
 (app.verbs.preempting), and its choice. Unlike kube-scheduler, which dry-runs 100 nodes or a tenth from a
-random offset, it looks at all nodes. Nothing is written or evicted.
+random offset, it considers all nodes. Nothing is written or evicted.
 """
 
 import itertools
@@ -21,7 +21,7 @@ WAITING = "not eligible due to a terminating pod on the nominated node."
 UNHELPFUL = "Preemption is not helpful for scheduling"
 GROUPS = "preemption of PodGroups as a whole (feature gate GenericWorkload)"
 BUDGETS = "PodDisruptionBudgets"
-"""Named if no enabled plugin knows them, or if they were not recorded at that moment."""
+"""Named if no enabled plugin provides them, or if they were not recorded at that moment."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""What the pictures of a cluster show: pure functions of snapshots, without a name of a plugin."""
+"""Computes the pictures of a cluster: pure functions of snapshots, without a name of a plugin."""

@@ -70,7 +70,7 @@ def of(snapshot: snapshots.Snapshot) -> Figures:
 class Tally:
     """The numbers of ready nodes and running pods of one snapshot after another.
 
-    Only nodes that may have changed are looked at again.
+    Only nodes that may have changed are computed again.
     """
 
     def __init__(self) -> None:

@@ -43,7 +43,7 @@ def quota(of: str, counts: figures.Counts) -> Numbers:
     def numbers(snapshot: snapshots.Snapshot) -> Mapping[str, int]:
         found: dict[str, int] = {}
         mine = [one for one in figures.quotas(snapshot, counts) if one.of == of]
-        # Domains come in the order of their hashes, which differs from process to process.
+        # Domains are in the order of their hashes, which differs from process to process.
         for one in sorted(mine, key=lambda each: (each.key, each.value)):
             found[f"{one.key}={one.value} placed"] = one.placed
             if one.desired is not None:
@@ -87,7 +87,7 @@ class _Named(NamedTuple):
 
 
 class Changes:
-    """Collects when the declared objects of one name came, changed and went, one event after the other."""
+    """Collects when the declared objects of one name were added, changed and removed, event by event."""
 
     def __init__(self, name: str) -> None:
         self._name = name

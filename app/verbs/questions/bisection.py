@@ -11,7 +11,7 @@ from app.verbs.questions import candidate_choice, errors, kinds, question_schema
 
 Predicate = Callable[[snapshots.Snapshot], bool]
 _TRIED: Final = 2
-"""Recorded moments that are looked at."""
+"""Recorded moments that are examined."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,13 +21,13 @@ class Found:
     now: bool
     """The answer at the end."""
     offset: int | None
-    """The event after which it was this; None if it did not change since the beginning."""
+    """The event after which it was this; None if it has not changed since the start."""
     looked: int
-    """Snapshots that were looked at."""
+    """Snapshots that were examined."""
     complete: bool
     """False if the budget was spent: ``offset`` is then the end of the remaining range."""
     low: int
-    """The latest offset that is known to have had the other answer; the beginning if there is none."""
+    """The latest offset that is known to have had the other answer; the start if there is none."""
 
 
 def bisect(

@@ -1,4 +1,4 @@
-"""Which nodes are candidates in a hypothetical question, and what that does not model.
+"""Chooses the candidates of a hypothetical question, and states what that does not model.
 
 Topolog's own decisions are about the nodes that kube-scheduler offers. A question has to state where its
 candidates come from, and which of kube-scheduler's rules they do not follow.

@@ -1,7 +1,7 @@
 """A recorded range played once in a situation, with the knock-on effects of every placement.
 
 Two snapshots move along the log: the recorded one, and that of the supposed history, which the situation
-changed at the beginning. Facts happen in both. A pod is placed in the supposed history when it was placed in
+changed at the start. Facts happen in both. A pod is placed in the supposed history when it was placed in
 the log, or when an attempt is recorded at which it would have fitted; what it was observed as afterwards is
 observed on its supposed node.
 """
@@ -23,7 +23,7 @@ from app.verbs.questions import kinds, question_schema, replays, simulated_place
 LIMITS = (
     "the scores of kube-scheduler and the running times of pods under another placement are not known",
     "a pod is tried when an attempt is recorded: one that is refused instead of placed is not tried again",
-    "overrides of pods apply to those of the beginning; members of a gang are placed one by one",
+    "overrides of pods apply to those at the start; members of a gang are placed one by one",
 )
 
 
@@ -120,7 +120,7 @@ class Chain(replays.Replay):
         limit: int,
         counted: Callable[[records.Decision], bool] = lambda _: True,
     ) -> None:
-        """``base``: the snapshot at the beginning; ``choice``: whether the recorded node is preferred.
+        """``base``: the snapshot at the start; ``choice``: whether the recorded node is preferred.
 
         ``counted``: whether the numbers and the items include a decision. All of them are played.
         """
@@ -322,7 +322,7 @@ class Chain(replays.Replay):
     def _situation(self, plugins: registry.Registry) -> situations.Resolved:
         return situations.Resolved(self.was.snapshot, self.would.snapshot, plugins, copies=self._copies)
 
-    def _looked_at(
+    def _compared(
         self,
         decision: records.Decision,
         candidates: node_sets.Names,

@@ -184,7 +184,7 @@ class _Search:
         return found
 
     def _least(self, names: Sequence[str]) -> list[str]:
-        """A shortest beginning of the names that helps, without those that can be left out."""
+        """A shortest prefix of the names that helps, without those that can be left out."""
         low, high = 1, len(names)
         while low < high:
             middle = (low + high) // 2

@@ -24,7 +24,7 @@ SKIPPED = ("error", "trimmed", "superseded", "configuration", "unrepeatable")
 FACETS = ("verb", "namespace", "plugin", "object")
 """What those that would have been others are counted by; a decision concerns any number of objects."""
 MOST = 100_000
-"""Decisions that one call looks at."""
+"""Decisions that one call compares."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Input(NamedTuple):
 
 
 class Replay:
-    """Looks at decisions one after the other, and counts."""
+    """Compares decisions one after the other, and counts."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Replay:
         if self._counts(decision):
             self.skipped[cause] += 1
 
-    def look(
+    def compare(
         self, decision: records.Decision, candidates: node_sets.Names, snapshot: snapshots.Snapshot
     ) -> None:
         """Compare one decision; ``snapshot`` is the one at its position."""
@@ -122,7 +122,7 @@ class Replay:
             changed = self._changed(decision, candidates, resolved)
             supposed = self._trace(decision, changed, resolved.plugins)
             would = _answer(decision, supposed, changed, resolved.plugins)
-        self._looked_at(decision, candidates, resolved, (was, would))
+        self._compared(decision, candidates, resolved, (was, would))
         if not self._counts(decision):
             return
         self.looked += 1
@@ -166,7 +166,7 @@ class Replay:
             self._inputs[digest] = found
         return self._inputs[digest]
 
-    def _looked_at(
+    def _compared(
         self,
         decision: records.Decision,
         candidates: node_sets.Names,

@@ -1,4 +1,4 @@
-"""Where pods would be placed in a situation: one with its whole trace, or many, one after the other."""
+"""Places pods in a situation: one with its whole trace, or many, one after the other."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence

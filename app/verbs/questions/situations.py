@@ -20,7 +20,7 @@ MAX_ADDED_NODES, MAX_CHANGED_PODS = operations.MAX_NODES, operations.MAX_PODS
 MAX_CHANGES = 50_000
 """Events that all overrides of a situation become: each is folded, kept and counted."""
 _PIECE = 1000
-"""Events that are folded at a time for one who may leave."""
+"""Events that are folded at a time for a client that may disconnect."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

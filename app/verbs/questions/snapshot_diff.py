@@ -1,4 +1,4 @@
-"""What differs between two snapshots: nodes, pods, objects, counts, placements, waiting pods."""
+"""Differences between two snapshots: nodes, pods, objects, counts, placements, waiting pods."""
 
 import heapq
 from collections import Counter

@@ -12,7 +12,7 @@ from app.api.introspection import arrivals, services
 from app.api.v1.pictures import watches
 from app.domain import events, model, snapshots
 from app.store import errors as store_errors
-from app.store.log import incarnations, logs, readers
+from app.store.log import batches, incarnations, readers
 from app.store.state import followers
 from tests.support import declared, polling
 from tests.support.extender import api_worlds
@@ -246,19 +246,19 @@ def test_history_that_begins_again_is_announced_with_what_was_lost(
     begun = incarnations.new((before.incarnation,))
     last = sent.offset if known else before.offset
     event = events.StoreRewound(before.incarnation, before.offset + 1, last, "a test", relisting=("pods",))
-    guard = logs.Guard(epoch="9", writer="w")
+    guard = batches.Guard(epoch="9", writer="w")
     assert world.store.log.rewind(event, begun, found=before.incarnation, guard=guard)
     world.store.log.follow(begun)
-    world.store.log.append(logs.Batch(events=[api_worlds.node("later")]))
+    world.store.log.append(batches.Batch(events=[api_worlds.node("later")]))
     end = model.Position(begun, before.offset + 2)
     polling.eventually(lambda: world.store.follower.snapshot.position == end, "the new history")
     first, announced, *rest = parsed(b"".join(stream.messages()).decode())
     assert first[:2] == (str(sent), "head")
-    beginning = f"{begun}/{before.offset + 1}"
+    start = f"{begun}/{before.offset + 1}"
     assert announced == (
         f"{begun}/{before.offset}",
         "incarnation",
-        {"from": str(sent), "to": beginning},
+        {"from": str(sent), "to": start},
     )
     assert body(world.client.get("/apis/v1/lag"))["began"] == before.offset + 1
     (wall,) = body(world.client.get(f"/apis/v1/moments?from={before.offset}"))["incarnations"]
@@ -267,7 +267,7 @@ def test_history_that_begins_again_is_announced_with_what_was_lost(
     lost = [(data["from"], data["to"]) for _, kind, data in rest if kind == "gap"]
     assert lost == ([(before.offset + 1, before.offset + 3)] if known else [])
     assert [(identity, kind) for identity, kind, _ in rest if kind != "gap"] == [
-        (beginning, "StoreRewound"),
+        (start, "StoreRewound"),
         (str(end), "NodeSeen"),
     ]
 

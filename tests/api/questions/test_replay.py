@@ -9,7 +9,7 @@ from app import plugins
 from app.domain import events
 from app.framework import capabilities, registry
 from app.store.decisions import records
-from app.store.log import logs
+from app.store.log import batches
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import Json, assert_problem, body
 from tests.support.extender.questions import ask, f6, live, post
@@ -173,7 +173,7 @@ def test_decisions_of_another_configuration_are_repeated_under_it(process: api_w
     assert (unknown["looked"], unknown["skipped"]["configuration"]) == (0, 10)
 
     log = former.store.log
-    log.append(logs.Batch(events=(events.ConfigurationApplied(former.registry.configuration()),)))
+    log.append(batches.Batch(events=(events.ConfigurationApplied(former.registry.configuration()),)))
     present.store.follower.catch_up()
     answer = ask(present, "replay", compare="scores")
     assert (answer["looked"], answer["same"]) == (10, 10)

@@ -214,7 +214,7 @@ class Paused:
 def test_decisions_of_a_configuration_that_comes_with_them_are_compared(
     six: api_worlds.World, process: api_worlds.Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was recorded before them, but after the look at the log that came before the look at them."""
+    """It was recorded before them, but after the log had been read for them."""
     since = put(six, "a", overrides=scale(1))
     store = process()
     follower = cast(followers.Follower, Paused(store.follower))

@@ -31,7 +31,7 @@ def test_half_of_the_racks_of_the_policy_half_are_full_and_none_of_the_policy_fr
     assert full == {bench_cluster.HALF: bench_cluster.RACKS // 2}
 
 
-def test_what_the_client_expects_to_be_refused_is_what_stands_in_full_racks() -> None:
+def test_what_the_client_expects_to_be_refused_is_in_full_racks() -> None:
     found = snapshot()
     policy = found.all(declared.POLICIES)[f"{bench_cluster.NAMESPACE}/{bench_cluster.HALF}"]
     refused = [

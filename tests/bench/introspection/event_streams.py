@@ -16,7 +16,7 @@ import flask.testing
 from app import settings
 from app.domain import events, model
 from app.store import stores
-from app.store.log import logs
+from app.store.log import batches
 from app.store.server import embedded
 from tests.bench.data import bench_cluster
 from tests.support import declared
@@ -137,7 +137,7 @@ def append(url: str, rate: int, seconds: float) -> None:
                 else events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name)
                 for pod in pods
             ]
-            store.log.append(logs.Batch(events=happened))
+            store.log.append(batches.Batch(events=happened))
             time.sleep(max(0.0, begun + (number + 1) / _BATCHES - time.monotonic()))
     finally:
         store.close()

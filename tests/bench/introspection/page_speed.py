@@ -153,7 +153,7 @@ def _tabs(page: browsers.Browser, world: api_worlds.World, nodes: int) -> tuple[
         begun = time.monotonic()
         page.open(f"{_STATIC}{view}")
         took.append(time.monotonic() - begun)
-    # Each tab in turn is looked at, so that it has the stream, and closed.
+    # Each tab in turn is selected, so that it has the stream, and closed.
     for number, tab in enumerate(page.driver.window_handles[:0:-1]):
         page.driver.switch_to.window(tab)
         page.settled(f"/{_event(world, 1_000_000 + 2 * number, nodes)}")

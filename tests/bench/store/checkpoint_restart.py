@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from app import settings
 from app.domain import events, projections, snapshots
 from app.store import stores
-from app.store.log import logs
+from app.store.log import batches, logs
 from app.store.server import embedded
 from tests.bench.data import bench_cluster
 from tests.support import declared
@@ -60,11 +60,11 @@ def keep(url: str, nodes: int, pods: int, tail: int) -> None:
 
 def append(log: logs.Log, snapshot: snapshots.Snapshot, facts: list[events.AnyEvent]) -> None:
     """Append facts behind a snapshot, with their increments."""
-    for at in range(0, len(facts), logs.MAX_EVENTS):
+    for at in range(0, len(facts), batches.MAX_EVENTS):
         projection = projections.Projection(snapshot)
-        part = facts[at : at + logs.MAX_EVENTS]
+        part = facts[at : at + batches.MAX_EVENTS]
         projection.apply_all(part)
-        log.append(logs.Batch(events=part, increments=projection.increments))
+        log.append(batches.Batch(events=part, increments=projection.increments))
         snapshot = projection.finish()
 
 

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from app import settings
 from app.domain import event_subjects, events, projections, snapshots
 from app.store import stores
-from app.store.log import logs
+from app.store.log import batches, logs
 from app.store.state import followers
 from tests.bench.data import pod_churn
 from tests.support import declared
@@ -30,9 +30,9 @@ def measure_ingest(count: int = 100_000) -> float:
             embedded_dir=Path(directory),
         )
         try:
-            batches = list(_batches(count))
+            prepared = list(_batches(count))
             begun = time.perf_counter()
-            for guard, batch in batches:
+            for guard, batch in prepared:
                 store.log.append(batch, guard)
             return count / (time.perf_counter() - begun)
         finally:
@@ -66,23 +66,23 @@ def _replay(log: logs.Log) -> float:
     return took
 
 
-def _batches(count: int) -> Iterator[tuple[logs.Guard, logs.Batch]]:
+def _batches(count: int) -> Iterator[tuple[batches.Guard, batches.Batch]]:
     """Batches with their guards: nodes and policies, then pods that are created, started and deleted."""
     before = snapshots.empty(schema=declared.SCHEMA)
     pending: list[events.AnyEvent] = []
     for number, event in zip(range(count), pod_churn.history(), strict=False):
         pending.append(event)
-        if len(pending) == logs.MAX_EVENTS or number == count - 1:
+        if len(pending) == batches.MAX_EVENTS or number == count - 1:
             projection = projections.Projection(before)
             projection.apply_all(pending)
             subjects = {subject for one in pending for subject in event_subjects.touched(one)}
-            guard = logs.Guard(
+            guard = batches.Guard(
                 epoch="1",
                 writer="bench",
                 head=before.offset,
                 versions={subject: before.version(subject) for subject in subjects},
                 ceilings=dict.fromkeys(projection.increments, count),
             )
-            yield guard, logs.Batch(events=pending, increments=projection.increments)
+            yield guard, batches.Batch(events=pending, increments=projection.increments)
             before = projection.finish()
             pending = []

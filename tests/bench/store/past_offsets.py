@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from app import settings
 from app.domain import events, projections, snapshots
 from app.store import schemas, stores
-from app.store.log import logs
+from app.store.log import batches
 from app.store.server import connections, embedded
 from app.store.state import histories
 from tests.bench.data import pod_churn
@@ -71,14 +71,14 @@ def _write(url: str, archive: Path, count: int, nodes: int, pods: int) -> None:
     batch: list[events.AnyEvent] = []
     for number, event in zip(range(count), pod_churn.history(nodes, lambda one: one - pods), strict=False):
         batch.append(event)
-        if len(batch) == logs.MAX_EVENTS or number == count - 1:
+        if len(batch) == batches.MAX_EVENTS or number == count - 1:
             projection = projections.Projection(snapshot)
             projection.apply_all(batch)
-            appended = store.log.append(logs.Batch(events=batch, increments=projection.increments))
+            appended = store.log.append(batches.Batch(events=batch, increments=projection.increments))
             snapshot = projection.finish()
             store.follower.apply_own_append(snapshot, appended)
             batch = []
-            if snapshot.offset % 2048 < logs.MAX_EVENTS:
+            if snapshot.offset % 2048 < batches.MAX_EVENTS:
                 compactor.run_once()
     store.close()
 

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from app import settings
 from app.domain import events, model
 from app.store import schemas, stores
-from app.store.log import logs
+from app.store.log import batches, logs
 from app.store.server import connections, embedded
 from tests.support import declared
 
@@ -53,5 +53,5 @@ def _opened(policy: str, placements: str) -> Iterator[stores.Store]:
 def _placed(log: logs.Log, uid: str) -> float:
     event = events.placed(model.Pod(uid=uid, namespace="ns", name=uid), "n")
     begun = time.perf_counter()
-    log.append(logs.Batch(events=(event,)))
+    log.append(batches.Batch(events=(event,)))
     return 1000 * (time.perf_counter() - begun)

@@ -20,7 +20,7 @@ import msgspec
 from app import settings
 from app.domain import snapshots
 from app.store import schemas, stores
-from app.store.log import logs, readers
+from app.store.log import batches, readers
 from app.store.server import embedded
 from app.store.server.connections import connect
 from tests.bench.data import pod_churn
@@ -57,7 +57,7 @@ def _written(url: str, count: int, rate: int) -> list[int]:
         while (early := due - time.monotonic_ns()) > 0:
             time.sleep(early / 1e9)
         begun.append(time.monotonic_ns())
-        store.log.append(logs.Batch(events=[event]))
+        store.log.append(batches.Batch(events=[event]))
     store.close()
     return begun
 

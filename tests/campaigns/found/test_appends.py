@@ -10,7 +10,7 @@ import pytest
 from app.domain import events
 from app.kube import errors
 from app.store import errors as store_errors
-from app.store.log import logs
+from app.store.log import batches, logs
 from app.store.server import connections
 from tests.support.simulation import processes, stepped_worlds
 from tests.support.simulation.cluster import cluster_objects
@@ -43,7 +43,7 @@ def test_what_seems_no_news_beside_a_foreign_event_is_recorded(
     monkeypatch.setattr("workers.recorder.batch_builder.OPTIMISTIC_MIN", 3)
     pod = world.cluster.pod("web-0")
     other_log = world.store().log
-    foreign = logs.Batch(events=(events.Quarantined(kind="pods", object="p", reason="a test"),))
+    foreign = batches.Batch(events=(events.Quarantined(kind="pods", object="p", reason="a test"),))
 
     def others(
         _: connections.Wire, call: lossy_calls.Call, __: connections.Packed, ask: lossy_calls.Ask
@@ -53,7 +53,7 @@ def test_what_seems_no_news_beside_a_foreign_event_is_recorded(
             other_log.append(foreign)
         return ask()
 
-    written: list[logs.Batch] = []
+    written: list[batches.Batch] = []
     with lossy_calls.watched(others):
         world.observe(recorder)
     assert written
@@ -65,7 +65,7 @@ def test_what_seems_no_news_beside_a_foreign_event_is_recorded(
 
 
 def test_a_batch_whose_answer_was_lost_is_known_again_in_the_log(world: stepped_worlds.World) -> None:
-    """Drafted again after it, the pod that had come and gone came and went once more."""
+    """Drafted again after it, the pod that had been added and removed was added and removed once more."""
     recorder = world.recorder()
     world.cluster.pod("web-0")
     world.cluster.objects.remove("pods", (cluster_objects.NAMESPACE, "web-0"))
@@ -98,7 +98,7 @@ def test_a_placement_differs_from_the_one_at_its_offset_before_a_loss(world: ste
 
     def fill(log: logs.Log, until: int) -> None:
         nothing = events.Quarantined(kind="pods", object="p", reason="a test")
-        log.append(logs.Batch(events=(nothing,) * (until - log.head().offset)))
+        log.append(batches.Batch(events=(nothing,) * (until - log.head().offset)))
 
     def lost(*_: object, **__: object) -> object:
         raise errors.Unreachable("simulated: no answer")

@@ -83,7 +83,7 @@ def test_no_binding_is_repeated_after_its_time(world: stepped_worlds.World) -> N
     with mock.patch.object(api_client.Client, "exchange", stopped):
         outcome = binding.ApiBinder(world.way()).bind("shop", "web-0", uid, "h1", timeout=3.0)
     assert isinstance(outcome, binding.Unknown)
-    assert len(sent) == 2  # one Binding, and one look at the pod
+    assert len(sent) == 2  # one Binding, and one read of the pod
 
 
 @pytest.mark.parametrize("left", [0.15, 0.07, 0.001, -1.0])

@@ -97,7 +97,7 @@ def test_a_note_of_a_loss_that_is_lost_itself_makes_nothing_else_lost(world: ste
     assert (reported.lost_from, reported.lost_to) == (kept + 1, lost)
 
 
-def test_a_recorder_asks_what_its_predecessor_knew_of_an_incarnation_that_it_began_itself(
+def test_a_recorder_reads_the_note_of_its_predecessor_about_an_incarnation_that_it_began_itself(
     world: stepped_worlds.World,
 ) -> None:
     """Others have recorded since, and left in the Lease how far: the store may have lost that."""

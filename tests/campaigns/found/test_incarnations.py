@@ -18,8 +18,8 @@ from tests.support.simulation.oracle import guarantees
 from tests.support.simulation.store import lagging_replica, lossy_calls
 
 
-def emptied_after_a_beginning(world: stepped_worlds.World, lost: list[str]) -> lossy_calls.Watch:
-    """The first beginning of an incarnation is lost at once; ``lost`` gets what the store holds then."""
+def emptied_after_a_start(world: stepped_worlds.World, lost: list[str]) -> lossy_calls.Watch:
+    """The first start of an incarnation is lost at once; ``lost`` gets what the store holds then."""
 
     def watch(
         _: connections.Wire, call: lossy_calls.Call, __: connections.Packed, ask: lossy_calls.Ask
@@ -45,7 +45,7 @@ def test_a_loss_right_after_a_loss_is_healed_too(world: stepped_worlds.World) ->
     lost: list[str] = []
     world.empty()
     world.cluster.pod("web-0")
-    with lossy_calls.watched(emptied_after_a_beginning(world, lost)):
+    with lossy_calls.watched(emptied_after_a_start(world, lost)):
         world.listen(recorder)
         assert isinstance(recorder.run_once(), store_errors.Rewound)
         for _ in range(20):
@@ -60,10 +60,10 @@ def test_a_loss_right_after_a_loss_is_healed_too(world: stepped_worlds.World) ->
     assert any(isinstance(one, events.PodSeen) and one.pod.name == "web-0" for one in world.events())
 
 
-def test_a_beginning_that_is_lost_at_once_is_made_again_with_the_same_range(
+def test_an_incarnation_that_is_lost_at_once_is_started_again_with_the_same_range(
     world: stepped_worlds.World,
 ) -> None:
-    """The recorder knew of the loss from the note in the Lease alone, and reported an older one instead."""
+    """The recorder had the loss from the note in the Lease alone, and reported an older one instead."""
 
     def lead(recorder: processes.Recorder) -> None:
         while not recorder.begin():
@@ -85,7 +85,7 @@ def test_a_beginning_that_is_lost_at_once_is_made_again_with_the_same_range(
     assert known.incarnation != oldest == second.store.log.incarnation
     first.close()
     world.empty()
-    with lossy_calls.watched(emptied_after_a_beginning(world, lost)):
+    with lossy_calls.watched(emptied_after_a_start(world, lost)):
         lead(second)
     assert lost == ["0"]
     (reported,) = (one for one in world.events() if isinstance(one, events.StoreRewound))
@@ -240,7 +240,7 @@ def test_what_an_incarnation_kept_of_the_one_before_it_is_not_lost(world: steppe
     unnoted = third.store.log.incarnation
     assert unnoted != known
     world.empty()
-    # The second one knows the note only.
+    # The second one has the note only.
     second = processes.Recorder(spare, world.way(), world.clock, random.Random(0), "second")
     world.clock.advance(processes.TERMS.lease + 1.0)
     assert lead(world, second)

@@ -173,7 +173,7 @@ def test_answers_have_the_formats_for_scripts(
 
 
 def test_a_rare_event_is_found_behind_many_others(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The API looks at a part of the log for one page."""
+    """The API covers a part of the log for one page."""
     listed = json.loads(run("get", "events", "-o", "json").stdout)["items"]
     last = listed[-1]
     assert sum(one["type"] == last["type"] for one in listed) < len(listed) - 3

@@ -1,4 +1,4 @@
-"""``topolog get`` as people know it from kubectl: namespaces, order, chosen columns, and what changes."""
+"""``topolog get`` works like kubectl: namespaces, order, chosen columns, and what changes."""
 
 import contextlib
 import json
@@ -82,7 +82,7 @@ def test_decisions_and_events_are_of_a_namespace_too(seen: Seen) -> None:
 
 
 def test_a_namespace_is_found_behind_the_limit(seen: Seen) -> None:
-    """The limit is of what is shown, not of what is looked at."""
+    """The limit is of what is shown, not of what is read."""
     assert lines(seen, "pending", "-n", "shop", "--limit", "1", "-o", "name") == ["pending/shop/web-3"]
     done = get(seen, "events", "-n", "shop", "--limit", "2")
     assert len(done.stdout.splitlines()) == 3
@@ -100,7 +100,7 @@ def test_the_namespace_is_that_of_a_name(seen: Seen) -> None:
 
 
 @pytest.mark.parametrize("name", ["events/9", "pending/shop/web-3"])
-def test_a_name_is_found_behind_what_a_list_looks_at(
+def test_a_name_is_found_behind_what_a_list_reads(
     seen: Seen, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lists, "_PAGE", 1)

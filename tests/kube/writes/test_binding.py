@@ -214,7 +214,7 @@ def test_a_repetition_that_is_refused_leaves_the_outcome_unknown_while_the_pod_i
 def test_a_reply_that_is_not_the_api_servers_proves_nothing(
     server: apiservers.ApiServer, client: clients.Client, pod: model.Pod, status: int, done: bool
 ) -> None:
-    """A proxy sent it and does not know what the API server did, so the pod is read."""
+    """A proxy sent it, which proves nothing about the API server, so the pod is read."""
     kind = faults.FaultKind.LOSE if done else faults.FaultKind.DROP
     server.faults.add(kind, BINDINGS, proxy_status=status)
     outcome = bind(client, pod)

@@ -68,7 +68,7 @@ def test_seats_of_the_last_class_are_not_summed_up_where_no_later_one_reads_them
     assert put.call_count == 0
 
 
-def test_members_of_several_sizes_look_at_each_node_once_for_each_size() -> None:
+def test_members_of_several_sizes_read_each_node_once_for_each_size() -> None:
     """A launcher that needs a whole node, beside workers that fill one each: more than are tried out."""
     asked = [*members(40, 5), *members(1, 8)]
     nodes = [small_gangs.node(f"n{number:02}", 8 if number == 59 else 5) for number in range(60)]

@@ -38,7 +38,7 @@ def cluster(*things: scheduling_driver.Thing, rules: ElasticQuota = EVICTING) ->
 def wanted(
     small: scheduling_driver.Cluster, rules: ElasticQuota = EVICTING, changes: effects.Changes = EVERYTHING
 ) -> Sequence[effects.Eviction] | None:
-    """What is to be evicted; None if the plugin wants nothing changed."""
+    """The pods to evict; None if the plugin wants nothing changed."""
     found = [one for one in rules.reconcile(small.snapshot, changes) if isinstance(one, effects.EvictPods)]
     assert len(found) <= 1
     return found[0].wanted if found else None

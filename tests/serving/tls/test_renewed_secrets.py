@@ -105,7 +105,7 @@ def test_certificates_of_a_clock_that_was_ahead_are_issued_again() -> None:
     assert kept.certificate("topolog-tls").not_valid_before_utc < kept.now + datetime.timedelta(days=1)
 
 
-def test_a_run_that_knows_only_the_former_ca_leaves_new_certificates_alone() -> None:
+def test_a_run_that_has_only_the_former_ca_leaves_new_certificates_alone() -> None:
     """Two runs at once: the other one has read the CA before it was replaced."""
     kept = Kept()
     kept.provision(-3100)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from app.domain import events, model, snapshots
 from app.store import errors, schemas, stores
 from app.store.decisions import bitmaps, decision_log, records
-from app.store.log import logs
+from app.store.log import batches, logs
 from app.store.server import connections, embedded
 from app.store.state import followers
 from tests.support import declared
@@ -53,7 +53,7 @@ def test_packing_is_small() -> None:
 @pytest.fixture
 def recording(store: stores.Store) -> Iterator[decision_log.DecisionLog]:
     nodes = [events.NodeSeen(node=model.Node(name=f"n{i}", uid=str(i))) for i in range(10)]
-    store.log.append(logs.Batch(events=nodes))
+    store.log.append(batches.Batch(events=nodes))
     store.follower.catch_up()
     store.decisions.start()
     yield store.decisions
@@ -102,7 +102,7 @@ def test_equal_candidates_are_one_set(recording: decision_log.DecisionLog, store
     assert recording.candidates(other, snapshot) == {"n2", "n3"}
     assert recording.candidates(every, snapshot) is snapshot.topology.everywhere
     # The same bitmap over other nodes is another set.
-    store.log.append(logs.Batch(events=[events.NodeSeen(node=model.Node(name="a-new-one", uid="x"))]))
+    store.log.append(batches.Batch(events=[events.NodeSeen(node=model.Node(name="a-new-one", uid="x"))]))
     later = store.follower.catch_up()
     moved = msgspec.structs.replace(every, position=later.position)
     assert recording.candidates(moved, later) is later.topology.everywhere
@@ -114,7 +114,7 @@ def test_candidates_are_those_of_their_own_position(
 ) -> None:
     most = frozenset(f"n{i}" for i in range(9))
     earlier = draft(store, names=most)
-    store.log.append(logs.Batch(events=[events.NodeSeen(node=model.Node(name="a-new-one", uid="x"))]))
+    store.log.append(batches.Batch(events=[events.NodeSeen(node=model.Node(name="a-new-one", uid="x"))]))
     store.follower.catch_up()
     recording.record(earlier)
     recording.record(draft(store, names=most))
@@ -244,11 +244,11 @@ def test_a_search_returns_how_far_it_went(store: stores.Store) -> None:
     ids = [found.id for found in kept.latest(limit=2000)]
     none, even = records.DecisionQuery(outcome="none"), records.DecisionQuery(pod="blue/one", outcome="even")
     assert kept.search(none) == ([], None, 1100)
-    assert kept.search(none, looked_at=550) == ([], ids[599], 600)
-    assert kept.search(none, looked_at=550, before=ids[599]) == ([], None, 500)
+    assert kept.search(none, max_scanned=550) == ([], ids[599], 600)
+    assert kept.search(none, max_scanned=550, before=ids[599]) == ([], None, 500)
     found = kept.search(even, limit=10)
     assert [one.id for one in found.records] == ids[1:20:2]
-    assert (found.behind, found.looked_at) == (ids[19], 20)
+    assert (found.behind, found.scanned) == (ids[19], 20)
     assert kept.search(records.DecisionQuery(), before=ids[-1]) == ([], None, 0)
 
 

@@ -1,4 +1,4 @@
-"""What `topolog doctor store` finds on real servers that have come to harm."""
+"""What `topolog doctor store` finds on real servers that are damaged or misconfigured."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -5,12 +5,12 @@ import pytest
 from app.domain import events
 from app.store import errors, stores
 from app.store.health import identity
-from app.store.log import incarnations, logs
+from app.store.log import batches, incarnations, logs
 
 
 def claimed(store: stores.Store, uid: str) -> None:
     """A recorder of the cluster with this UID has appended."""
-    store.log.append(logs.Batch(events=(events.Quarantined("notes", "n", "x"),), kubernetes=uid))
+    store.log.append(batches.Batch(events=(events.Quarantined("notes", "n", "x"),), kubernetes=uid))
 
 
 def test_the_log_of_another_cluster_is_a_problem_that_names_both(store: stores.Store) -> None:
@@ -32,7 +32,7 @@ def test_nothing_is_appended_to_the_log_of_another_cluster(store: stores.Store) 
     try:
         head, event = store.log.head(), events.Quarantined("notes", "n", "y")
         with pytest.raises(errors.OtherCluster):
-            store.log.append(logs.Batch(events=(event,)))
+            store.log.append(batches.Batch(events=(event,)))
         rewound = events.StoreRewound(from_incarnation=head.incarnation, lost_from=1, lost_to=1, reason="r")
         with pytest.raises(errors.OtherCluster):
             store.log.rewind(rewound, incarnations.new(), found=head.incarnation, guard=logs.NO_GUARD)
@@ -45,7 +45,7 @@ def test_nothing_is_appended_to_the_log_of_another_cluster(store: stores.Store) 
     uids.append("elsewhere")
     assert check.measure()
     assert check.problem is None
-    assert store.log.append(logs.Batch(events=(event,))).first == head.offset + 1
+    assert store.log.append(batches.Batch(events=(event,))).first == head.offset + 1
 
 
 def test_the_log_of_this_cluster_is_none(store: stores.Store) -> None:

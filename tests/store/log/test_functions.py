@@ -7,7 +7,7 @@ import pytest
 
 from app.domain import events
 from app.store import errors, keys, schemas, stores
-from app.store.log import incarnations, logs
+from app.store.log import batches, incarnations, logs
 from tests.support.store import writers
 
 NOW = 3_600.0
@@ -15,7 +15,7 @@ NOW = 3_600.0
 LOST = events.StoreRewound("former", 1, 2, "a test")
 
 CALLS: dict[str, Callable[[stores.Store], object]] = {
-    "append": lambda store: store.log.append(logs.Batch(events=())),
+    "append": lambda store: store.log.append(batches.Batch(events=())),
     "read": lambda store: store.log.read(0),
     "doubt": lambda store: store.log.report_loss(incarnations.Watermark(store.log.incarnation, 9, 1)),
     "trim": lambda store: store.log.trim(2, 3, reader_timeout=NOW),
@@ -29,7 +29,7 @@ CALLS: dict[str, Callable[[stores.Store], object]] = {
 def filled(store: stores.Store) -> stores.Store:
     """Six entries, and the header of a checkpoint at the fourth."""
     for at in range(6):
-        store.log.append(logs.Batch(events=[writers.seen(f"u{at}")]))
+        store.log.append(batches.Batch(events=[writers.seen(f"u{at}")]))
     store.client.hset(store.keys.checkpoints, "4", "{}")
     return store
 
@@ -116,7 +116,7 @@ def test_readers_without_heartbeats_block_no_trimming_and_are_removed(filled: st
     assert set(filled.client.hkeys(filled.keys.readers)) == {b"alive"}
 
 
-def test_the_time_of_a_new_beginning_is_that_of_its_entry(filled: stores.Store) -> None:
+def test_the_time_of_a_new_incarnation_is_that_of_its_entry(filled: stores.Store) -> None:
     former = filled.log.incarnation
     assert filled.log.rewind(LOST, "ffffffffffff-aa", found=former, guard=logs.NO_GUARD)
     filled.log.follow("ffffffffffff-aa")

@@ -8,11 +8,11 @@ import pytest
 
 from app.domain import events, model
 from app.store import errors, keys, stores
-from app.store.log import logs, readers
+from app.store.log import batches, readers
 from app.store.server import connections
 from tests.support.store import writers
 
-NOTHING = logs.Batch(events=())
+NOTHING = batches.Batch(events=())
 
 
 def everything(store: stores.Store) -> dict[bytes, object]:
@@ -27,8 +27,8 @@ def everything(store: stores.Store) -> dict[bytes, object]:
 
 
 def test_offsets_are_dense_and_entries_come_back_in_order(store: stores.Store) -> None:
-    first = store.log.append(logs.Batch(events=[writers.seen("u1"), writers.seen("u2")]))
-    second = store.log.append(logs.Batch(events=[writers.seen("u3")]))
+    first = store.log.append(batches.Batch(events=[writers.seen("u1"), writers.seen("u2")]))
+    second = store.log.append(batches.Batch(events=[writers.seen("u3")]))
     assert (first.first, first.last, second.first, second.last) == (1, 2, 3, 3)
     entries = store.log.read(0)
     assert [entry.offset for entry in entries] == [1, 2, 3]
@@ -42,7 +42,7 @@ def test_offsets_are_dense_and_entries_come_back_in_order(store: stores.Store) -
 
 @pytest.mark.parametrize("at", [None, "text"])
 def test_entries_are_read_whole_without_the_time_of_the_head(store: stores.Store, at: str | None) -> None:
-    store.log.append(logs.Batch(events=[writers.seen("u1"), writers.seen("u2")]))
+    store.log.append(batches.Batch(events=[writers.seen("u1"), writers.seen("u2")]))
     entries = store.log.read(0)
     if at is None:
         store.client.hdel(store.keys.meta, "at")
@@ -58,7 +58,7 @@ def test_an_entry_whose_time_was_overwritten_is_read(
     store: stores.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(readers, "CHUNK", 2)
-    store.log.append(logs.Batch(events=[writers.seen(f"u{number}") for number in range(6)]))
+    store.log.append(batches.Batch(events=[writers.seen(f"u{number}") for number in range(6)]))
     client: Any = store.client
     kept = client.xrange(store.keys.log)
     client.delete(store.keys.log)
@@ -77,7 +77,7 @@ def test_the_next_read_is_requested_ahead_or_when_it_is_needed(
     store: stores.Store, monkeypatch: pytest.MonkeyPatch, ahead: bool, requested: list[int]
 ) -> None:
     for _ in range(10):
-        store.log.append(logs.Batch(events=[writers.seen(f"u{number}") for number in range(250)]))
+        store.log.append(batches.Batch(events=[writers.seen(f"u{number}") for number in range(250)]))
     reader = store.log.reader()
     send = reader._wire.send
     sent: list[connections.Packed] = []
@@ -94,7 +94,7 @@ def test_the_next_read_is_requested_ahead_or_when_it_is_needed(
 
 def test_a_connection_that_the_server_closed_does_not_fail_a_read(store: stores.Store) -> None:
     """As after a restart of the server: connections are kept between reads."""
-    store.log.append(logs.Batch(events=[writers.seen("u")]))
+    store.log.append(batches.Batch(events=[writers.seen("u")]))
     assert [read.last for read in store.log.read_all(0)] == [store.log.head().offset]
     client: Any = store.client
     assert client.client_kill_filter(_type="normal", skipme=True)
@@ -107,13 +107,13 @@ def test_entries_are_dated_by_the_server(store: stores.Store) -> None:
         return int(seconds) * 1000 + int(microseconds) // 1000
 
     before = now()
-    appended = store.log.append(logs.Batch(events=[writers.seen("u1")]))
+    appended = store.log.append(batches.Batch(events=[writers.seen("u1")]))
     assert before <= appended.at_ms <= now()
     assert [entry.at_ms for entry in store.log.read(0)] == [appended.at_ms]
 
 
 def test_versions_counts_and_marks_are_written_in_the_same_call(store: stores.Store) -> None:
-    batch = logs.Batch(
+    batch = batches.Batch(
         events=[writers.seen("u1"), writers.seen("u2"), events.PodGone("u1", "blue", "pod-u1")],
         increments={"blue/p|zone=a": 2, "blue/p|zone=b": 0},
         marks={"rv:pods": "123"},
@@ -122,43 +122,43 @@ def test_versions_counts_and_marks_are_written_in_the_same_call(store: stores.St
     assert store.log.versions() == {"pod:u2": 2}
     assert store.log.counts() == {"blue/p|zone=a": 2}
     assert store.log.resume_versions() == {"rv:pods": "123"}
-    store.log.append(logs.Batch(events=[], increments={"blue/p|zone=a": -2}, marks={"rv:pods": "124"}))
+    store.log.append(batches.Batch(events=[], increments={"blue/p|zone=a": -2}, marks={"rv:pods": "124"}))
     assert store.log.counts() == {}
     assert store.log.resume_versions() == {"rv:pods": "124"}
     assert store.log.head().offset == 3
 
 
 def test_a_batch_without_events_takes_no_offset(store: stores.Store) -> None:
-    appended = store.log.append(logs.Batch(events=(), marks={"rv:nodes": "1"}))
+    appended = store.log.append(batches.Batch(events=(), marks={"rv:nodes": "1"}))
     assert (appended.first, appended.last) == (1, 0)
 
 
 @pytest.mark.parametrize(
     ("guard", "subjects"),
     [
-        pytest.param(logs.Guard(head=0), ("head",), id="head has moved on"),
-        pytest.param(logs.Guard(head=2), ("head",), id="head is not there yet"),
-        pytest.param(logs.Guard(versions={"pod:u1": 0}), ("pod:u1",), id="exists already"),
-        pytest.param(logs.Guard(versions={"pod:u1": 2}), ("pod:u1",), id="another version"),
+        pytest.param(batches.Guard(head=0), ("head",), id="head has moved on"),
+        pytest.param(batches.Guard(head=2), ("head",), id="head is not there yet"),
+        pytest.param(batches.Guard(versions={"pod:u1": 0}), ("pod:u1",), id="exists already"),
+        pytest.param(batches.Guard(versions={"pod:u1": 2}), ("pod:u1",), id="another version"),
         pytest.param(
-            logs.Guard(versions={"pod:u1": 1, "node:n": 4, "pod:u2": 7}), ("node:n", "pod:u2"), id="absent"
+            batches.Guard(versions={"pod:u1": 1, "node:n": 4, "pod:u2": 7}), ("node:n", "pod:u2"), id="absent"
         ),
     ],
 )
 def test_a_broken_expectation_is_a_conflict_that_names_it(
-    store: stores.Store, guard: logs.Guard, subjects: tuple[str, ...]
+    store: stores.Store, guard: batches.Guard, subjects: tuple[str, ...]
 ) -> None:
-    store.log.append(logs.Batch(events=[writers.seen("u1")]))
+    store.log.append(batches.Batch(events=[writers.seen("u1")]))
     before = everything(store)
     with pytest.raises(errors.Conflict) as refused:
-        store.log.append(logs.Batch(events=[writers.seen("u2")], increments={"c": 1}), guard)
+        store.log.append(batches.Batch(events=[writers.seen("u2")], increments={"c": 1}), guard)
     assert refused.value.subjects == subjects
     assert everything(store) == before
 
 
 def test_a_ceiling_bounds_the_count_after_the_batch(store: stores.Store) -> None:
-    one_more = logs.Batch(events=[writers.seen("u1")], increments={"blue/p|zone=a": 1})
-    guard = logs.Guard(ceilings={"blue/p|zone=a": 2, "blue/p|zone=unheard": 0})
+    one_more = batches.Batch(events=[writers.seen("u1")], increments={"blue/p|zone=a": 1})
+    guard = batches.Guard(ceilings={"blue/p|zone=a": 2, "blue/p|zone=unheard": 0})
     store.log.append(one_more, guard)
     store.log.append(one_more, guard)
     before = everything(store)
@@ -173,64 +173,64 @@ def test_a_ceiling_bounds_the_count_after_the_batch(store: stores.Store) -> None
 
 def test_a_lower_epoch_never_writes_again(store: stores.Store) -> None:
     first, second = "9", "10"
-    store.log.append(NOTHING, logs.Guard(epoch=first))
-    store.log.append(NOTHING, logs.Guard(epoch=second))
+    store.log.append(NOTHING, batches.Guard(epoch=first))
+    store.log.append(NOTHING, batches.Guard(epoch=second))
     with pytest.raises(errors.Fenced) as refused:
-        store.log.append(logs.Batch(events=[writers.seen("u1")]), logs.Guard(epoch=first))
+        store.log.append(batches.Batch(events=[writers.seen("u1")]), batches.Guard(epoch=first))
     assert refused.value.epoch == second
     assert store.log.head().offset == 0
-    store.log.append(logs.Batch(events=[writers.seen("u1")]), logs.Guard(epoch=second))
+    store.log.append(batches.Batch(events=[writers.seen("u1")]), batches.Guard(epoch=second))
     # Placements carry no epoch: they come from any replica.
-    store.log.append(logs.Batch(events=[writers.seen("u2")]))
+    store.log.append(batches.Batch(events=[writers.seen("u2")]))
 
 
 def test_epochs_are_compared_as_text_beyond_what_a_number_can_hold(store: stores.Store) -> None:
     huge = "9007199254740993"  # 2^53 + 1: the same double as 2^53
-    store.log.append(NOTHING, logs.Guard(epoch=huge))
+    store.log.append(NOTHING, batches.Guard(epoch=huge))
     with pytest.raises(errors.Fenced):
-        store.log.append(NOTHING, logs.Guard(epoch="9007199254740992"))
+        store.log.append(NOTHING, batches.Guard(epoch="9007199254740992"))
     with pytest.raises(errors.Fenced):
-        store.log.append(NOTHING, logs.Guard(epoch="999"))
-    store.log.append(NOTHING, logs.Guard(epoch="340282366920938463463374607431768211456"))
+        store.log.append(NOTHING, batches.Guard(epoch="999"))
+    store.log.append(NOTHING, batches.Guard(epoch="340282366920938463463374607431768211456"))
     assert store.log.state().epoch == "340282366920938463463374607431768211456"
 
 
 def test_of_two_writers_with_one_epoch_only_the_first_writes(store: stores.Store) -> None:
-    store.log.append(NOTHING, logs.Guard(epoch="7", writer="one"))
+    store.log.append(NOTHING, batches.Guard(epoch="7", writer="one"))
     with pytest.raises(errors.Fenced, match="one holds epoch 7"):
-        store.log.append(NOTHING, logs.Guard(epoch="7", writer="other"))
-    store.log.append(NOTHING, logs.Guard(epoch="7", writer="one"))
-    store.log.append(NOTHING, logs.Guard(epoch="8", writer="other"))
+        store.log.append(NOTHING, batches.Guard(epoch="7", writer="other"))
+    store.log.append(NOTHING, batches.Guard(epoch="7", writer="one"))
+    store.log.append(NOTHING, batches.Guard(epoch="8", writer="other"))
     with pytest.raises(errors.Fenced, match="other holds epoch 8"):
-        store.log.append(NOTHING, logs.Guard(epoch="7", writer="one"))
+        store.log.append(NOTHING, batches.Guard(epoch="7", writer="one"))
 
 
 def test_each_entry_has_the_epoch_of_its_writer(store: stores.Store) -> None:
-    store.log.append(logs.Batch(events=[writers.seen("u1"), writers.seen("u2")]), logs.Guard(epoch="5"))
-    store.log.append(logs.Batch(events=[writers.seen("u3")]))
-    store.log.append(logs.Batch(events=[writers.seen("u4")]), logs.Guard(epoch="12"))
+    store.log.append(batches.Batch(events=[writers.seen("u1"), writers.seen("u2")]), batches.Guard(epoch="5"))
+    store.log.append(batches.Batch(events=[writers.seen("u3")]))
+    store.log.append(batches.Batch(events=[writers.seen("u4")]), batches.Guard(epoch="12"))
     assert writers.epochs(store.log) == [(1, "5"), (2, "5"), (3, ""), (4, "12")]
 
 
 def test_more_increments_than_one_redis_call_can_take(store: stores.Store) -> None:
     increments = {f"blue/p|zone=host-{i}": i % 3 for i in range(12_000)}
-    store.log.append(logs.Batch(events=[], increments=increments))
+    store.log.append(batches.Batch(events=[], increments=increments))
     expected = {key: by for key, by in increments.items() if by}
     assert store.log.counts() == expected
-    store.log.append(logs.Batch(events=[], increments={key: -by for key, by in increments.items()}))
+    store.log.append(batches.Batch(events=[], increments={key: -by for key, by in increments.items()}))
     assert store.log.counts() == {}
 
 
 def test_a_batch_is_bounded(store: stores.Store) -> None:
-    full = [writers.seen(f"u{i}") for i in range(logs.MAX_EVENTS)]
-    assert store.log.append(logs.Batch(events=full)).last == logs.MAX_EVENTS
+    full = [writers.seen(f"u{i}") for i in range(batches.MAX_EVENTS)]
+    assert store.log.append(batches.Batch(events=full)).last == batches.MAX_EVENTS
     with pytest.raises(ValueError, match="limit is 256"):
-        store.log.append(logs.Batch(events=[*full, writers.seen("more")]))
+        store.log.append(batches.Batch(events=[*full, writers.seen("more")]))
 
 
 def test_marks_cannot_overwrite_what_the_log_stands_on(store: stores.Store) -> None:
     with pytest.raises(ValueError, match="marks must not"):
-        store.log.append(logs.Batch(events=(), marks={keys.HEAD: "0"}))
+        store.log.append(batches.Batch(events=(), marks={keys.HEAD: "0"}))
 
 
 def test_a_repeated_call_returns_the_same_and_changes_nothing(store: stores.Store) -> None:
@@ -266,24 +266,24 @@ def raw_call(store: stores.Store, *, sequence: int) -> list[str | bytes | int]:
 
 
 def test_a_flush_is_noticed_by_writers_and_readers(store: stores.Store) -> None:
-    store.log.append(logs.Batch(events=[writers.seen("u1")]))
+    store.log.append(batches.Batch(events=[writers.seen("u1")]))
     store.client.delete(store.keys.log, store.keys.meta, store.keys.versions, store.keys.counts)
     with pytest.raises(errors.Rewound):
-        store.log.append(logs.Batch(events=[writers.seen("u2")]))
+        store.log.append(batches.Batch(events=[writers.seen("u2")]))
     with pytest.raises(errors.Rewound):
         store.log.read(0)
     assert not store.log.report_loss(store.log.seen)
 
 
 def test_a_writer_notices_that_what_it_wrote_is_lost(store: stores.Store) -> None:
-    store.log.append(logs.Batch(events=[writers.seen("u1"), writers.seen("u2")]))
+    store.log.append(batches.Batch(events=[writers.seen("u1"), writers.seen("u2")]))
     store.client.hset(store.keys.meta, keys.HEAD, "1")
     with pytest.raises(errors.Rewound):
-        store.log.append(logs.Batch(events=[writers.seen("u3")]))
+        store.log.append(batches.Batch(events=[writers.seen("u3")]))
 
 
-def test_a_hole_and_a_trimmed_beginning_are_distinguished(store: stores.Store) -> None:
-    store.log.append(logs.Batch(events=[writers.seen(f"u{i}") for i in range(6)]))
+def test_a_hole_and_a_trimmed_start_are_distinguished(store: stores.Store) -> None:
+    store.log.append(batches.Batch(events=[writers.seen(f"u{i}") for i in range(6)]))
     store.client.xdel(store.keys.log, "4-0")
     with pytest.raises(errors.Gap, match="offset 4"):
         store.log.read(0)
@@ -301,7 +301,7 @@ def test_threads_append_side_by_side(store: stores.Store) -> None:
 
     def write(name: int) -> None:
         for i in range(50):
-            batch = logs.Batch(events=[writers.seen(f"u{name}-{i}")], increments={"c": 1})
+            batch = batches.Batch(events=[writers.seen(f"u{name}-{i}")], increments={"c": 1})
             offsets.append(store.log.append(batch).first)
 
     threads = [threading.Thread(target=write, args=(name,)) for name in range(8)]
@@ -322,7 +322,7 @@ def test_a_waiting_reader_gets_an_entry_as_soon_as_it_is_appended(store: stores.
 
     waiter = threading.Thread(target=wait)
     waiter.start()
-    store.log.append(logs.Batch(events=[writers.seen("u1")]))
+    store.log.append(batches.Batch(events=[writers.seen("u1")]))
     assert done.wait(30)
     waiter.join()
     reader.wait_for_entries(1, milliseconds=1)
@@ -331,8 +331,8 @@ def test_a_waiting_reader_gets_an_entry_as_soon_as_it_is_appended(store: stores.
 def test_a_waiting_reader_gets_the_entries_in_the_same_round_trip(store: stores.Store) -> None:
     reader = store.log.reader()
     assert reader.wait_for_entries(0, milliseconds=1).events == []
-    first = store.log.append(logs.Batch(events=[writers.seen("u1")]))
-    store.log.append(logs.Batch(events=[writers.seen("u2")]))
+    first = store.log.append(batches.Batch(events=[writers.seen("u1")]))
+    store.log.append(batches.Batch(events=[writers.seen("u2")]))
     read = reader.wait_for_entries(1, first.at_ms, milliseconds=60_000)
     assert (read.after, read.last, read.head) == (1, 2, 2)
     with pytest.raises(errors.Rewound):
@@ -342,7 +342,7 @@ def test_a_waiting_reader_gets_the_entries_in_the_same_round_trip(store: stores.
 
 
 def test_what_is_appended_can_be_compared_field_by_field(store: stores.Store) -> None:
-    appended = store.log.append(logs.Batch(events=[writers.seen("u1")]))
+    appended = store.log.append(batches.Batch(events=[writers.seen("u1")]))
     assert msgspec.structs.asdict(appended) == {
         "first": 1,
         "last": 1,

@@ -4,14 +4,14 @@ import pytest
 
 from app.domain import events
 from app.store import errors, stores
-from app.store.log import incarnations, logs
+from app.store.log import batches, incarnations
 from tests.support.store import writers
 
 EARLIER, LATER = "000000000001-aa", "ffffffffffff-bb"
 
 
-def fill(store: stores.Store, number: int) -> logs.Appended:
-    return store.log.append(logs.Batch(events=[writers.seen(f"u{at}") for at in range(number)]))
+def fill(store: stores.Store, number: int) -> batches.Appended:
+    return store.log.append(batches.Batch(events=[writers.seen(f"u{at}") for at in range(number)]))
 
 
 def lost(store: stores.Store) -> incarnations.Watermark | None:
@@ -93,7 +93,7 @@ def test_of_two_incarnations_the_later_loss_is_noted(store: stores.Store) -> Non
         assert lost(store) == incarnations.Watermark(expected, 9, kept=8)
 
 
-def test_a_writer_that_knows_a_lost_entry_records_the_loss(store: stores.Store) -> None:
+def test_a_writer_that_has_seen_a_lost_entry_records_the_loss(store: stores.Store) -> None:
     fill(store, 5)
     store.log.note(known(store, 8, 1))
     with pytest.raises(errors.Rewound):
@@ -103,11 +103,11 @@ def test_a_writer_that_knows_a_lost_entry_records_the_loss(store: stores.Store) 
 
 def test_a_new_incarnation_clears_the_loss_and_the_resume_versions(store: stores.Store) -> None:
     fill(store, 5)
-    store.log.append(logs.Batch(events=(), marks={"rv:pods": "9"}))
+    store.log.append(batches.Batch(events=(), marks={"rv:pods": "9"}))
     former = store.log.incarnation
     assert not store.log.report_loss(known(store, 8))
     event = events.StoreRewound(former, 6, 8, "a test", by="me", relisting=("pods",))
-    guard = logs.Guard(epoch="12", writer="me")
+    guard = batches.Guard(epoch="12", writer="me")
     assert store.log.rewind(event, LATER, found=former, guard=guard)
     state = store.log.state()
     assert (state.incarnation, state.former, state.head) == (LATER, former, 6)
@@ -124,6 +124,6 @@ def test_a_new_incarnation_clears_the_loss_and_the_resume_versions(store: stores
     for epoch, writer in (("11", "me"), ("12", "you"), ("9", "me")):
         with pytest.raises(errors.Fenced):
             store.log.rewind(
-                event, "ffffffffffff-cc", found=LATER, guard=logs.Guard(epoch=epoch, writer=writer)
+                event, "ffffffffffff-cc", found=LATER, guard=batches.Guard(epoch=epoch, writer=writer)
             )
     assert store.log.state().incarnation == LATER

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from app.store import keys, stores
-from app.store.log import logs
+from app.store.log import batches
 from tests.support.store import writers
 
 _sessions = itertools.count()
@@ -56,7 +56,7 @@ def asking(store: stores.Store, incarnation: str) -> dict[str, list[object]]:
 
 def fill(store: stores.Store, number: int) -> list[int]:
     """Append one by one; the milliseconds of each."""
-    return [store.log.append(logs.Batch(events=[writers.seen(f"u{at}")])).at_ms for at in range(number)]
+    return [store.log.append(batches.Batch(events=[writers.seen(f"u{at}")])).at_ms for at in range(number)]
 
 
 def test_a_call_for_another_incarnation_returns_the_present_one(store: stores.Store) -> None:
@@ -124,7 +124,7 @@ def test_an_empty_store_of_another_schema_is_refused(store: stores.Store, field:
 
 
 def test_each_count_has_its_own_ceiling(store: stores.Store) -> None:
-    store.log.append(logs.Batch(events=(), increments={"a": 1, "b": 5, "c": 3}))
+    store.log.append(batches.Batch(events=(), increments={"a": 1, "b": 5, "c": 3}))
     assert asked(store, ceilings={"a": 1, "b": 5, "c": 3})[:3] == [b"OK", 1, 0]
     assert asked(store, ceilings={"a": 9, "b": 4, "c": 9}) == [b"CEILING", b"b", 5, 4]
     assert asked(store, ceilings={"a": 9, "b": 9, "c": 2}) == [b"CEILING", b"c", 3, 2]

@@ -18,7 +18,7 @@ from app.domain import events, model, projections, snapshots
 from app.domain.audit import attribution, findings
 from app.plugins.workload_policy import policy_model
 from app.store import errors, raw_access, schemas, stores
-from app.store.log import logs
+from app.store.log import batches
 from app.store.server import connections, embedded
 from app.store.state import followers
 from tests.support import declared
@@ -94,8 +94,8 @@ class Writers(RuleBasedStateMachine):
         self.epoch += 1
         self.holder = which
         self.writers[which].epoch = str(self.epoch)
-        guard = logs.Guard(epoch=str(self.epoch), writer=str(which))
-        self.log.append(logs.Batch(events=()), guard)
+        guard = batches.Guard(epoch=str(self.epoch), writer=str(which))
+        self.log.append(batches.Batch(events=()), guard)
 
     @rule(which=st.integers(0, WRITERS - 1))
     def pretend(self, which: int) -> None:

@@ -6,9 +6,9 @@ import time
 import pytest
 
 from app.store import errors, stores
-from app.store.log import appenders, logs
+from app.store.log import appenders, batches
 
-NOTHING = logs.Batch(events=())
+NOTHING = batches.Batch(events=())
 
 
 def test_an_append_that_gets_no_connection_fails_in_time(store: stores.Store) -> None:

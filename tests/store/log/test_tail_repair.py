@@ -6,7 +6,7 @@ import pytest
 
 from app.domain import events
 from app.store import errors, keys, stores
-from app.store.log import logs, tail_repair
+from app.store.log import batches, tail_repair
 from app.store.server import embedded
 from tests.support import commands
 from tests.support.store import writers
@@ -17,7 +17,7 @@ def appended(store: stores.Store, count: int = 1) -> int:
     last = 0
     for number in range(count):
         event = events.RelistRequested(kind=f"k{number}", reason="a test")
-        last = store.log.append(logs.Batch(events=(event,))).last
+        last = store.log.append(batches.Batch(events=(event,))).last
     return last
 
 

@@ -13,7 +13,7 @@ from app import cli, settings
 from app.domain import events, model
 from app.domain.audit import findings
 from app.store import audit_reports, errors, raw_access, schemas, stores
-from app.store.log import incarnations, logs, tail_repair
+from app.store.log import batches, incarnations, logs, tail_repair
 from app.store.server import acl, connections
 from tests.project import reference_pages
 from tests.support import declared
@@ -59,9 +59,9 @@ def _follow(store: stores.Store) -> None:
     store.follower.stop()
 
 
-def _append(store: stores.Store) -> logs.Appended:
+def _append(store: stores.Store) -> batches.Appended:
     seen = writers.seen(f"p{time.time_ns()}")
-    return store.log.append(logs.Batch(events=[seen], marks={"rv:x": "1"}))
+    return store.log.append(batches.Batch(events=[seen], marks={"rv:x": "1"}))
 
 
 _REWOUND = events.StoreRewound(
@@ -73,7 +73,7 @@ def _begin_again(store: stores.Store) -> None:
     log, found = store.log, store.log.state()
     log.report_loss(incarnations.Watermark(log.incarnation, found.head + 5))
     begun = incarnations.new((found.incarnation,))
-    guard = logs.Guard(epoch="7", writer="w")
+    guard = batches.Guard(epoch="7", writer="w")
     assert log.rewind(_REWOUND, begun, found=found.incarnation, guard=guard)
     log.follow(begun)
 
@@ -200,7 +200,7 @@ def test_a_role_can_do_nothing_else(guarded: guarded_server.Guarded, role: str) 
                 log.trim(1, 1, reader_timeout=1.0)
         if role in ("compactor", "viewer", "migrator", "doctor"):
             with pytest.raises(errors.Denied):
-                log.append(logs.Batch(events=[writers.seen("p")]))
+                log.append(batches.Batch(events=[writers.seen("p")]))
         log.close()
 
 

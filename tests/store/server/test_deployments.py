@@ -12,7 +12,7 @@ from click import testing
 from app import cli, settings
 from app.store import errors, keys, schemas, stores
 from app.store.health import checks, doctor, readiness
-from app.store.log import logs
+from app.store.log import batches
 from app.store.server import connections, discovery, urls
 from migrations import runner
 from tests.support import child_processes, declared
@@ -44,13 +44,13 @@ def opened(url: str, cluster: str, *, timeout: float = 1.0) -> stores.Store:
     return stores.open_store(options, schema=declared.SCHEMA, cluster=cluster)
 
 
-def append(store: stores.Store, *uids: str) -> logs.Appended:
-    return store.log.append(logs.Batch(events=[writers.seen(uid) for uid in uids]))
+def append(store: stores.Store, *uids: str) -> batches.Appended:
+    return store.log.append(batches.Batch(events=[writers.seen(uid) for uid in uids]))
 
 
-def append_until_done(store: stores.Store, uid: str) -> logs.Appended:
+def append_until_done(store: stores.Store, uid: str) -> batches.Appended:
     """As the recorder does: away is not the end."""
-    done: list[logs.Appended] = []
+    done: list[batches.Appended] = []
 
     def tried() -> bool:
         try:
@@ -78,7 +78,7 @@ def test_after_a_failover_writers_and_readers_go_on_at_the_new_master(watched: s
         appended = append_until_done(store, "c")
         assert (appended.first, appended.last) == (before.last + 1, before.last + 1)
         # The first sentinel may be notified after the ones that agreed.
-        servers.eventually(lambda: watched.master is not former, "every sentinel knows")
+        servers.eventually(lambda: watched.master is not former, "every sentinel has it")
         # The thread that follows finds its way too.
         servers.eventually(lambda: store.follower.snapshot.offset == appended.last, "it is followed")
         assert set(store.follower.snapshot.pods) == {"a", "b", "c"}
@@ -218,7 +218,7 @@ def test_the_master_needs_a_majority_of_the_sentinels(watched: servers.Watched) 
     assert second in url
     client = connections.connect(url)
     with (
-        pytest.raises(errors.StoreAway, match=r"1 of 3 sentinels know .*, 2 are needed"),
+        pytest.raises(errors.StoreAway, match=r"1 of 3 sentinels report .*, 2 are needed"),
         connections.translated(),
     ):
         client.ping()
@@ -227,7 +227,7 @@ def test_the_master_needs_a_majority_of_the_sentinels(watched: servers.Watched) 
     assert client.ping()
     client.close()
     client = connections.connect(f"redis+sentinel://{closed}/{servers.MASTER}")
-    with pytest.raises(errors.StoreAway, match="0 of 1 sentinels know"), connections.translated():
+    with pytest.raises(errors.StoreAway, match="0 of 1 sentinels report"), connections.translated():
         client.ping()
     client.close()
     client = connections.connect(watched.url.replace(servers.MASTER, "another"))
@@ -296,7 +296,7 @@ def test_a_replica_is_not_taken_for_the_master(watched: servers.Watched) -> None
 
 
 class _Divided(discovery.Sentinels):
-    """The first sentinel does not know of the failover."""
+    """The first sentinel has not learned of the failover."""
 
     def ask(self, address: urls.Address) -> Mapping[str, str]:
         behind = address == self.addresses[0]
@@ -318,7 +318,7 @@ def test_the_doctor_counts_the_sentinels(watched: servers.Watched) -> None:
     assert examined(watched.url.replace(third, closed), "doctored")["sentinels"].grade == "poor"
     lonely = watched.url.replace(third, closed).replace(first, f"127.0.0.1:{child_processes.free_port()}")
     assert second in lonely
-    with pytest.raises(errors.StoreAway, match="1 of 3 sentinels know"):
+    with pytest.raises(errors.StoreAway, match="1 of 3 sentinels report"):
         examined(lonely, "doctored")
     few = examined(f"redis+sentinel://{first},{second}/{servers.MASTER}", "doctored")["sentinels"]
     assert (few.grade, "three" in few.run) == ("poor", True)
@@ -419,12 +419,12 @@ def survives(store: stores.Store) -> bool:
     return True
 
 
-def test_the_doctor_looks_at_every_node(sharded: servers.Sharded) -> None:
+def test_the_doctor_checks_every_node(sharded: servers.Sharded) -> None:
     store = opened(sharded.url, "doctored")
     store.close()
     found = examined(sharded.url, "doctored")
     assert {found[subject].grade for subject in ("mode", "nodes", "functions", "schema")} == {"good"}
-    # A slot may move to a node that does not know the functions.
+    # A slot may move to a node that does not have the functions.
     sharded.nodes[1].ask("FUNCTION", "FLUSH")
     assert examined(sharded.url, "doctored")["functions"].found == "missing"
     with schemas.connect(settings.Store(url=sharded.url), store.keys) as client:

@@ -10,7 +10,7 @@ from app import settings
 from app.domain import events, model
 from app.store import errors, schemas, stores
 from app.store.health import checks, doctor, readiness
-from app.store.log import logs
+from app.store.log import batches
 from app.store.server import acl, connections, embedded
 from tests.support import declared
 
@@ -47,11 +47,11 @@ def asked(store: stores.Store) -> int:
 def test_a_placement_is_on_disk_with_a_server_that_always_syncs(store: stores.Store) -> None:
     store.client.config_set("appendfsync", "always")
     before = asked(store)
-    store.log.append(logs.Batch(events=(events.Quarantined("pods", "p", "a test"),)))
+    store.log.append(batches.Batch(events=(events.Quarantined("pods", "p", "a test"),)))
     # A recorder, which may not ask, notes versions without events.
-    store.log.append(logs.Batch(events=(), marks={"rv:pods": "5"}))
+    store.log.append(batches.Batch(events=(), marks={"rv:pods": "5"}))
     assert asked(store) == before
-    assert store.log.append(logs.Batch(events=(PLACED,))).last == 2
+    assert store.log.append(batches.Batch(events=(PLACED,))).last == 2
     assert asked(store) == before + 1
 
 
@@ -70,7 +70,7 @@ def test_a_placement_that_may_not_be_on_disk_is_of_unknown_outcome(
     store.client.config_set("appendfsync", "always")
     store.client.config_set(setting, value)
     with pytest.raises(errors.StoreAway, match=f"not known to be on disk: {setting} is {value}"):
-        store.log.append(logs.Batch(events=(PLACED,)))
+        store.log.append(batches.Batch(events=(PLACED,)))
     # It may be lost, and it may not: until that is known it counts.
     assert [entry.event for entry in store.log.read(0)] == [PLACED]
 
@@ -115,7 +115,7 @@ def test_an_embedded_server_syncs_if_placements_must_be_on_disk(tmp_path: Path, 
         embedded_dir=tmp_path / folder if folder else None,
     )
     try:
-        assert opened.log.append(logs.Batch(events=(PLACED,))).last == 1
+        assert opened.log.append(batches.Batch(events=(PLACED,))).last == 1
         assert readiness.AcceptanceCheck(opened.log).problem() is None
     finally:
         opened.close()

@@ -15,7 +15,7 @@ from app.domain import snapshots
 from app.store import errors, schemas, stores
 from app.store.decisions import records
 from app.store.health import durability, readiness
-from app.store.log import logs, readers
+from app.store.log import batches, readers
 from app.store.state import subscribers
 from tests.support import declared
 from tests.support.store import crash_safe_server, servers, writers
@@ -40,10 +40,10 @@ def served(
         server.kill()
 
 
-def append(store: stores.Store, count: int = 1, *, weight: int = 0) -> logs.Appended:
+def append(store: stores.Store, count: int = 1, *, weight: int = 0) -> batches.Appended:
     """``weight``: bytes that each event is heavier by."""
     batch = [writers.seen(secrets.token_hex(4), note="x" * weight) for _ in range(count)]
-    return store.log.append(logs.Batch(events=batch))
+    return store.log.append(batches.Batch(events=batch))
 
 
 def append_until_refused(store: stores.Store, *, weight: int) -> tuple[int, str]:
@@ -123,9 +123,9 @@ def test_a_full_disk_stops_appends_and_not_reads_until_there_is_space(tmp_path: 
         nothing_is_missing(store, after.last)
 
 
-def append_in_the_end(store: stores.Store) -> logs.Appended:
+def append_in_the_end(store: stores.Store) -> batches.Appended:
     """As the recorder does it: again and again the same."""
-    done: list[logs.Appended] = []
+    done: list[batches.Appended] = []
 
     def tried() -> bool:
         with contextlib.suppress(errors.StoreAway):
@@ -159,7 +159,7 @@ def test_a_server_that_is_busy_with_a_script_is_away_until_it_ends(tmp_path: Pat
             append(store)
         with pytest.raises(errors.StoreAway):
             store.follower.catch_up(timeout=0.3)
-        # What was known before can still be looked at, and how old it is.
+        # What was known before can still be read, and how old it is.
         assert len(store.follower.snapshot.pods) >= 3
         servers.eventually(lambda: store.follower.error is not None, "readiness shows it")
         server.ask("FUNCTION", "KILL")

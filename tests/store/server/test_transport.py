@@ -11,7 +11,7 @@ from app import settings
 from app.serving.tls import certificate_issuer
 from app.store import errors, schemas, stores
 from app.store.health import doctor
-from app.store.log import logs
+from app.store.log import batches
 from app.store.server import connections, logins
 from tests.support import child_processes, declared
 from tests.support.store import servers, tls_terminator, writers
@@ -61,7 +61,7 @@ def test_everything_works_over_tls(secured: Secured) -> None:
         assert schemas.migrate(client, NAMES, declared.SCHEMA).ready
     store = stores.open_store(options, schema=declared.SCHEMA, cluster="c")
     store.start()
-    appended = store.log.append(logs.Batch(events=[writers.seen("a")]))
+    appended = store.log.append(batches.Batch(events=[writers.seen("a")]))
     servers.eventually(lambda: store.follower.snapshot.offset == appended.last, "it is followed")
     store.close()
     found = {one.subject: one for one in doctor.examine(options, NAMES)}

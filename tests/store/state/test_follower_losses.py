@@ -7,25 +7,25 @@ import pytest
 
 from app.domain import projections
 from app.store import errors, keys, schemas, stores
-from app.store.log import codecs, logs, readers
+from app.store.log import batches, codecs, readers
 from app.store.state import histories
 from tests.support import declared
 from tests.support.store import lost_tails, writers
 
 
 def test_a_follower_notices_a_flush(store: stores.Store) -> None:
-    store.log.append(logs.Batch(events=[writers.seen("u1")]))
+    store.log.append(batches.Batch(events=[writers.seen("u1")]))
     store.follower.catch_up()
     store.client.delete(store.keys.log, store.keys.meta)
     with pytest.raises(errors.Rewound):
         store.follower.catch_up()
-    # An operator may begin a later history: it is followed, from its beginning.
+    # An operator may begin a later history: it is followed, from its start.
     schemas.migrate(store.client, store.keys, declared.SCHEMA)
     assert store.follower.catch_up().offset == 0
 
 
 def test_a_follower_notices_a_cut_tail(store: stores.Store) -> None:
-    store.log.append(logs.Batch(events=[writers.seen("u1"), writers.seen("u2")]))
+    store.log.append(batches.Batch(events=[writers.seen("u1"), writers.seen("u2")]))
     store.follower.catch_up()
     lost_tails.cut(store, 1)
     with pytest.raises(errors.Rewound):
@@ -38,7 +38,7 @@ def test_a_follower_notices_a_tail_that_was_cut_and_has_grown_again(
     store: stores.Store, grown: int, adopted: bool
 ) -> None:
     base = store.follower.catch_up()
-    appended = store.log.append(logs.Batch(events=[writers.seen("u1")]))
+    appended = store.log.append(batches.Batch(events=[writers.seen("u1")]))
     if adopted:
         store.follower.apply_own_append(projections.project(base, writers.seen("u1")), appended)
     else:
@@ -52,7 +52,7 @@ def test_a_follower_of_a_lost_entry_starts_from_a_checkpoint_once_the_log_is_tri
     store: stores.Store,
 ) -> None:
     """Nothing is left that its entry could be compared with: it would fold onto a pod that was lost."""
-    appended = store.log.append(logs.Batch(events=[writers.seen("u1")]))
+    appended = store.log.append(batches.Batch(events=[writers.seen("u1")]))
     store.follower.catch_up()
     lost_tails.grow_again(store, 3, after=appended)
     with contextlib.closing(lost_tails.another(store)) as other:
@@ -66,7 +66,7 @@ def test_a_follower_of_a_lost_entry_starts_from_a_checkpoint_once_the_log_is_tri
 
 
 def test_a_loss_is_reported_although_the_log_holds_a_later_entry_that_is_known(store: stores.Store) -> None:
-    appended = store.log.append(logs.Batch(events=[writers.seen("u1")]))
+    appended = store.log.append(batches.Batch(events=[writers.seen("u1")]))
     store.follower.catch_up()
     lost_tails.grow_again(store, 3, after=appended)
     # As a recorder does that becomes the leader.
@@ -84,9 +84,9 @@ def test_a_lost_own_append_is_noticed_at_the_next_read_even_if_it_was_never_read
 ) -> None:
     """Even if others have appended since, until the log was as long again, or longer."""
     first = [writers.seen(f"u{at}") for at in range(5)]
-    store.log.append(logs.Batch(events=first[:3]))
+    store.log.append(batches.Batch(events=first[:3]))
     store.follower.catch_up()
-    store.log.append(logs.Batch(events=first[3:]))
+    store.log.append(batches.Batch(events=first[3:]))
     kept: Any = store.client.xrange(store.keys.log, max="3-0")
     store.client.delete(store.keys.log)
     other = codecs.encode(writers.seen("other"))
@@ -102,7 +102,7 @@ def test_a_lost_own_append_is_noticed_at_the_next_read_even_if_it_was_never_read
 
 
 def test_a_follower_notices_a_hole(store: stores.Store) -> None:
-    store.log.append(logs.Batch(events=[writers.seen(f"u{i}") for i in range(5)]))
+    store.log.append(batches.Batch(events=[writers.seen(f"u{i}") for i in range(5)]))
     store.client.xdel(store.keys.log, "3-0")
     with pytest.raises(errors.Gap):
         store.follower.catch_up()
@@ -113,7 +113,7 @@ def test_a_follower_notices_a_hole(store: stores.Store) -> None:
 )
 def test_a_follower_notices_a_hole_anywhere_in_a_long_log(store: stores.Store, hole: int) -> None:
     for start in range(0, 2 * readers.CHUNK + 100, 100):
-        store.log.append(logs.Batch(events=[writers.seen(f"u{start + i}") for i in range(100)]))
+        store.log.append(batches.Batch(events=[writers.seen(f"u{start + i}") for i in range(100)]))
     store.client.xdel(store.keys.log, f"{hole}-0")
     with pytest.raises((errors.Gap, errors.Trimmed)):
         store.follower.catch_up()
@@ -136,7 +136,7 @@ def test_an_event_of_a_newer_version_stops_the_follower_where_it_is(
 ) -> None:
     if subscribed:
         store.follower.subscribe(lambda before, after, entry: None)
-    store.log.append(logs.Batch(events=[writers.seen("u1")]))
+    store.log.append(batches.Batch(events=[writers.seen("u1")]))
     store.client.xadd(store.keys.log, {"t": 1, "e": payload}, id="2-0")
     store.client.hset(store.keys.meta, keys.HEAD, "2")
     with pytest.raises(errors.Unreadable, match=problem):

@@ -7,7 +7,7 @@ import pytest
 from structlog import testing
 
 from app.store import errors, stores
-from app.store.log import logs
+from app.store.log import batches
 from app.store.state import followers
 from tests.support import polling
 from tests.support.store import crash_safe_server, servers, writers
@@ -19,7 +19,7 @@ def test_a_server_that_dies_is_away_within_the_timeout_and_back_after_a_restart(
     server = durable.server
     assert server is not None
     durable.follower.start()
-    durable.log.append(logs.Batch(events=[writers.seen("u1")], increments={"c": 1}))
+    durable.log.append(batches.Batch(events=[writers.seen("u1")], increments={"c": 1}))
     before = durable.follower.catch_up()
     crash_safe_server.await_written(server.url)
     server.kill()
@@ -27,13 +27,13 @@ def test_a_server_that_dies_is_away_within_the_timeout_and_back_after_a_restart(
     with pytest.raises(errors.StoreAway):
         durable.follower.catch_up(timeout=0.3)
     with pytest.raises(errors.StoreAway):
-        durable.log.append(logs.Batch(events=[writers.seen("lost")]), timeout=0.3)
+        durable.log.append(batches.Batch(events=[writers.seen("lost")]), timeout=0.3)
     # Generous: the point is that neither hangs.
     assert time.monotonic() - begun < 10
     assert durable.follower.snapshot is before
     server.start()
     assert durable.follower.catch_up(timeout=20).offset == 1
-    durable.log.append(logs.Batch(events=[writers.seen("u2")]))
+    durable.log.append(batches.Batch(events=[writers.seen("u2")]))
     assert set(durable.follower.catch_up(timeout=20).pods) == {"u1", "u2"}
     assert durable.log.counts() == {"c": 1}
 
@@ -41,7 +41,7 @@ def test_a_server_that_dies_is_away_within_the_timeout_and_back_after_a_restart(
 def test_the_follower_logs_where_an_outage_begins_and_ends(durable: stores.Store) -> None:
     server = durable.server
     assert server is not None
-    durable.log.append(logs.Batch(events=[writers.seen("u1")]))
+    durable.log.append(batches.Batch(events=[writers.seen("u1")]))
     crash_safe_server.await_written(server.url)
     with testing.capture_logs() as lines:
         durable.follower.start()
@@ -60,7 +60,7 @@ def test_a_server_that_hangs_is_away_within_the_timeout(durable: stores.Store) -
     with servers.suspended(durable.server.pid), pytest.raises(errors.StoreAway):
         durable.follower.catch_up(timeout=0.2)
     # The answer to the question that was given up must not be taken for the next one's.
-    durable.log.append(logs.Batch(events=[writers.seen("u1")]), timeout=20)
+    durable.log.append(batches.Batch(events=[writers.seen("u1")]), timeout=20)
     assert durable.follower.catch_up(timeout=20).offset == 1
 
 

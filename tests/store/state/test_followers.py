@@ -7,7 +7,7 @@ import pytest
 
 from app.domain import events, projections
 from app.store import stores
-from app.store.log import logs, readers
+from app.store.log import batches, readers
 from app.store.state import followers
 from tests.support.decisions import recomputation
 from tests.support.store import writers
@@ -15,7 +15,7 @@ from tests.support.store import writers
 
 def test_catch_up_sees_what_was_appended_before_it(follower: followers.Follower, store: stores.Store) -> None:
     for i in range(200):
-        store.log.append(logs.Batch(events=[writers.seen(f"u{i}", f"n{i % 3}")]))
+        store.log.append(batches.Batch(events=[writers.seen(f"u{i}", f"n{i % 3}")]))
         snapshot = follower.catch_up()
         assert snapshot.offset == i + 1
         assert f"u{i}" in snapshot.pods
@@ -26,7 +26,7 @@ def test_the_cycle_collector_does_not_run_during_a_fold(store: stores.Store) -> 
     follower.catch_up()
     for start in range(0, 4000, 200):
         batch = [writers.seen(f"u{i}", f"n{i % 3}") for i in range(start, start + 200)]
-        store.log.append(logs.Batch(events=batch))
+        store.log.append(batches.Batch(events=batch))
     begun: list[str] = []
 
     def count(phase: str, _: dict[str, int]) -> None:
@@ -50,7 +50,7 @@ def test_objects_read_before_the_cluster_is_listed_are_excluded_from_collections
     monkeypatch.setattr(gc, "freeze", lambda: hidden.append(store.follower.snapshot.offset))
     listed = events.Relisted(kind="pods", since="", until="7", reason="first list")
     for event in (writers.seen("u1"), writers.seen("u2"), listed, writers.seen("u3"), writers.seen("u4")):
-        store.log.append(logs.Batch(events=[event]))
+        store.log.append(batches.Batch(events=[event]))
         store.follower.catch_up()
     # After the list, new objects are not assumed to be long-lived.
     assert hidden == [1, 2, 3]
@@ -63,7 +63,7 @@ def test_catch_up_in_many_threads_never_misses_what_was_appended_before(
 
     def ask(name: int) -> None:
         for i in range(40):
-            appended = store.log.append(logs.Batch(events=[writers.seen(f"u{name}-{i}")]))
+            appended = store.log.append(batches.Batch(events=[writers.seen(f"u{name}-{i}")]))
             seen = follower.catch_up(timeout=20).offset
             if seen < appended.last:
                 behind.append((appended.last, seen))
@@ -81,7 +81,7 @@ def test_a_log_of_many_chunks_is_read_whole(store: stores.Store) -> None:
     total = 2 * readers.CHUNK + 500
     for start in range(0, total, 250):
         batch = [writers.seen(f"u{i % 100}", f"n{i % 7}") for i in range(start, start + 250)]
-        store.log.append(logs.Batch(events=batch))
+        store.log.append(batches.Batch(events=batch))
     assert not store.follower.wait_until_caught_up(timeout=0)
     snapshot = store.follower.catch_up(timeout=20)
     assert store.follower.caught_up
@@ -94,13 +94,13 @@ def test_an_own_append_is_applied_only_if_it_is_ahead(store: stores.Store) -> No
     base = store.follower.catch_up()
     event = writers.seen("u1")
     ahead = projections.project(base, event)
-    appended = store.log.append(logs.Batch(events=[event]))
+    appended = store.log.append(batches.Batch(events=[event]))
     store.follower.apply_own_append(ahead, appended)
     assert store.follower.snapshot is ahead
     store.follower.apply_own_append(base)
     assert store.follower.snapshot is ahead
     assert store.follower.catch_up() is ahead
-    store.log.append(logs.Batch(events=[writers.seen("u2")]))
+    store.log.append(batches.Batch(events=[writers.seen("u2")]))
     assert set(store.follower.catch_up().pods) == {"u1", "u2"}
 
 
@@ -114,5 +114,5 @@ def test_lag_is_the_age_of_the_last_read_to_the_head(follower: followers.Followe
 
 def test_an_event_that_changes_nothing_still_moves_the_position(store: stores.Store) -> None:
     quarantined = events.Quarantined(kind="pods", object="blue/x", reason="no uid")
-    store.log.append(logs.Batch(events=[quarantined]))
+    store.log.append(batches.Batch(events=[quarantined]))
     assert store.follower.catch_up().offset == 1

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from app.domain import events, model, projections, snapshots
 from app.store import errors, stores
 from app.store.checkpoints import archive_storage, archives
-from app.store.log import codecs, logs, readers
+from app.store.log import batches, codecs, logs, readers
 from app.store.state import fold_limit, followers, histories
 from tests.support import declared, fold_counts
 from tests.support.decisions import recomputation, strategies
@@ -114,7 +114,7 @@ def test_an_archive_that_reaches_into_what_was_lost_is_read_up_to_the_log(
 
 
 def test_what_was_trimmed_names_the_oldest_that_is_left(store: stores.Store) -> None:
-    store.log.append(logs.Batch(events=[writers.seen(f"u{i}") for i in range(5)]))
+    store.log.append(batches.Batch(events=[writers.seen(f"u{i}") for i in range(5)]))
     store.client.xtrim(store.keys.log, minid="4-0", approximate=False)
     with pytest.raises(errors.Trimmed) as refused:
         store.histories.at(2)
@@ -255,7 +255,7 @@ def test_if_the_caller_of_a_shared_fold_leaves_one_of_the_others_folds(
         first = callers.submit(past.at, 4, attended=attended)
         assert held.begun.acquire(timeout=30)
         others = [callers.submit(past.at, 4) for _ in range(2)]
-        # Each of the three has looked for a running fold with it.
+        # Each of the three has searched for a running fold with it.
         assert all(lock.taken.acquire(timeout=30) for _ in range(3))
         held.free.set()
         with pytest.raises(Gone):

@@ -4,7 +4,7 @@ import pytest
 
 from app.domain import projections
 from app.store import stores
-from app.store.log import logs
+from app.store.log import batches
 from app.store.state import log_cursors, subscribers
 from tests.support import declared
 from tests.support.store import writers
@@ -22,8 +22,8 @@ def cursor(store: stores.Store, audience: subscribers.Subscribers) -> log_cursor
     )
 
 
-def append(store: stores.Store, *uids: str) -> logs.Appended:
-    return store.log.append(logs.Batch(events=[writers.seen(uid) for uid in uids]))
+def append(store: stores.Store, *uids: str) -> batches.Appended:
+    return store.log.append(batches.Batch(events=[writers.seen(uid) for uid in uids]))
 
 
 def arrived(store: stores.Store, start: log_cursors.Start) -> log_cursors.Update:

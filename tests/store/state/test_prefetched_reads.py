@@ -7,7 +7,7 @@ import pytest
 
 from app.domain import projections
 from app.store import errors, stores
-from app.store.log import logs, readers
+from app.store.log import batches, readers
 from app.store.state import followers
 from tests.support.decisions import recomputation
 from tests.support.store import crash_safe_server, writers
@@ -18,7 +18,7 @@ def test_a_prefetched_read_is_not_shared_with_later_callers(store: stores.Store)
     follower.catch_up()
     for i in range(50):
         with follower.prefetch():
-            store.log.append(logs.Batch(events=[writers.seen(f"u{i}")]))
+            store.log.append(batches.Batch(events=[writers.seen(f"u{i}")]))
             with futures.ThreadPoolExecutor() as others:
                 assert others.submit(follower.catch_up).result().offset == i + 1
             assert follower.catch_up().offset == i + 1
@@ -31,7 +31,7 @@ def test_a_prefetched_reply_that_was_not_used_is_not_the_present_state(store: st
         with follower.prefetch():
             if i % 2:
                 assert i <= follower.catch_up().offset <= i + 1
-        store.log.append(logs.Batch(events=[writers.seen(f"u{i}")]))
+        store.log.append(batches.Batch(events=[writers.seen(f"u{i}")]))
         assert follower.catch_up().offset == i + 1
 
 
@@ -42,7 +42,7 @@ def test_prefetching_in_many_threads_never_misses_what_was_appended_before(
 
     def ask(name: int) -> None:
         for i in range(40):
-            appended = store.log.append(logs.Batch(events=[writers.seen(f"u{name}-{i}")]))
+            appended = store.log.append(batches.Batch(events=[writers.seen(f"u{name}-{i}")]))
             with follower.prefetch():
                 seen = follower.catch_up(timeout=20).offset if i % 3 else appended.last
             if seen < appended.last:
@@ -75,7 +75,7 @@ def test_a_request_sent_before_a_call_began_does_not_answer_it(
 
     def ask(reader: readers.LogReader, after: int, known_ms: int | None = None) -> bool:
         sent = send(reader, after, known_ms)
-        store.log.append(logs.Batch(events=[writers.seen("u1")]))
+        store.log.append(batches.Batch(events=[writers.seen("u1")]))
         later.start()
         begun.wait(20)
         return sent
@@ -94,7 +94,7 @@ def test_an_own_append_during_a_prefetch_is_applied_once(store: stores.Store) ->
     before = follower.catch_up()
     with follower.prefetch():
         event = writers.seen("u1")
-        appended = store.log.append(logs.Batch(events=[event]))
+        appended = store.log.append(batches.Batch(events=[event]))
         follower.apply_own_append(projections.project(before, event), appended)
         follower.catch_up()
     after = follower.catch_up()

@@ -7,7 +7,7 @@ import pytest
 
 from app.domain import events
 from app.store import stores
-from app.store.log import logs, readers
+from app.store.log import batches, readers
 from app.store.state import followers, histories, read_pace, walks
 from tests.support import declared
 from tests.support.store import writers
@@ -56,8 +56,8 @@ def clock(store: stores.Store, monkeypatch: pytest.MonkeyPatch) -> RecordedClock
             yield one
 
     happened: list[events.AnyEvent] = [writers.seen(f"u{number}") for number in range(PIECES * readers.CHUNK)]
-    for at in range(0, len(happened), logs.MAX_EVENTS):
-        log.append(logs.Batch(events=happened[at : at + logs.MAX_EVENTS]))
+    for at in range(0, len(happened), batches.MAX_EVENTS):
+        log.append(batches.Batch(events=happened[at : at + batches.MAX_EVENTS]))
     monkeypatch.setattr(log, "read", slow(log.read))
     monkeypatch.setattr(log, "raws", slow(log.raws))
     monkeypatch.setattr(log, "read_all", all_slow)

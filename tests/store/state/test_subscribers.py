@@ -7,7 +7,7 @@ import pytest
 
 from app.domain import snapshots
 from app.store import stores
-from app.store.log import logs, readers
+from app.store.log import batches, readers
 from app.store.state import followers, subscribers
 from tests.support import declared
 from tests.support.store import writers
@@ -17,7 +17,7 @@ def test_the_thread_follows_by_itself(follower: followers.Follower, store: store
     assert follower.wait_until_caught_up(timeout=20)
     received = threading.Event()
     follower.subscribe(lambda _before, _after, _entry: received.set())
-    store.log.append(logs.Batch(events=[writers.seen("u1")]))
+    store.log.append(batches.Batch(events=[writers.seen("u1")]))
     assert received.wait(20)
     assert follower.snapshot.offset == 1
     assert follower.error is None
@@ -53,7 +53,7 @@ def test_gather_reads_more_at_a_time_and_does_not_delay_catch_up(store: stores.S
     follower.start(gather=60.0)
     assert follower.wait_until_caught_up(timeout=20)
     for i in range(5):
-        store.log.append(logs.Batch(events=[writers.seen(f"u{i}")]))
+        store.log.append(batches.Batch(events=[writers.seen(f"u{i}")]))
     time.sleep(0.1)
     assert follower.snapshot.offset == 0
     assert follower.catch_up().offset == 5
@@ -95,14 +95,14 @@ def test_the_thread_rests_while_other_threads_keep_the_snapshot_at_the_head(
     follower.start()
     vars(follower)["_stopping"] = stopping
     assert follower.wait_until_caught_up(timeout=20)
-    store.log.append(logs.Batch(events=[writers.seen("u1")]))
+    store.log.append(batches.Batch(events=[writers.seen("u1")]))
     assert reached.wait(20)
     # Another thread reads the entry that the follower is about to wait for.
-    store.log.append(logs.Batch(events=[writers.seen("u2")]))
+    store.log.append(batches.Batch(events=[writers.seen("u2")]))
     assert follower.catch_up().offset == 2
     known.set()
     assert stopping.waited_for.wait(20)
-    store.log.append(logs.Batch(events=[writers.seen("u3")]))
+    store.log.append(batches.Batch(events=[writers.seen("u3")]))
     time.sleep(0.1)
     assert follower.snapshot.offset == 2
     assert follower.catch_up().offset == 3
@@ -124,7 +124,7 @@ def test_subscribers_get_each_event_once_and_in_order(
     follower.catch_up()
     follower.subscribe(receive)
     for i in range(20):
-        store.log.append(logs.Batch(events=[writers.seen(f"u{i}-{j}") for j in range(3)]))
+        store.log.append(batches.Batch(events=[writers.seen(f"u{i}-{j}") for j in range(3)]))
         follower.catch_up()
     assert done.wait(20)
     assert received == [(i, i + 1, i + 1) for i in range(60)]
@@ -146,7 +146,7 @@ def test_a_subscriber_that_fails_stops_neither_the_others_nor_the_follower(
 
     follower.subscribe(fail)
     follower.subscribe(receive)
-    store.log.append(logs.Batch(events=[writers.seen("u1")]))
-    store.log.append(logs.Batch(events=[writers.seen("u2")]))
+    store.log.append(batches.Batch(events=[writers.seen("u1")]))
+    store.log.append(batches.Batch(events=[writers.seen("u2")]))
     assert done.wait(20)
     assert received == [1, 2]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from app.domain import events
-from app.store.log import incarnations, logs
+from app.store.log import batches, incarnations
 from tests.support.extender import api_worlds
 
 
@@ -25,7 +25,7 @@ def rewound(world: api_worlds.World, data: Mapping[bytes, bytes], kept: int, las
         store.client.restore(key, 0, value, replace=True)
     begun = incarnations.new((former,))
     event = events.StoreRewound(former, kept + 1, last, "a test", relisting=("pods",), incarnation=begun)
-    guard = logs.Guard(epoch="9", writer="w")
+    guard = batches.Guard(epoch="9", writer="w")
     assert store.log.rewind(event, begun, found=former, guard=guard)
     store.log.follow(begun)
     return begun

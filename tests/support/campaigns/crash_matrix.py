@@ -25,7 +25,7 @@ from app import settings
 from app.kube import errors as kube_errors
 from app.kube.client import fast_client
 from app.store import errors, schemas, stores
-from app.store.log import logs
+from app.store.log import batches
 from app.store.server import connections
 from tests.support import declared
 from tests.support.simulation import processes, virtual_time
@@ -291,7 +291,7 @@ class Story(Matrix):
     def _awake(self, frozen: processes.Recorder) -> Exception | None:
         guard = frozen._core._writer._guard
         try:
-            frozen.store.log.append(logs.Batch(events=()), guard)
+            frozen.store.log.append(batches.Batch(events=()), guard)
         except errors.StoreError as refused:
             return refused
         return None

@@ -12,7 +12,7 @@ from typing import Any
 from app import settings
 from app.domain import events, model
 from app.store import errors, schemas, stores
-from app.store.log import logs
+from app.store.log import batches
 from app.store.server import connections, embedded
 from tests.support import declared
 from tests.support.simulation.oracle import guarantees
@@ -65,7 +65,7 @@ class Run:
         sizes = dict(self._write(self.rng.randint(1, 20)))
         level = self.rng.random() < 0.7
         if level:
-            self._all_know()
+            self._all_notice()
         alone = self.rng.random() < 0.3
         if alone:
             # Only the successors are left, and the note in the Lease.
@@ -83,17 +83,17 @@ class Run:
         whole = max([max(kept), *(offset for offset, size in sizes.items() if size <= at)])
         self._healed()
         if self._extender.log.incarnation == former and not self._same(before)[1]:
-            # Only the writer knew of what is lost. Its next append detects it.
+            # Only the writer had seen what is lost. Its next append detects it.
             self._append()
         self._judge(former, before, whole, head, exact=level and not alone)
 
     def _append(self) -> None:
         try:
-            self._writer.log.append(logs.Batch(events=()))
+            self._writer.log.append(batches.Batch(events=()))
         except errors.Rewound:
             self._healed()
             return
-        raise guarantees.Broken("P4: an append builds on what its writer knows to be otherwise")
+        raise guarantees.Broken("P4: an append builds on a log that differs from what its writer has seen")
 
     def _same(self, before: dict[int, tuple[int, str]]) -> tuple[int, bool]:
         """The last offset up to which the log is what it was, and whether that is all of it."""
@@ -150,11 +150,11 @@ class Run:
                 self._cluster.pod(f"p{self._numbers}", node=f"n{self.rng.randrange(3)}", app="x")
             note = events.Quarantined("notes", f"note-{self._numbers}", "x" * self.rng.randint(0, 200))
             self._writer.follower.catch_up()
-            appended = self._writer.log.append(logs.Batch(events=(note,)))
+            appended = self._writer.log.append(batches.Batch(events=(note,)))
             reported.append((appended.last, self._size))
         return reported
 
-    def _all_know(self) -> None:
+    def _all_notice(self) -> None:
         """The recorder and the extender have read all that is in the log."""
         self._healed()
         head = self._extender.log.head().offset
@@ -191,7 +191,7 @@ class Run:
                 )
             )
 
-        recordings.eventually(holds, "every process knows the cluster again")
+        recordings.eventually(holds, "every process has the cluster again")
         log, snapshot = self._extender.log, self._extender.follower.catch_up()
         guarantees.demand(log.counts() == dict(snapshot.counts), "P1", "the counts are not those of the fold")
         guarantees.demand(

@@ -16,7 +16,7 @@ import msgspec
 from app.domain import events
 from app.simulation.apiserver import apiservers, faults, requests, status_replies
 from app.store import errors, stores
-from app.store.log import incarnations, logs, readers
+from app.store.log import batches, incarnations, logs, readers
 from tests.support.simulation.cluster import cluster_objects
 from tests.support.simulation.oracle import guarantees, plain_quotas, quota_law
 from tests.support.store import writers
@@ -118,7 +118,7 @@ class Load:
             meta = rng.choice(pods)["metadata"]
             self._side.objects.remove("pods", (meta["namespace"], meta["name"]))
         if rng.random() < 0.02:
-            # The answer to a Binding is lost: only the API server knows its outcome.
+            # The answer to a Binding is lost: only the API server has its outcome.
             self._api.faults.add(faults.FaultKind.LOSE, faults.calls("POST", "/binding"))
 
     def _labels(self, rng: random.Random) -> dict[str, str] | None:
@@ -164,7 +164,7 @@ class Load:
         incarnation = self._store.log.incarnation
         try:
             found = self._store.log.append(
-                logs.Batch(events=(note,)), logs.Guard(incarnation=incarnation), timeout=1.0
+                batches.Batch(events=(note,)), batches.Guard(incarnation=incarnation), timeout=1.0
             )
         except errors.StoreAway:
             self.counted["unknown"] += 1

@@ -74,7 +74,7 @@ class Ground:
             yield
 
     def part(self, shape: str) -> float:
-        """One partition from its beginning to the end of its consequences; the seconds to heal."""
+        """One partition from its start to the end of its consequences; the seconds to heal."""
         self.field.ready()
         with self.field.load:
             split_replicas.work(CALM)

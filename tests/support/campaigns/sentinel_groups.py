@@ -51,7 +51,7 @@ class Guarded:
         return round(sum(named) / len(named))
 
     def whole(self) -> None:
-        """Wait until sentinels know each other and the replica follows."""
+        """Wait until sentinels have found each other and the replica follows."""
         servers.eventually(lambda: all(map(_content, self.sentinels)), "the sentinels are content")
         servers.eventually(
             lambda: "master_link_status:up" in servers.info(self.servers[1 - self.primary]),
@@ -99,7 +99,7 @@ class Ground:
         self._stack.close()
 
     def fail(self, shape: str) -> float:
-        """One failover under load, from its beginning to the end of its consequences; seconds to heal."""
+        """One failover under load, from its start to the end of its consequences; seconds to heal."""
         self.field.ready()
         former = self.guarded.primary
         with self.field.load:

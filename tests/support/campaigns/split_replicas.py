@@ -156,7 +156,7 @@ class Field:
     def _level(self) -> bool:
         try:
             here = self.judge.follower.catch_up()
-            # All of them: each may be the only one that knows of a loss.
+            # All of them: each may be the only one that has noticed a loss.
             others = [store.follower.catch_up(timeout=0.5) for store in self._stores]
         except errors.StoreError:
             return False

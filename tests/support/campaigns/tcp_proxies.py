@@ -80,7 +80,7 @@ class Proxy:
                 one.end()
 
     def passes(self, connection: "Connection", *, ask: bool) -> bool:
-        """Wait until this direction is open; false if the connection is to end."""
+        """Wait until this direction is open; false if the connection has to end."""
         allowed = _ASKS if ask else _ANSWERS
         with self._changed:
             while not self._closed and not connection.ended:

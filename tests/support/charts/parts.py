@@ -153,7 +153,7 @@ def _own_account(one: Object, marks: helm_templates.Marks) -> str:
 
 
 def _account(one: Object, marks: helm_templates.Marks) -> str:
-    """A service account; the object store may know those of the archive's processes by annotations."""
+    """A service account; the object store may identify those of the archive's processes by annotations."""
     if one["metadata"]["name"].removeprefix("topolog-") in (*workloads.ARCHIVING, "scheduler"):
         one["metadata"][marks.given("annotations", ".Values.archive.serviceAccountAnnotations")] = None
     return _own_account(one, marks)

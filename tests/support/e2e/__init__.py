@@ -1,1 +1,1 @@
-"""The real control plane, and what stands beside it: kubelets, schedulers, installations, workloads."""
+"""The real control plane, and what runs beside it: kubelets, schedulers, installations, workloads."""

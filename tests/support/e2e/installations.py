@@ -243,7 +243,7 @@ class Installation:
     def quotas(self, namespace: str, policy: str, *, extender: int = 0) -> dict[str, int]:
         """Domain -> pods counted there, including those in flight, from the introspection API.
 
-        Empty if the extender does not know the policy yet.
+        Empty if the extender does not have the policy yet.
         """
         path = f"/apis/v1/plugins/WorkloadPolicy/policies/{namespace}/{policy}/quotas"
         found = self.find(path, extender=extender)

@@ -15,7 +15,7 @@ from app.framework import registry
 from app.plugins.workload_policy import policy_model
 from app.store import audit_reports, schemas, stores
 from app.store.bundles import bundle_restorer
-from app.store.log import logs
+from app.store.log import batches
 from app.store.server import connections, embedded
 from app.verbs import candidates, contexts, decision_reports, filtering, prioritizing
 from app.verbs.explain import recorded_configurations
@@ -117,7 +117,7 @@ class World:
         projection = projections.Projection(self.store.follower.catch_up())
         for event in happened:
             projection.apply(event)
-        batch = logs.Batch(events=happened, increments=projection.increments)
+        batch = batches.Batch(events=happened, increments=projection.increments)
         return self.store.log.append(batch).last
 
 

@@ -173,7 +173,7 @@ def ticking() -> Iterator[bytes]:
 
 
 def streamed(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The pieces, with a line of the log at the beginning and at the end."""
+    """The pieces, with a line of the log at the start and at the end."""
     telemetry.log.info("a stream began")
     try:
         yield from pieces

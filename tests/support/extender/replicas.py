@@ -22,7 +22,7 @@ from app.plugins.workload_policy import limits, samples
 from app.simulation import populations
 from app.simulation.apiserver import apiservers, objects, status_replies
 from app.store import errors, schemas, stores
-from app.store.log import logs
+from app.store.log import batches
 from app.store.server import connections
 from app.store.state import followers
 from app.verbs import binding as bind_verb
@@ -95,7 +95,7 @@ class Replica:
         return self.filter_known(pod)
 
     def filter_known(self, pod: model.Pod) -> filtering.Answer:
-        """Over the nodes that this process knows, whatever the store does."""
+        """Over the nodes that this process has, whatever the store does."""
         names = sorted(self.context.state.snapshot.nodes)
         return filtering.run(self.context, pod, candidates.Candidates(names))
 
@@ -156,7 +156,7 @@ class Behind:
         self._looks -= 1
         return self._late if self._looks >= 0 else self._follower.catch_up(timeout=timeout)
 
-    def apply_own_append(self, ahead: snapshots.Snapshot, appended: logs.Appended | None = None) -> None:
+    def apply_own_append(self, ahead: snapshots.Snapshot, appended: batches.Appended | None = None) -> None:
         self._follower.apply_own_append(ahead, appended)
 
 
@@ -267,7 +267,7 @@ class Cluster:
         namespace: str = NAMESPACE,
         **spec: object,
     ) -> model.Pod:
-        """Create a pod, of an ``owner`` of that kind; as kube-scheduler knows it."""
+        """Create a pod, of an ``owner`` of that kind; as kube-scheduler has it."""
         made = populations.pod(namespace, name, dict(WEB if labels is None else labels))
         made["spec"] |= spec
         if owner:
@@ -359,9 +359,9 @@ class Cluster:
                 return before.offset
             projection = projections.Projection(before)
             projection.apply_all(happened)
-            batch = logs.Batch(events=happened, increments=projection.increments)
+            batch = batches.Batch(events=happened, increments=projection.increments)
             with contextlib.suppress(errors.Conflict):
-                return log.append(batch, logs.Guard(head=before.offset)).last
+                return log.append(batch, batches.Guard(head=before.offset)).last
 
     def recorded(self) -> list[events.AnyEvent]:
         """All events of the log."""

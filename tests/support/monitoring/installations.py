@@ -79,7 +79,7 @@ def running(
     """An installation whose processes are ready; ``bookmarks``: seconds between two of a watch.
 
     ``view``: with the process that answers people. ``served``: names of the declared kinds that the API
-    server knows. ``environ``: variables of all processes.
+    server has. ``environ``: variables of all processes.
     """
     (folder / "store").mkdir(parents=True)
     server = embedded.Server(folder / "store", append_only=True)

@@ -196,7 +196,7 @@ BUGS = (
     ),
     # Who records.
     Bug(
-        "a recorder does not ask what its predecessor knew",
+        "a recorder does not read the note of its predecessor",
         "workers.recorder.loss_recovery:LossRecovery._missed",
         "elif not self._log.report_loss(one):",
         "elif False:",
@@ -214,7 +214,7 @@ BUGS = (
         "(self._settle if self._recovery.relist_reason != loss_recovery.FIRST_LIST else 0.0)",
     ),
     Bug(
-        "what others knew of an incarnation of one's own is not read",
+        "the notes of others about an incarnation of one's own are not read",
         "workers.recorder.loss_recovery:LossRecovery.begin_incarnation",
         'self.relist_reason = "the store lost events"',
         'self.relist_reason = "the store lost events"; missed = self._missed; self._missed = lambda known,'

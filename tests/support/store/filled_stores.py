@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from app import settings
 from app.domain import events, projections, snapshots
 from app.store import schemas, stores
-from app.store.log import logs
+from app.store.log import batches
 from app.store.server import connections
 from tests.support import declared
 
@@ -21,7 +21,7 @@ def fill(url: str, cluster: str, facts: Iterable[events.AnyEvent]) -> snapshots.
             projection = projections.Projection(snapshot)
             for event in batch:
                 projection.apply(event)
-            store.log.append(logs.Batch(events=batch, increments=_changes(projection.increments)))
+            store.log.append(batches.Batch(events=batch, increments=_changes(projection.increments)))
             snapshot = projection.finish()
         return snapshot
     finally:
@@ -37,7 +37,7 @@ def prepare(url: str, cluster: str) -> None:
 
 def _batches(facts: Iterable[events.AnyEvent]) -> Iterator[list[events.AnyEvent]]:
     rest = iter(facts)
-    while batch := list(itertools.islice(rest, logs.MAX_EVENTS)):
+    while batch := list(itertools.islice(rest, batches.MAX_EVENTS)):
         yield batch
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from app import settings
 from app.store import keys, stores
-from app.store.log import batches, logs
+from app.store.log import batches
 from tests.support import declared
 from tests.support.store import writers
 
@@ -31,7 +31,7 @@ def grow_again(store: stores.Store, count: int, *, after: batches.Appended) -> N
     other = another(store)
     while store.client.time()[0] * 1000 + store.client.time()[1] // 1000 <= after.at_ms:
         pass  # the same millisecond would be the same moment
-    other.log.append(logs.Batch(events=[writers.seen(f"other-{i}") for i in range(count)]))
+    other.log.append(batches.Batch(events=[writers.seen(f"other-{i}") for i in range(count)]))
     other.close()
 
 

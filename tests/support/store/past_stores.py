@@ -28,7 +28,7 @@ HEAD, CHECKPOINT = 56, 47
 """Where the log of the first schema ends, and its checkpoint."""
 
 _OTHERS = ("session:", "readers", "decisions", "counts:2:")
-"""What is not part of a store: of one writer, of one reader, or of a run that did not come to its end."""
+"""What is not part of a store: of one writer, of one reader, or of a run that did not finish."""
 
 
 def restore(client: redis.Redis, names: keys.Keys, schema: str = "1") -> None:
@@ -67,7 +67,7 @@ def contents(client: redis.Redis, names: keys.Keys) -> dict[str, object]:
 
 
 class Writer:
-    """A process of the version that wrote schema 1: it knows the log, and appends facts."""
+    """A process of the version that wrote schema 1: it reads the log, and appends facts."""
 
     def __init__(self, client: redis.Redis, names: keys.Keys) -> None:
         self._client: Any = client

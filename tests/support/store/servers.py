@@ -113,7 +113,7 @@ def tls_binary() -> str:
     for name in (os.environ.get("TLS_STORE", ""), "redis-server", "valkey-server"):
         path = shutil.which(name)
         if path is not None:
-            # One that has TLS misses its certificate, the others do not know the word.
+            # One that has TLS misses its certificate, the others reject the option.
             tried = [path, "--port", "0", "--tls-port", str(child_processes.free_port())]
             output = subprocess.run(tried, capture_output=True, text=True, timeout=20, check=False).stdout
             if "tls-cert-file" in output:
@@ -167,7 +167,7 @@ class Watched:
             yield master
 
     def await_complete(self) -> None:
-        """All is well: sentinels know each other, and a replica that follows."""
+        """All is well: sentinels that have found each other, and a replica that follows."""
         eventually(lambda: all(map(_content, self.sentinels)), "the sentinels are content")
         eventually(lambda: "master_link_status:up" in info(self.replica), "the replica follows")
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from app.domain import events, model, projections, snapshots
-from app.store.log import logs
+from app.store.log import batches, logs
 from tests.support import declared
 
 
@@ -22,13 +22,13 @@ def facts(
     *,
     epoch: str = "",
     writer: str = "",
-) -> logs.Appended:
+) -> batches.Appended:
     """As the recorder does it: the increments are valid only at this head."""
     projection = projections.Projection(snapshot)
     projection.apply_all(batch)
     return log.append(
-        logs.Batch(events=batch, increments=projection.increments),
-        logs.Guard(epoch=epoch, writer=writer, head=snapshot.offset),
+        batches.Batch(events=batch, increments=projection.increments),
+        batches.Guard(epoch=epoch, writer=writer, head=snapshot.offset),
     )
 
 
@@ -39,35 +39,37 @@ def placement(
     node: str,
     *,
     ceiling: int | None = None,
-) -> logs.Appended:
+) -> batches.Appended:
     """As bind does it: under the versions that its increments depend on, and the ceilings."""
     projection = projections.Projection(snapshot)
     projection.apply(events.placed(subject, node))
     raised = [key for key, by in projection.increments.items() if by > 0]
     return log.append(
-        logs.Batch(events=(events.placed(subject, node),), increments=projection.increments),
-        logs.Guard(
+        batches.Batch(events=(events.placed(subject, node),), increments=projection.increments),
+        batches.Guard(
             versions={name: snapshot.version(name) for name in declared.SCHEMA.footprint(subject, node)},
             ceilings={} if ceiling is None else dict.fromkeys(raised, ceiling),
         ),
     )
 
 
-def release(log: logs.Log, snapshot: snapshots.Snapshot, released: events.PlacementReleased) -> logs.Appended:
+def release(
+    log: logs.Log, snapshot: snapshots.Snapshot, released: events.PlacementReleased
+) -> batches.Appended:
     """Release a placement as the controller does: under the versions of pod, node and policies."""
     placed = snapshot.placements[released.uid]
     projection = projections.Projection(snapshot)
     projection.apply(released)
     subjects = declared.SCHEMA.footprint(placed.pod, placed.node)
     return log.append(
-        logs.Batch(events=(released,), increments=projection.increments),
-        logs.Guard(versions={name: snapshot.version(name) for name in subjects}),
+        batches.Batch(events=(released,), increments=projection.increments),
+        batches.Guard(versions={name: snapshot.version(name) for name in subjects}),
     )
 
 
-def batch(note: str) -> logs.Batch:
+def batch(note: str) -> batches.Batch:
     """One event about a pod whose label is ever so long."""
-    return logs.Batch(events=[seen("heavy", note=note)])
+    return batches.Batch(events=[seen("heavy", note=note)])
 
 
 def epochs(log: logs.Log) -> list[tuple[int, str]]:

@@ -7,7 +7,7 @@ import msgspec
 
 from app.domain import events, model, projections
 from app.store import keys, snapshot_format
-from app.store.log import codecs, logs
+from app.store.log import batches, codecs
 from tests.support.store import writers
 from tests.support.workers import audits
 
@@ -73,7 +73,7 @@ def placed_and_counted(world: audits.World, times: int) -> int:
     projection = projections.Projection(snapshot)
     projection.apply(event)
     increments = {key: times * by for key, by in projection.increments.items()}
-    return world.store.log.append(logs.Batch(events=(event,), increments=increments)).first
+    return world.store.log.append(batches.Batch(events=(event,), increments=increments)).first
 
 
 def event_not_counted(world: audits.World) -> list[Found]:
@@ -119,7 +119,7 @@ def entry_removed(world: audits.World) -> list[Found]:
     world.recorder.stop()
     offset = world.offset_of("w1")
     world.client.xdel(world.keys.log, f"{offset}-0")
-    return [Found("hole", f"entry:{offset}", offset, blame="removed past")]
+    return [Found("hole", f"entry:{offset}", offset, blame="removed, bypassing")]
 
 
 def tail_removed(world: audits.World) -> list[Found]:
@@ -129,7 +129,7 @@ def tail_removed(world: audits.World) -> list[Found]:
     return [Found("lost", f"entry:{head - 1}", head - 1, blame=f"{head - 1} to {head} were there")]
 
 
-def beginning_removed(world: audits.World) -> list[Found]:
+def start_removed(world: audits.World) -> list[Found]:
     world.recorder.stop()
     world.client.xtrim(world.keys.log, minid="4-0", approximate=False)
     return [Found("uncovered", "log", 4, blame="the entries before 4 were removed")]
@@ -149,7 +149,7 @@ def entry_added(world: audits.World) -> list[Found]:
     world.recorder.stop()
     offset = world.head + 1
     _entry(world, ADDED, f"{offset}-0")
-    return [Found("foreign", f"entry:{offset}", offset, "without an epoch", "past the store's function")]
+    return [Found("foreign", f"entry:{offset}", offset, "without an epoch", "bypassed the append function")]
 
 
 REPAIR_TAIL = "topolog doctor store --repair-tail"
@@ -165,7 +165,7 @@ def _garbage(world: audits.World) -> int:
 
 def garbage_added(world: audits.World) -> list[Found]:
     offset = _garbage(world)
-    found = "without an epoch", "past the store's function"
+    found = "without an epoch", "bypassed the append function"
     return [Found("foreign", f"entry:{offset}", offset, *found, run=REPAIR_TAIL)]
 
 
@@ -193,7 +193,7 @@ def entry_added_and_head_moved(world: audits.World) -> list[Found]:
     at_ms = world.store.log.time_of(offset)
     assert at_ms is not None
     world.client.hset(world.keys.meta, mapping={keys.HEAD: offset, "at": at_ms})
-    return [Found("version", f"pod:{uid}", offset, "mallory", "appended past the store's function")]
+    return [Found("version", f"pod:{uid}", offset, "mallory", "bypassed the append function")]
 
 
 def head_raised(world: audits.World) -> list[Found]:
@@ -340,7 +340,7 @@ PLANTED = (
     entry_edited,
     entry_removed,
     tail_removed,
-    beginning_removed,
+    start_removed,
     entry_added,
     garbage_added,
     garbage_added_and_removed,

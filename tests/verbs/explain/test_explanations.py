@@ -16,7 +16,7 @@ from app.framework import registry
 from app.plugins.workload_policy import policy_model
 from app.store import errors, stores
 from app.store.decisions import records
-from app.store.log import logs
+from app.store.log import batches
 from app.verbs import candidates, contexts, decision_reports, filtering, preempting, prioritizing
 from app.verbs.explain import explanations, recorded_configurations
 from tests.support import declared
@@ -73,7 +73,7 @@ class Recorded:
         projection = projections.Projection(self.store.follower.catch_up())
         for event in happened:
             projection.apply(event)
-        self.store.log.append(logs.Batch(events=happened, increments=projection.increments))
+        self.store.log.append(batches.Batch(events=happened, increments=projection.increments))
 
     def pod(self) -> model.Pod:
         at = self.chance.randrange(12)

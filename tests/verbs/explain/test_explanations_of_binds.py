@@ -65,7 +65,7 @@ def test_every_recorded_bind_is_explained_as_it_was_answered(shop: replicas.Clus
         assert (trace.candidates, explanation.chosen) == (frozenset((node,)), node)
         if decision.outcome == "bound":
             assert replied == ""
-            # A call that is repeated is answered as the first one was, whatever has come since.
+            # A call that is repeated is answered as the first one was, whatever was appended since.
             assert trace.kept == {node} or before == node
             assert (explanation.difference == "") == (trace.kept == {node})
         elif decision.outcome == "refused":

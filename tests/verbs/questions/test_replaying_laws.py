@@ -39,7 +39,7 @@ def played(
         waiting = waiting[len(upto) :]
         run.advance(upto)
         assert run.was.snapshot.position == decision.position
-        run.look(decision, offered, run.was.snapshot)
+        run.compare(decision, offered, run.was.snapshot)
     run.advance(waiting)
     return run
 
@@ -58,7 +58,7 @@ def differing(run: replays.Replay) -> Iterator[str]:
 def test_a_replay_that_changes_nothing_differs_nowhere(history: History) -> None:
     run = replays.Replay(lambda _: suppose(), recorded(history), scores=False, limit=100)
     for decision, offered in history.decisions:
-        run.look(decision, offered, history.at(decision.position.offset))
+        run.compare(decision, offered, history.at(decision.position.offset))
     assert (list(differing(run)), run.looked) == ([], len(history.decisions))
 
 

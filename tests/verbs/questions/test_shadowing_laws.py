@@ -151,7 +151,7 @@ def replayed(store: Store, shadow: model.Shadow, since: int) -> replays.Replay:
         if cause:
             run.skip(decision, cause)
         else:
-            run.look(decision, offered, store.history.at(offset))
+            run.compare(decision, offered, store.history.at(offset))
     return run
 
 
@@ -159,7 +159,7 @@ def replayed(store: Store, shadow: model.Shadow, since: int) -> replays.Replay:
 @settings(max_examples=200, deadline=None)
 @given(store=stores(), data=st.data())
 def test_a_shadow_equals_a_replay_of_its_range(store: Store, data: st.DataObject) -> None:
-    """Looked at whenever, with any part of the log and of the records visible, by any number of processes."""
+    """Compared whenever, with any part of the log and of the records visible, by any number of processes."""
     found = next(one for one in store.history.entries if isinstance(one.event, events.ShadowSet))
     assert isinstance(found.event, events.ShadowSet)
     since, end = found.offset, store.history.base.offset + len(store.history.entries)

@@ -16,7 +16,7 @@ from app import settings
 from app.domain import events
 from app.store import audit_reports, errors, keys, stores
 from app.store.health import audit_verdicts
-from app.store.log import logs, tail_repair
+from app.store.log import batches, tail_repair
 from app.store.server import connections, embedded
 from tests.support import declared
 from tests.support.workers import audits, clusters, recordings
@@ -74,7 +74,7 @@ def field_surplus(client: Client, key: str) -> None:
     client.hset(key, "surplus", "x")
 
 
-def stream_beginning_removed(client: Client, key: str) -> None:
+def stream_start_removed(client: Client, key: str) -> None:
     client.xtrim(key, maxlen=client.xlen(key) // 2, approximate=False)
 
 
@@ -131,7 +131,7 @@ HASH = (
     *(field_name_no_text, field_surplus),
 )
 STREAM = (
-    *(deleted, of_another_type, stream_beginning_removed, stream_end_removed),
+    *(deleted, of_another_type, stream_start_removed, stream_end_removed),
     *(stream_entry_wrong, stream_entry_no_text, stream_entry_surplus),
 )
 STRING = (deleted, of_another_type, string_truncated, string_wrong, string_no_text, string_surplus)
@@ -255,7 +255,7 @@ class World:
 
     def _append(self) -> None:
         assert self._extender is not None
-        self._extender.log.append(logs.Batch(events=(events.RelistRequested("nothing", "a test"),)))
+        self._extender.log.append(batches.Batch(events=(events.RelistRequested("nothing", "a test"),)))
 
     def sound(self) -> bool:
         """Whether appends succeed and the views equal the log."""

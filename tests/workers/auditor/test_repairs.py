@@ -7,7 +7,7 @@ import pytest
 
 from app.domain import events
 from app.store import stores
-from app.store.log import logs
+from app.store.log import batches
 from tests.support.workers import audits, clusters, recordings
 from workers.auditor import repairs
 from workers.recorder import log_writer
@@ -89,7 +89,7 @@ def test_a_view_is_repaired_while_others_append(
 
     def write() -> None:
         while not stopping.is_set():
-            other.log.append(logs.Batch(events=(events.RelistRequested("nothing", "a test"),)))
+            other.log.append(batches.Batch(events=(events.RelistRequested("nothing", "a test"),)))
 
     thread = threading.Thread(target=write)
     thread.start()

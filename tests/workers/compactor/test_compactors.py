@@ -12,7 +12,7 @@ from app import settings
 from app.domain import events, model, projections, snapshots
 from app.store import errors, schemas, snapshot_format, stores
 from app.store.checkpoints import archive_storage
-from app.store.log import incarnations, logs
+from app.store.log import batches, incarnations
 from app.store.server import connections, embedded
 from tests.support import declared
 from tests.support.store import crash_safe_server, object_server, writers
@@ -358,7 +358,7 @@ def test_a_loss_that_is_reported_meanwhile_removes_no_checkpoint(
     rewound = events.StoreRewound(
         from_incarnation=former, lost_from=21, lost_to=25, reason="r", by="b", relisting=()
     )
-    assert log.rewind(rewound, begun, found=former, guard=logs.Guard(epoch="7", writer="w"))
+    assert log.rewind(rewound, begun, found=former, guard=batches.Guard(epoch="7", writer="w"))
     with reopened(store, store_server) as other:
         compactor = compactors.Compactor(other, settings.Compaction(events=100, seconds=3600, keep=0))
         other.follower.catch_up()

@@ -19,7 +19,7 @@ from app.kube.writes import event_recorders, pod_conditions
 from app.simulation.apiserver import faults
 from app.store import stores
 from app.store.decisions import records
-from app.store.log import logs, readers
+from app.store.log import batches, readers
 from tests.support import declared
 from tests.support.kube import fake_clock
 from tests.support.workers import clusters, recordings
@@ -267,7 +267,7 @@ def test_a_released_placement_is_in_the_log_and_wakes_waiting_pods(
     placed = events.placed(stuck, "n")
     projection = projections.Projection(snapshot)
     projection.apply(placed)
-    placement = recording.store.log.append(logs.Batch(events=(placed,), increments=projection.increments))
+    placement = recording.store.log.append(batches.Batch(events=(placed,), increments=projection.increments))
     made = controller()
     recording.until_counts(host=1)
     incarnation = snapshot.position.incarnation

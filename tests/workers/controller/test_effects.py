@@ -17,7 +17,7 @@ from app.kube.election import electors
 from app.plugins.workload_policy.plugin import WorkloadPolicy
 from app.simulation.apiserver import faults, requests
 from app.store import stores
-from app.store.log import logs
+from app.store.log import batches
 from tests.support.decisions import fake_plugins
 from tests.support.workers import clusters, recordings
 from workers import election
@@ -216,13 +216,13 @@ def test_placements_are_released_at_once_and_only_on_evidence(
         placed = events.PlacementsCommitted(placements=(placement,))
         projection = projections.Projection(recording.snapshot)
         projection.apply(placed)
-        log.append(logs.Batch(events=(placed,), increments=projection.increments))
+        log.append(batches.Batch(events=(placed,), increments=projection.increments))
     cluster_side.bind("bound", "n")
     cluster_side.end_pod("gone")
     control(Releasing())
     before = _version(cluster_side, pods["unbound"])
     assert len(recording.snapshot.placements) == 3
-    log.append(logs.Batch(events=(events.FlagSet(flag=model.Flag(name="v", value="1")),)))
+    log.append(batches.Batch(events=(events.FlagSet(flag=model.Flag(name="v", value="1")),)))
     recording.until(lambda one: len(one.placements) == 1, "two placements are released")
     assert set(recording.snapshot.placements) == {pods["bound"].uid}
     assert _version(cluster_side, pods["unbound"]) != before, "its Binding was fenced first"

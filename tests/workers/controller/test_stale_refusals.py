@@ -261,7 +261,7 @@ def test_wakeups_and_attempts_before_a_loss_do_not_count_after_it() -> None:
     assert world.woken() == []
     assert not world.asked(waiting)
     world.cluster.see(labelled(N1))
-    # Of what was offered before the loss nothing is known any more: all nodes are looked at.
+    # Of what was offered before the loss nothing is known any more: all nodes are evaluated.
     assert sorted(world.woken()) == ["tried", "waiting"]
 
 

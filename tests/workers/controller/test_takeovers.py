@@ -16,7 +16,7 @@ from app.plugins.coscheduling import gangs, options, status
 from app.simulation import populations
 from app.simulation.apiserver import faults, requests
 from app.store import stores
-from app.store.log import logs
+from app.store.log import batches
 from tests.support.workers import clusters, quotas, recordings
 from workers.controller import controllers
 
@@ -104,7 +104,7 @@ def seated(recording: recordings.Recording, cluster: clusters.Cluster, size: int
     placed = events.PlacementsCommitted(placements=placements)
     projection = projections.Projection(snapshot)
     projection.apply(placed)
-    recording.store.log.append(logs.Batch(events=(placed,), increments=projection.increments))
+    recording.store.log.append(batches.Batch(events=(placed,), increments=projection.increments))
     return members
 
 
@@ -125,7 +125,7 @@ def reports(cluster: clusters.Cluster, one: Controlling) -> list[str]:
 def test_the_next_leader_releases_a_gang_below_its_minimum_once(
     recorded: Callable[[], recordings.Recording], control: Control, cluster_side: clusters.Cluster
 ) -> None:
-    """The former one has noticed the loss, and ends before it has looked at any pod."""
+    """The former one has noticed the loss, and ends before it has read any pod."""
     recording = recorded().ready()
     first = control("first")
     first.leads()

@@ -1,6 +1,6 @@
 """Unusual load: a flood of changes, and a list of very many pods.
 
-The recorder is a process of its own, so that its memory can be looked at. Nothing is coalesced on its way
+The recorder is a process of its own, so that its memory can be measured. Nothing is coalesced on its way
 into the log: a pod that was pending, bound, running and gone within a second has an event for each.
 """
 

@@ -17,7 +17,7 @@ from app.domain import events, model, projections
 from app.kube.client import clients, credentials
 from app.simulation.apiserver import apiservers, faults
 from app.store import errors, keys, schemas, stores
-from app.store.log import incarnations, logs
+from app.store.log import batches, incarnations, logs
 from app.store.server import connections
 from tests.support import declared
 from tests.support.simulation.store import lagging_replica, lossy_calls
@@ -164,20 +164,20 @@ def test_a_leader_that_was_overtaken_during_a_pause_writes_nothing(
     """As after a pause: its epoch is refused before it has read the Lease again."""
     first = recorded().ready()
     epoch = store.log.state().epoch
-    guard = logs.Guard(epoch=str(int(epoch) + 1), writer="other")
-    store.log.append(logs.Batch(events=()), guard)
+    guard = batches.Guard(epoch=str(int(epoch) + 1), writer="other")
+    store.log.append(batches.Batch(events=()), guard)
     before = store.log.head().offset
     cluster_side.node("n")
     recordings.eventually(lambda: "topolog adopt" in str(first.recorder.checks()), "it is refused")
     assert store.log.head().offset == before
-    # An operator who knows that the Lease is right opens a new era, and it goes on.
+    # An operator who has verified the Lease opens a new era, and it goes on.
     adopted = events.EpochAdopted("me", store.log.state().epoch, incarnations.next_era(epoch))
-    store.log.append(logs.Batch(events=(adopted,)), logs.Guard(epoch=adopted.to_epoch, writer="me"))
+    store.log.append(batches.Batch(events=(adopted,)), batches.Guard(epoch=adopted.to_epoch, writer="me"))
     first.until(lambda one: "n" in one.nodes, "the node is recorded")
     check_epochs(store.log)
     # A recorder that held a later version before stays refused.
     with pytest.raises(errors.Fenced):
-        store.log.append(logs.Batch(events=()), guard)
+        store.log.append(batches.Batch(events=()), guard)
 
 
 def test_eras_keep_the_order_of_epochs() -> None:
@@ -264,7 +264,7 @@ class Own:
                 and set(snapshot.pods) == pods
             )
 
-        recordings.eventually(holds, "the extender knows the cluster again")
+        recordings.eventually(holds, "the extender has the cluster again")
         check_epochs(self.log)
         snapshot = self.extender.follower.catch_up()
         assert self.log.counts() == dict(snapshot.counts)
@@ -297,7 +297,7 @@ def test_a_flushed_store_is_filled_again_while_all_processes_run(own: Own) -> No
     head = own.extender.follower.catch_up().offset
     own.extender.client.flushall()
     with pytest.raises(errors.StoreError):
-        own.extender.log.append(logs.Batch(events=()))
+        own.extender.log.append(batches.Batch(events=()))
     recordings.eventually(lambda: own.log.incarnation != former, "the extender follows on")
     own.healed()
     recordings.eventually(lambda: recording.recorder.ready, "the recorder is ready again")
@@ -396,7 +396,7 @@ def restarts(log: logs.Log) -> list[events.StoreRestarted]:
 
 
 def test_a_placement_lost_without_a_reader_is_not_forgotten_in_silence(own: Own) -> None:
-    """A power failure of everything at once: the file lacks an end that no note and no reader knows."""
+    """A power failure of everything at once: the file lacks an end that no note and no reader names."""
     recording = filled(own)
     own.extender.follower.stop()
     recording.stop()
@@ -407,11 +407,11 @@ def test_a_placement_lost_without_a_reader_is_not_forgotten_in_silence(own: Own)
     placed = events.placed(pod, "n0")
     projection = projections.Projection(snapshot)
     projection.apply(placed)
-    extender.log.append(logs.Batch(events=(placed,), increments=projection.increments))
+    extender.log.append(batches.Batch(events=(placed,), increments=projection.increments))
     own.cut(size)
     before = own.open()
     with pytest.raises(errors.Rewound, match="restarted"):
-        before.log.append(logs.Batch(events=(placed,), increments=projection.increments))
+        before.log.append(batches.Batch(events=(placed,), increments=projection.increments))
     second = own.record(settle=0.5)
     second.ready()
     log = second.store.log
@@ -430,7 +430,7 @@ def test_a_placement_lost_without_a_reader_is_not_forgotten_in_silence(own: Own)
     extender = own.open()
     assert pod.uid not in extender.follower.catch_up().placements
     assert not extender.follower.snapshot.unlisted
-    extender.log.append(logs.Batch(events=(events.Quarantined("notes", "n", "goes on"),)))
+    extender.log.append(batches.Batch(events=(events.Quarantined("notes", "n", "goes on"),)))
 
 
 def test_a_recorder_that_leads_notices_a_restart_of_the_store(own: Own) -> None:
@@ -491,7 +491,7 @@ def test_a_store_that_falls_back_within_one_run_is_examined(own: Own) -> None:
 def test_the_functions_may_be_loaded_again_in_the_same_run(own: Own) -> None:
     filled(own)
     own.extender.client.function_load(schemas.library(), replace=True)
-    own.extender.log.append(logs.Batch(events=(events.Quarantined("notes", "n", "goes on"),)))
+    own.extender.log.append(batches.Batch(events=(events.Quarantined("notes", "n", "goes on"),)))
     assert restarts(own.log) == []
 
 
@@ -501,7 +501,7 @@ def test_a_log_of_an_earlier_version_is_continued(own: Own) -> None:
     own.extender.client.hdel(own.extender.keys.meta, keys.RUN)
     own.server.kill()
     own.server.start()
-    own.extender.log.append(logs.Batch(events=(events.Quarantined("notes", "n", "goes on"),)))
+    own.extender.log.append(batches.Batch(events=(events.Quarantined("notes", "n", "goes on"),)))
     at = own.log.head().offset
     second = own.record(settle=60.0).ready()
     assert not [one for one in second.store.log.read(at) if isinstance(one.event, events.Relisted)]
@@ -551,7 +551,7 @@ def test_a_cluster_whose_etcd_was_restored_keeps_its_store(own: Own) -> None:
         restored.node("after-the-restore")
         state = own.log.state()
         adopted = events.EpochAdopted("me", state.epoch, incarnations.next_era(state.epoch))
-        own.log.append(logs.Batch(events=(adopted,)), logs.Guard(epoch=adopted.to_epoch, writer="me"))
+        own.log.append(batches.Batch(events=(adopted,)), batches.Guard(epoch=adopted.to_epoch, writer="me"))
         again = recordings.Recording(own.open(), restored)
         again.ready()
         recordings.eventually(
@@ -569,9 +569,9 @@ def test_a_store_that_names_no_cluster_adopts_the_first_one(own: Own) -> None:
     own.record().ready()
     assert own.log.state().kubernetes == "uid-of-the-first"
     # Two that come at the same time: the function takes one of them.
-    guard = logs.Guard(epoch="9" * 30, writer="other")
+    guard = batches.Guard(epoch="9" * 30, writer="other")
     with pytest.raises(errors.Rewound):
-        own.log.append(logs.Batch(events=(), kubernetes="uid-of-the-second"), guard)
+        own.log.append(batches.Batch(events=(), kubernetes="uid-of-the-second"), guard)
 
 
 def test_a_store_emptied_while_no_process_ran_is_filled_again(own: Own) -> None:
@@ -592,13 +592,13 @@ def test_a_store_emptied_while_no_process_ran_is_filled_again(own: Own) -> None:
     assert rewound.from_incarnation == third
 
 
-def test_a_loss_is_reported_from_its_beginning_although_the_log_has_grown_again(own: Own) -> None:
+def test_a_loss_is_reported_from_its_start_although_the_log_has_grown_again(own: Own) -> None:
     """The writer had not read the lost entries; a reader that had reports where they began."""
     filled(own).stop()
     own.extender.follower.catch_up()
     size, first = own.size, own.log.head().offset + 1
     for at in range(3):
-        own.log.append(logs.Batch(events=(events.Quarantined("notes", f"n{at}", "lost"),)))
+        own.log.append(batches.Batch(events=(events.Quarantined("notes", f"n{at}", "lost"),)))
     own.extender.follower.catch_up()
     own.extender.follower.stop()
     own.cut(size)
@@ -631,7 +631,7 @@ def test_a_loss_that_one_reader_reports_stops_every_writer(own: Own) -> None:
         lambda: own.log.state().lost is not None, "the extender's follower has reported it to the store"
     )
     for refused in (
-        lambda: unaware.log.append(logs.Batch(events=())),
+        lambda: unaware.log.append(batches.Batch(events=())),
         lambda: unaware.log.read(0),
         lambda: unaware.follower.catch_up(),
     ):
@@ -652,9 +652,9 @@ def test_a_decision_on_a_former_incarnation_is_not_appended_to_the_next(own: Own
     projection = projections.Projection(before)
     placed = events.placed(pod, "n0")
     projection.apply(placed)
-    guard = logs.Guard(incarnation=before.position.incarnation, versions={"pod:u": 0})
+    guard = batches.Guard(incarnation=before.position.incarnation, versions={"pod:u": 0})
     with pytest.raises(errors.Rewound, match="decide again"):
-        extender.log.append(logs.Batch(events=(placed,), increments=projection.increments), guard)
+        extender.log.append(batches.Batch(events=(placed,), increments=projection.increments), guard)
     assert "u" not in extender.follower.catch_up().placements
 
 
@@ -665,16 +665,16 @@ def test_placements_that_the_tail_still_holds_stay(own: Own) -> None:
     placed = events.placed(pod, "n0")
     projection = projections.Projection(snapshot)
     projection.apply(placed)
-    batch: Any = logs.Batch(events=(placed,), increments=projection.increments)
+    batch: Any = batches.Batch(events=(placed,), increments=projection.increments)
     while True:
         try:
-            own.extender.log.append(batch, logs.Guard(head=snapshot.offset))
+            own.extender.log.append(batch, batches.Guard(head=snapshot.offset))
             break
         except errors.Conflict:
             snapshot = own.extender.follower.catch_up()
             projection = projections.Projection(snapshot)
             projection.apply(placed)
-            batch = logs.Batch(events=(placed,), increments=projection.increments)
+            batch = batches.Batch(events=(placed,), increments=projection.increments)
     size = own.size
     own.cluster.node("lost")
     own.healed()

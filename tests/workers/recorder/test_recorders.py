@@ -1,7 +1,7 @@
 """The recorder between a simulated cluster and a real store.
 
 After each story the counts in the store equal the fold of the log. Not here: the reflector's own
-rules (tests/kube), the store's function (tests/store).
+rules (tests/kube), the append function (tests/store).
 """
 
 import time
@@ -15,7 +15,7 @@ from app.kube.watch import kinds
 from app.simulation import populations
 from app.simulation.apiserver import faults
 from app.store import errors, schemas, stores
-from app.store.log import logs
+from app.store.log import batches
 from app.store.server import connections
 from tests.support import declared
 from tests.support.kube import large_populations
@@ -47,8 +47,8 @@ def place(store: stores.Store, pod: model.Pod, node: str) -> None:
     projection = projections.Projection(snapshot)
     projection.apply(event)
     subjects = declared.SCHEMA.footprint(pod, node)
-    guard = logs.Guard(versions={subject: snapshot.version(subject) for subject in subjects})
-    store.log.append(logs.Batch(events=(event,), increments=projection.increments), guard)
+    guard = batches.Guard(versions={subject: snapshot.version(subject) for subject in subjects})
+    store.log.append(batches.Batch(events=(event,), increments=projection.increments), guard)
 
 
 # -- what is recorded -------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def test_changes_that_follow_soon_wait_for_the_next_append(
     first = cluster_side.pod("p0")
     time.sleep(0.1)
     assert first.uid not in recording.snapshot.pods
-    for at in range(1, logs.MAX_EVENTS):
+    for at in range(1, batches.MAX_EVENTS):
         cluster_side.pod(f"p{at}")
     # Bookmarks fill it too, and what comes after it waits again.
     recording.until(lambda one: len(one.pods) > 200, "the pods")

@@ -1,5 +1,5 @@
 // @ts-check
-/** Step charts by uPlot, which draws on a canvas; the same numbers stand in a table below. */
+/** Step charts by uPlot, which draws on a canvas; a table below has the same numbers. */
 import { onScheme } from "./palette.js";
 
 class StepChart extends HTMLElement {
@@ -61,7 +61,7 @@ class StepChart extends HTMLElement {
       height: 220,
       scales: { x: { time: false } },
       legend: { show: false },
-      // The first drawing comes later than the chart.
+      // The first drawing is later than the chart.
       hooks: { draw: [() => this.mark(), () => this.chart && this.changes()] },
       axes: [
         { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") }, values: (_, splits) => splits.map((value) => value.toLocaleString("en")) },

@@ -5,7 +5,7 @@ import { arrange, hit, neighbour } from "./layout.js";
 import { cell, colours, onScheme, tokens } from "./palette.js";
 import { number } from "./format.js";
 
-/** The latest names and domains by layout: an answer that knows the layout leaves them out. */
+/** The latest names and domains by layout: an answer of the same layout leaves them out. */
 const known = new Map();
 
 /** @param {any} picture an answer of /map, or the same shape made of a frame */

@@ -89,7 +89,7 @@ export function panel(about, draw) {
   </section>`;
 }
 
-/** A share as a bar; the number stands beside it. */
+/** A share as a bar, with the number beside it. */
 export function bar(share, kind = "") {
   const width = Math.max(0, Math.min(1, share ?? 0)) * 100;
   return html`<svg class="bar ${kind}" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">

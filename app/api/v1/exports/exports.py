@@ -48,7 +48,7 @@ class ExportQuery(queries.Empty):
     description="A bundle: a tar whose last member is its manifest, or the reason of a failure.",
 )
 def export(query: pages.Query) -> flask.Response:
-    """The state at the beginning of a stretch, its events and decisions, and settings without secrets."""
+    """The state at the start of a stretch, its events and decisions, and settings without secrets."""
     given = services.current()
     head = moments.take()
     with contextlib.ExitStack() as entered:

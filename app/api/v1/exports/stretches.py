@@ -1,4 +1,4 @@
-"""Which stretch of the log is requested: a range, or the minutes around a moment or a pod."""
+"""The stretch of the log that is requested: a range, or the minutes around a moment or a pod."""
 
 from app.api import errors
 from app.api.introspection import moments, pages, services

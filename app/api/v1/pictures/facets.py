@@ -1,4 +1,4 @@
-"""What the recorded decisions have in common, and what a selected stretch has more of than the rest."""
+"""Counts what recorded decisions have in common, and what a selected stretch has more of than the rest."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -95,7 +95,7 @@ def _time(stop: walks.Stop) -> str:
 
 
 class _Drawn:
-    """Draws one frame after the other; a node that nothing happened to is not looked at again."""
+    """Draws one frame after the other; a node that nothing happened to is not computed again."""
 
     def __init__(self, painter: colours.Painter, names: tuple[model.NodeName, ...]) -> None:
         self._painter = painter

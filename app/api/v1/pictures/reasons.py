@@ -46,7 +46,7 @@ class Reasons(Schema):
     """The groups of pending pods."""
 
     waiting = schemas.number("Pods that wait.")
-    looked = schemas.number("Pods that were looked at: the 5,000 that wait the longest.")
+    looked = schemas.number("Pods that were examined: the 5,000 that wait the longest.")
     groups = schemas.nested(PendingReasonGroup, "The groups, the largest first.", many=True)
     more = schemas.number("Groups that are not in groups.")
     metadata = schemas.nested(answers.Shown, "The moment.")

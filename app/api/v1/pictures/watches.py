@@ -149,7 +149,7 @@ class _Stream:
 
     def _begun_again(self, head: model.Position) -> Iterator[bytes]:
         """Go on with the event that began the incarnation: what is behind it was not sent."""
-        former, entry = self.position, self._beginning(head)
+        former, entry = self.position, self._first_entry(head)
         offset = head.offset if entry is None else entry.offset
         self.position = model.Position(head.incarnation, offset if entry is None else offset - 1)
         began = {"from": str(former), "to": f"{head.incarnation}/{offset}"}
@@ -164,7 +164,7 @@ class _Stream:
             }
             yield _written("gap", self.position, gap)
 
-    def _beginning(self, head: model.Position) -> readers.Entry | None:
+    def _first_entry(self, head: model.Position) -> readers.Entry | None:
         """The entry that began the incarnation; None if it can no longer be read."""
         offset = self.given.follower.snapshot.version(events.INCARNATION)
         try:

@@ -34,7 +34,7 @@ class Bisected(Schema):
     since = schemas.nested(Since, "The last change; null if it did not change since ``from``.", null=True)
     from_ = schemas.text("The first position that was considered.", data_key="from")
     to = schemas.text("The last position.")
-    looked = schemas.number("Snapshots that were looked at.")
+    looked = schemas.number("Snapshots that were examined.")
     complete = schemas.truth("False if the budget was spent: the change lies between before and after.")
     limits = schemas.texts("What the answer does not model.")
     spentMs = schemas.number("Milliseconds of work.")

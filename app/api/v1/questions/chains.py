@@ -116,7 +116,7 @@ def _play(run: chains.Chain, selected: ranges.Range, last: int, budget: bodies.B
                 snapshot = run.was.snapshot
                 if snapshot.offset != offset:
                     snapshot = given.histories.at(offset, attended=heavy.attended())
-                run.look(decision, given.decisions.candidates(decision, snapshot), snapshot)
+                run.compare(decision, given.decisions.candidates(decision, snapshot), snapshot)
         if not budget.running():
             return False
     return selected.rest is None and _advance(run, last, budget)

@@ -1,4 +1,4 @@
-"""How replays show the decisions that would have been others."""
+"""Shows the decisions that would have been others in a replay."""
 
 from marshmallow import Schema
 

@@ -73,11 +73,11 @@ def replay(_: pages.Query) -> pages.Body:
 
 
 def _each(run: replays.Replay, selected: ranges.Range) -> str | None:
-    """Look at the records of the range; returns the id of the last one if there may be more."""
+    """Compare the records of the range; returns the id of the last one if there may be more."""
     walk = walks.Walk(services.current().histories, heavy.attended())
     for decision in selected.decisions():
         with ranges.skipping(run, decision):
             if selected.comparable(run, decision):
                 snapshot = walk.to(decision.position.offset)
-                run.look(decision, services.current().decisions.candidates(decision, snapshot), snapshot)
+                run.compare(decision, services.current().decisions.candidates(decision, snapshot), snapshot)
     return selected.rest

@@ -13,7 +13,7 @@ from app.api.introspection import blueprints, moments, pages, queries, schemas, 
 from app.api.v1.questions import bodies, differences
 from app.domain import events, model, snapshots
 from app.store import errors as store_errors
-from app.store.log import logs
+from app.store.log import batches
 from app.verbs.questions import errors as question_errors
 from app.verbs.questions.shadows import shadowed
 
@@ -134,7 +134,7 @@ def _changed(decide: Callable[[snapshots.Snapshot], events.AnyEvent | None]) -> 
         if event is None:
             return
         try:
-            services.current().log.append(logs.Batch(events=(event,)), shadowed.guard(snapshot))
+            services.current().log.append(batches.Batch(events=(event,)), shadowed.guard(snapshot))
         except store_errors.Conflict:
             if attempt == _ATTEMPTS:
                 raise

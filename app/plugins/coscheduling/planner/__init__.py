@@ -1,1 +1,1 @@
-"""Where the members of a gang go: domains of nodes, capacity on them, and the plan."""
+"""Plans where the members of a gang go: domains of nodes, capacity on them, and the plan."""

@@ -1,4 +1,4 @@
-"""When a plan still holds in a later state: what it follows from is compared, not computed again."""
+"""Keeps a plan while it holds in a later state: what it follows from is compared, not computed again."""
 
 import operator
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What other plugins answer about the members of a plan: each is asked beside all others."""
+"""Asks the other plugins about the members of a plan: each member beside all others."""
 
 import collections
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -100,7 +100,7 @@ class Others:
         return nodes - refused
 
     def ahead(self, snapshot: snapshots.Snapshot, pod: model.Pod, name: model.NodeName) -> snapshots.Snapshot:
-        """The state with the member on the node; the same if no other plugin looks at any member."""
+        """The state with the member on the node; the same if no other plugin judges any member."""
         return projections.project(snapshot, events.placed(pod, name)) if self._kinds else snapshot
 
     def refuse_there(self, pod: model.Pod, name: model.NodeName) -> bool:
@@ -332,7 +332,7 @@ def next_tried(low: int, high: int, expected: int) -> int:
 
     Each trial shows whether that is at least the one that is tried. The search begins at the expected one and
     doubles its distance from there until it has passed the number, then it halves what is left. With 0,
-    nothing is expected, and it halves from the beginning.
+    nothing is expected, and it halves from the start.
     """
     middle = (low + high + 1) // 2
     if not expected:

@@ -213,7 +213,7 @@ def pack(problem: PackingProblem, capacity: capacities.Capacities, made: Sums) -
 
 
 def pack_most(problem: PackingProblem, capacity: capacities.Capacities, made: Sums) -> Packing | None:
-    """As many members as fit in one demanded domain, the required ones first; None if none fits."""
+    """As many members as fit in one demanded domain, the required ones first; None if no member fits."""
     best: Packing | None = None
     for domain in demanded(problem, made):
         if best is not None and len(best.seats) >= made.domains[domain]:
@@ -263,7 +263,7 @@ def _fewer_domains(
     domain: Path,
     seats: Mapping[model.Uid, model.NodeName],
 ) -> dict[model.Uid, model.NodeName] | None:
-    """All members in fewer parts of the domain than they are in; None if none was found.
+    """All members in fewer parts of the domain than they are in; None if not found.
 
     Slots are an upper bound for members of several sizes: the parts with most of them may not be the fewest.
     """
@@ -294,7 +294,7 @@ def _fewer_domains(
 def _searched(
     problem: PackingProblem, capacity: capacities.Capacities, nodes: Sequence[model.NodeName], trials: int
 ) -> dict[model.Uid, model.NodeName] | None:
-    """All members on the nodes by trial and error, within a limit of trials; None if none was found."""
+    """All members on the nodes by trial and error, within a limit of trials; None if not found."""
     found = arrangements.Search(problem.classes).arrangements(nodes, capacity, arrangements.Tries(trials))
     return next(found, None)
 

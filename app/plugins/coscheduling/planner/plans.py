@@ -152,7 +152,7 @@ class _Planning:
         return found if found is not None else self._none(self._no_capacity())
 
     def _with_least_harm(self) -> Plan | None:
-        """The plan for which the pods go whose loss is the least; None if none is found that way."""
+        """The plan for which the pods go whose loss is the least; None if no plan is found that way."""
         if self._supposed is None:
             return None
         limits = budgets.recorded(self._snapshot)

@@ -1,9 +1,10 @@
-"""Which pods kube-scheduler evicts for a group of its own once the members have nodes, and what harm that is.
+"""Selects the pods that kube-scheduler evicts for its own group once the members have nodes, and their harm.
 
-It takes away every less important pod, places the group, and then puts back pod after pod, first those whose
-eviction violates a PodDisruptionBudget, then the others, each the most important first. A pod stays if all
-members still fit (selectVictimsOnDomain, pkg/scheduler/framework/preemption/podgrouppreemption.go, Kubernetes
-1.37). A group that is disrupted as a whole is put back as a whole.
+kube-scheduler takes away every less important pod, places the group, and then puts back pod after pod, first
+those whose eviction violates a PodDisruptionBudget, then the others, each the most important first. A pod
+stays if all members still fit (selectVictimsOnDomain,
+pkg/scheduler/framework/preemption/podgrouppreemption.go, Kubernetes 1.37). A group that is disrupted as a
+whole is put back as a whole.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

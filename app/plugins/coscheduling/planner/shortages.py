@@ -1,4 +1,4 @@
-"""What a gang lacks, in numbers, for people: how many seats there are where most of it fits, and of what."""
+"""Counts what a gang lacks, for people: how many seats there are where most of it fits, and of what."""
 
 from typing import NamedTuple
 

@@ -1,1 +1,1 @@
-"""What hypothetical questions ask of quotas: other amounts, and the smallest raises that would help."""
+"""Quotas in hypothetical questions: other amounts, and the smallest raises that would help."""

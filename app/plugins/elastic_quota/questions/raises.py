@@ -70,7 +70,7 @@ def _of_namespace(
 def _in_tree(
     snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.QuotaRules, found: admission.Admission
 ) -> dict[Place, int] | None:
-    """The least raises in the quota of the pod, and in those above it if need be; None if none is enough."""
+    """The least raises in the quota of the pod, and those above it if needed; None if no raise suffices."""
     grown = usage.forest(snapshot)
     quota = grown.quotas[found.quota]
     shared = rules.runtime and found.quota not in quota_model.BUILT_IN

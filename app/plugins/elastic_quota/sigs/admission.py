@@ -1,4 +1,4 @@
-"""Whether the quota of its namespace admits a pod: max, and what all namespaces use against the sum of mins.
+"""Admits a pod by the quota of its namespace: max, and what all namespaces use against the sum of mins.
 
 The rules are those of capacity_scheduling.go (PreFilter), with one exception: a resource that max does not
 name is not limited by it, and one that no quota names is not limited at all. There, what is missing is zero.

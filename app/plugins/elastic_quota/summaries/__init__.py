@@ -1,1 +1,1 @@
-"""What the views show of quotas and pods."""
+"""Summaries of quotas and pods for the views."""

@@ -1,4 +1,4 @@
-"""What the pods of a quota use and wait for, over time, as shares of its max: of any resource on one axis."""
+"""Shares of its max that the pods of a quota use and wait for, over time: of any resource on one axis."""
 
 from collections.abc import Mapping
 

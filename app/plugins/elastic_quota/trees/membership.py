@@ -1,4 +1,4 @@
-"""Which quota a pod belongs to: a function of its labels, its namespace and the quotas that exist."""
+"""The quota that a pod belongs to: a function of its labels, its namespace and the quotas that exist."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -1,8 +1,8 @@
-"""What the quotas of a tree request, use and may use in a snapshot.
+"""Computes what the quotas of a tree request, use and may use in a snapshot.
 
-Computed once for each state of quotas, counts and nodes, from the latest state of the same quotas and by
-how much counts changed since: while requests and totals are the same, as between a pod's observation and its
-binding, the runtimes are reused.
+It is computed once for each state of quotas, counts and nodes, from the latest state of the same quotas and
+by how much counts changed since: while requests and totals are the same, as between a pod's observation and
+its binding, the runtimes are reused.
 """
 
 from collections.abc import Iterator, Mapping

@@ -3,7 +3,7 @@
 -- The one write path of Topolog and the reads that must agree with it.
 --
 -- Every function checks everything first and writes last, because Redis keeps what a function wrote
--- before it failed. Subjects, counts and events are text here: no function knows pods, nodes or policies.
+-- before it failed. Subjects, counts and events are text: no function depends on pods, nodes or policies.
 -- An expected outcome is a reply ({'CONFLICT', ...}), never an error.
 --
 -- The names of the functions contain the number of their schema: the functions of several schemas coexist
@@ -100,7 +100,7 @@ local function holds(log, head, head_ms, offset, ms)
 end
 
 -- Records that events are lost: from then on reads and appends are refused until another incarnation
--- begins. `kept` is the last offset before `offset` that the log still holds, as far as the caller knows.
+-- begins. `kept` is the last offset before `offset` that the log still holds according to the caller.
 local function note_lost(meta, noted, incarnation, offset, kept)
   local known, upto, held = string.match(noted or '', '^(%S+) (%d+) (%d+)$')
   if known == incarnation then

@@ -26,9 +26,9 @@ _PAGE = 200
 _REASON = 500
 """Characters of a problem."""
 _EVERY = 1.0
-"""Seconds between two looks for new records: the age of a difference at most, unless work is left."""
+"""Seconds between two polls for new records: the age of a difference at most, unless work is left."""
 _CATCH_UP = 1.0
-"""Seconds that a look waits for the store."""
+"""Seconds that a poll waits for the store."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class ShadowComparison:
         self._loop.join(timeout=5.0)
 
     def report(self, name: str, since: model.Position) -> ComparisonReport | None:
-        """The differences of the shadow that was set at that position; None before its first look."""
+        """The differences of the shadow that was set at that position; None before its first poll."""
         with self._lock:
             held = self._held.get(name)
             if held is None or held.since != since:
@@ -129,7 +129,7 @@ class ShadowComparison:
             return self._report(held)
 
     def reports(self) -> dict[str, ComparisonReport]:
-        """The differences of every shadow that was looked at, by its name."""
+        """The differences of every shadow that has been compared, by its name."""
         with self._lock:
             return {name: self._report(held) for name, held in self._held.items()}
 
@@ -149,7 +149,7 @@ class ShadowComparison:
         )
 
     def step(self) -> bool:
-        """Look at a page of records for each shadow; returns whether there may be more. Raises StoreError."""
+        """Compare a page of records for each shadow; returns whether there may be more. Raises StoreError."""
         if not self._follower.snapshot.shadows and not self._held:
             return False  # Without shadows nothing is read.
         snapshot = self._follower.catch_up(timeout=_CATCH_UP)
@@ -188,17 +188,17 @@ class ShadowComparison:
         if page and self._decisions.oldest() == page[0].id and (held.last or self._decisions.has_removed()):
             held.gap = True
         if page:
-            # A configuration is recorded before its decisions, perhaps after the last look at the log.
+            # A configuration is recorded before its decisions, perhaps after the log was last read.
             self._follower.catch_up(timeout=_CATCH_UP)
         held.left = len(page) == _PAGE
         for decision in page:
-            self._look(held, decision)
+            self._take(held, decision)
             held.behind = held.last = decision.id
             if self._stopped.wait(0.0):  # Between two decisions other threads may run.
                 return False
         return held.left
 
-    def _look(self, held: _Held, decision: records.Decision) -> None:
+    def _take(self, held: _Held, decision: records.Decision) -> None:
         """Compare one decision, if it is the shadow's. Raises StoreError; then nothing is counted."""
         if decision.position.incarnation != held.since.incarnation:
             self._skip(held, decision, "superseded")
@@ -230,7 +230,7 @@ class ShadowComparison:
         snapshot = held.walk.to(decision.position.offset)
         candidates = self._decisions.candidates(decision, snapshot)
         with self._lock:
-            held.run.look(decision, candidates, snapshot)
+            held.run.compare(decision, candidates, snapshot)
 
     def _skip(self, held: _Held, decision: records.Decision, cause: str) -> None:
         with self._lock:

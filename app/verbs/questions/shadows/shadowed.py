@@ -1,4 +1,4 @@
-"""What a shadow may hold, and how it is read from a request and from the log."""
+"""Limits what a shadow holds, and reads it from a request and from the log."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from app.domain import events, model, snapshots
 from app.framework import registry
-from app.store.log import logs
+from app.store.log import batches
 from app.verbs.questions import errors, operations, question_schema, situations
 
 MOST = 8
@@ -79,9 +79,9 @@ def hypothesis(
     return situations.hypothesis(asked, plugins, known, "")
 
 
-def guard(snapshot: snapshots.Snapshot) -> logs.Guard:
+def guard(snapshot: snapshots.Snapshot) -> batches.Guard:
     """The condition that no shadow was set or deleted since the snapshot."""
-    return logs.Guard(
+    return batches.Guard(
         incarnation=snapshot.position.incarnation,
         versions={events.SHADOWS: snapshot.version(events.SHADOWS)},
     )

@@ -1,4 +1,4 @@
-// Follow the log by a stream of events, resumed as browsers do, and keep every offset, gap and beginning in their order.
+// Follow the log by a stream of events, resumed as browsers do, and keep every offset, gap and start of an incarnation in their order.
 const [position, types] = arguments;
 const kept = (globalThis.collected = { offsets: [], begun: [], opened: 0 });
 let last = position;

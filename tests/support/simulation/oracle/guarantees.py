@@ -244,7 +244,7 @@ class Watchdog:
             )
 
     def trimmed(self, keep: int) -> None:
-        """The entries to be kept exist, beginning with the one at the checkpoint."""
+        """The entries to be kept exist, from the one at the checkpoint."""
         raws: Any = self._client.xrange(self._names.log, count=1)
         oldest = _entry(raws[0]).offset if raws else 0
         # Another trim may have removed more while this one waited.
