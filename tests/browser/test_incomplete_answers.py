@@ -109,7 +109,7 @@ EVENT = {"offset": 7, "at": "2026-07-01T10:00:00Z", "type": "NodeSeen", "object"
     [
         (
             {"complete": False, "since": {"before": "i/3", "after": "i/7", "event": EVENT}},
-            "It does not fit since an event after i/3, at the latest i/7."
+            "It does not fit since an event after offset 3, at the latest 7."
             " The last change was not found in the time.",
         ),
         ({"complete": False, "since": None}, "It does not fit. The last change was not found in the time."),

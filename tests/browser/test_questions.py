@@ -1,6 +1,8 @@
 """The questions of the dashboard: every button asks what it names, and the answer is that of the API."""
 
+import csv
 import functools
+import io
 import json
 import shlex
 import urllib.request
@@ -9,7 +11,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.support import commands
-from tests.support.browser import browsers, shown
+from tests.support.browser import browsers, scripts, shown
 from tests.support.extender import api_worlds
 
 pytestmark = pytest.mark.browser
@@ -69,6 +71,35 @@ def test_the_event_since_which_a_pod_does_not_fit_is_shown_and_led_to(
     assert f"{event['type']} {event['name']}" in on_small.text("#pod .advice")
     on_small.click("#pod .advice .at")
     on_small.settled(f"/{event['offset']}")
+
+
+def test_a_search_that_ran_out_of_time_names_no_event(on_small: browsers.Browser, small: shown.Shown) -> None:
+    small.world.append(api_worlds.policy(host=3))
+    small.world.append(api_worlds.policy())
+    on_small.open("/dashboard/pods/shop/web-3")
+    since = ask(small, "bisect", {"fits": "shop/web-3", "to": on_small.settled(f"/{small.head}")})["since"]
+    early = since["before"].rpartition("/")[2]
+    for amended, sentence in (
+        ({"since": None}, "It does not fit. The last change was not found in the time."),
+        (
+            {"since": since},
+            f"It does not fit since an event after offset {early}, at the latest {since['event']['offset']}. "
+            "The last change was not found in the time.",
+        ),
+    ):
+        on_small.run(scripts.read("amended"), "/apis/v1/bisect", [{**amended, "complete": False}])
+        on_small.press("since when does it not fit?")
+        on_small.until(functools.partial(shows, on_small, "#pod .advice", sentence), sentence)
+        text = on_small.text("#pod .advice")
+        assert "did not change" not in text
+        assert since["event"]["name"] not in text
+        rows = list(
+            csv.DictReader(io.StringIO(on_small.later(scripts.read("saved"), "#pod .forms", "as CSV")))
+        )
+        assert [row["complete"] for row in rows] == ["false"]
+        assert not rows[0].keys() & since["event"].keys()
+    on_small.click("#pod .advice .at")
+    on_small.settled(f"/{early}")
 
 
 @pytest.mark.parametrize("pod", ["", "shop/web-3"])

@@ -97,10 +97,14 @@ function explained(body) {
 /** The event at which the answer changed; what is known of it if the search was not finished. */
 function lastChange({ since: found, complete, from }) {
   if (!found) return complete ? `, and did not change since ${from}` : nothing;
-  if (!complete) return html` since an event after ${found.before}, at the latest ${found.after}`;
+  if (!complete) return html` since an event after offset ${at(offsetOf(found.before))}, at the latest ${at(offsetOf(found.after))}`;
   if (!found.event) return ` since ${found.after}`;
-  return html` since <b>${found.event.type} ${cut(found.event.name, 100)}</b> at offset
-    <button type="button" class="at" @click=${() => to(found.event.offset)}>${number(found.event.offset)}</button>, ${time(found.event.at)}`;
+  return html` since <b>${found.event.type} ${cut(found.event.name, 100)}</b> at offset ${at(found.event.offset)}, ${time(found.event.at)}`;
+}
+
+/** An offset, and the way to its moment. */
+function at(offset) {
+  return html`<button type="button" class="at" title="show the cluster at this moment" @click=${() => to(offset)}>${number(offset)}</button>`;
 }
 
 function answered() {
