@@ -194,6 +194,14 @@ def test_a_pod_its_attempts_a_simulation_and_its_command(
     assert copied.startswith("topolog simulate shop/web-3 --at ")
 
 
+def test_the_first_link_leads_to_the_content(on_small: browsers.Browser, small: shown.Shown) -> None:
+    person = Person(on_small, small)
+    on_small.open("/dashboard/compare")
+    person.tab_to("a.skip")
+    on_small.keys(keys.Keys.ENTER)
+    assert on_small.run("return document.activeElement.id + location.hash") == "main"
+
+
 def test_the_focus_stays_while_the_table_is_updated(on_small: browsers.Browser, small: shown.Shown) -> None:
     person = Person(on_small, small)
     first = [api_worlds.pod(f"first-{at}") for at in range(3)]

@@ -52,7 +52,7 @@ function page() {
   const sentence = timebar.sentence(shown.body?.metadata);
   document.title = `${NAMES[state.view]} · ${state.at === null ? (state.bundle ? "bundle" : "live") : sentence} · Topolog`;
   return html`
-    <a class="skip" href="#main">skip to the content</a>
+    <a class="skip" href="#main" @click=${skip}>skip to the content</a>
     <header class="top">
       <a class="brand" href="/dashboard/"><span class="logo" aria-hidden="true"></span>Topolog</a>
       <nav aria-label="Views">${Object.entries(NAMES).map(([view, name]) => html`<a href=${router.address(view)} aria-current=${state.view === view ? "page" : "false"}>${name}</a>`)}</nav>
@@ -114,6 +114,12 @@ function search(event) {
     router.go(router.address("overview", [], { node: text, find: text }));
     requestAnimationFrame(() => /** @type {any} */ (document.querySelector("cluster-map"))?.find(text));
   }
+}
+
+/** To the content, while the address stays: after # it has a what-if. */
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
 }
 
 /** Escape leads back: out of a field, of a menu, of the drawer of a node, and from an object to the view before it. */
