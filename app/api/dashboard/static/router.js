@@ -11,6 +11,7 @@ export function read() {
   state.path = parts.slice(1);
   state.query = new URLSearchParams(location.search);
   state.at = state.query.get("at");
+  state.hash = location.hash;
 }
 
 /** The address of a view at the shown moment. */
@@ -26,19 +27,19 @@ export function address(view, path = [], more = {}) {
 /** How many addresses of this page lie behind the present one. */
 let deep = 0;
 
-/** Set parameters of the present address; null removes one. */
-export function set(more, { replace = false } = {}) {
+/** Set parameters of the present address, and what stands after #, which stays otherwise; null removes one. */
+export function set(more, { replace = false, hash = location.hash } = {}) {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(more)) {
     if (value === null || value === "") query.delete(name);
     else query.set(name, value);
   }
   const text = query.toString();
-  go(`${location.pathname}${text ? `?${text}` : ""}`, { replace });
+  go(`${location.pathname}${text ? `?${text}` : ""}${hash}`, { replace });
 }
 
 export function go(target, { replace = false } = {}) {
-  if (target === location.pathname + location.search) return;
+  if (target === location.pathname + location.search + location.hash) return;
   history[replace ? "replaceState" : "pushState"](null, "", target);
   deep += replace ? 0 : 1;
   read();
@@ -66,12 +67,12 @@ export function install() {
   });
   document.addEventListener("click", (event) => {
     const link = event.target instanceof Element ? event.target.closest("a") : null;
-    if (!link || link.target || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    if (!link || event.defaultPrevented || link.target || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
     const url = new URL(link.href);
     if (url.origin !== location.origin || !url.pathname.startsWith("/dashboard/")) return;
     event.preventDefault();
     const another = url.pathname !== location.pathname;
-    go(url.pathname + url.search);
+    go(url.pathname + url.search + url.hash);
     shown = location.pathname;
     // Of the same view the link stays where it is.
     if (!another) return;

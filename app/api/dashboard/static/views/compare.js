@@ -8,6 +8,7 @@ import { cut, number, plural, time } from "../format.js";
 import { address, go, set } from "../router.js";
 import { to as show } from "../timebar.js";
 import * as answers from "./answers.js";
+import * as links from "./links.js";
 import { more, podLink, table, unfinished, untried } from "./parts.js";
 
 /** Overrides to start from, with names of this cluster. */
@@ -23,7 +24,8 @@ const TEMPLATES = {
  */
 const blank = () => ({ at: "", overrides: "[]", configuration: "", form: null, values: {} });
 const sides = { a: blank(), b: blank() };
-const asked = { pod: "", busy: "", error: "", kind: "", body: null, first: null, lines: [] };
+/** What was asked, and the part of the address after # that leads to it: empty if it is too long for one. */
+const asked = { of: "", pod: "", busy: "", error: "", kind: "", body: null, first: null, lines: [] };
 onForget(() => Object.assign(asked, { error: "", body: null }));
 let again = 0;
 
@@ -42,20 +44,20 @@ const ROWS = 20;
 
 /** What each button asks of the two situations, and the commands that ask the same. */
 const QUESTIONS = {
-  async simulate(first, second) {
-    const pods = asked.pod ? { pod: asked.pod } : { pending: {} };
+  async simulate({ pod, a: first, b: second }) {
+    const pods = pod ? { pod } : { pending: {} };
     // B alone is compared with the same moment without overrides, which is what A is then.
     const alone = !first.overrides.length && !first.configuration && first.at === second.at;
     const top = alone ? 20 : 1000;
     const one = (situation) => ask("/apis/v1/simulate", { ...pods, situation, top });
-    const line = (situation) => answers.simulating(situation, asked.pod, top);
+    const line = (situation) => answers.simulating(situation, pod, top);
     return { body: await one(second), first: alone ? null : await one(first), lines: alone ? [line(second)] : [line(first), line(second)] };
   },
-  async replay(_, second, { from, to }) {
+  async replay({ b: second }, { from, to }) {
     const body = await ask("/apis/v1/replay", { from, to, overrides: second.overrides, configuration: second.configuration, limit: 50, budget: 20 });
     return { body, first: null, lines: [answers.replaying(second, { from, to })] };
   },
-  async diff(first, second) {
+  async diff({ a: first, b: second }) {
     const body = await ask("/apis/v1/diff", { from: first, to: second, limit: 50, measure: "pods" });
     const file = (situation) => `<(echo ${quoted(JSON.stringify(situation))})`;
     const line = first.overrides.length || first.configuration
@@ -82,23 +84,54 @@ function situation(side) {
   return { at: side.at || state.position, overrides, ...(Object.keys(configuration ?? {}).length ? { configuration } : {}) };
 }
 
-async function pose(kind, range) {
+/** Ask what the form has. The address leads to the question from then on, with the moments that it was asked of. */
+function submit(kind, range) {
   if (asked.busy) return;
-  Object.assign(asked, { busy: kind, error: "", body: null });
-  changed();
   try {
-    const found = await QUESTIONS[kind](situation(sides.a), situation(sides.b), range);
-    Object.assign(asked, { kind, ...found });
+    const question = posed(kind);
+    set(kind === "replay" ? range : {}, { hash: links.written(question) });
+    asked.of = state.hash;
+    pose(question, range);
+  } catch (error) {
+    Object.assign(asked, { error: error.message, body: null });
+    changed();
+  }
+}
+
+function posed(kind) {
+  return { ask: kind, pod: asked.pod, a: situation(sides.a), b: situation(sides.b) };
+}
+
+/** Fill in the form with what the address asks, and ask it: at a load, and where history leads to another question. */
+function resume(range) {
+  if (!state.position || asked.of === state.hash) return;
+  Object.assign(asked, { of: state.hash, busy: "", error: "", body: null });
+  if (!state.hash) return;
+  try {
+    const { ask: kind, pod, ...found } = links.read(state.hash, Object.keys(QUESTIONS));
+    asked.pod = pod;
+    for (const [name, texts] of Object.entries(found)) Object.assign(sides[name], blank(), texts);
+    pose(posed(kind), range);
   } catch (error) {
     asked.error = error.message;
   }
-  asked.busy = "";
+}
+
+async function pose(question, range) {
+  const { of } = asked;
+  Object.assign(asked, { busy: question.ask, error: "", body: null });
+  changed();
+  const found = await QUESTIONS[question.ask](question, range).catch((error) => ({ error: error.message }));
+  // History may have led to another question meanwhile.
+  if (asked.of !== of) return;
+  Object.assign(asked, { busy: "", kind: question.ask, ...found });
   changed();
 }
 
 export function compare() {
   const shown = state.position ? offsetOf(state.position) : 0;
   const range = { from: state.query.get("from") ?? String(Math.max(earliest(), shown - 500)), to: state.query.get("to") ?? String(shown) };
+  resume(range);
   return html`${between(range)} ${whatIf(range)} ${shadows()}`;
 }
 
@@ -139,13 +172,13 @@ function whatIf(range) {
   const nodes = answer("a-node", moment("/apis/v1/nodes?limit=1"));
   const names = { node: nodes.body?.items[0]?.name ?? "NODE" };
   return html`<section class="panel wide" id="what-if" aria-labelledby="what-if-title"><header><h2 id="what-if-title">What if</h2></header><div class="content">
-      <form class="what-if" @submit=${(event) => { event.preventDefault(); pose("simulate", range); }}>
+      <form class="what-if" @submit=${(event) => { event.preventDefault(); submit("simulate", range); }}>
         <div class="sides">${side("a", "A: as it is, or changed", names)} ${side("b", "B: changed", names)}</div>
         <label class="pod">Pod, NAMESPACE/NAME; empty for all that wait <input .value=${asked.pod} @input=${(event) => (asked.pod = event.target.value.trim())}></label>
         <div class="inline">
           <button aria-disabled=${asked.busy !== ""}>simulate</button>
-          <button type="button" aria-disabled=${asked.busy !== ""} @click=${() => pose("replay", range)}>replay the decisions from A to B</button>
-          <button type="button" aria-disabled=${asked.busy !== ""} @click=${() => pose("diff", range)}>compare the state</button></div>
+          <button type="button" aria-disabled=${asked.busy !== ""} @click=${() => submit("replay", range)}>replay the decisions from A to B</button>
+          <button type="button" aria-disabled=${asked.busy !== ""} @click=${() => submit("diff", range)}>compare the state</button></div>
       </form>
       <div role="status">${asked.busy ? html`<p class="waiting">asking …</p>` : asked.error ? html`<p class="failed">${cut(asked.error, 600)}</p>` : asked.body ? outcome(asked.kind, asked.body) : nothing}</div>
     </div></section>`;
@@ -220,7 +253,7 @@ function value(found) {
 
 function outcome(kind, body) {
   const drawn = { simulate: asked.first ? (found) => both(asked.first, found) : simulated, replay: replayed, diff: (found) => html`<p>${found.same ? "Nothing differs." : nothing}</p>${contrast(found, "situations")}${sections(found)}` };
-  return html`<div id="outcome">${drawn[kind](body)}
+  return html`<div id="outcome">${asked.of ? nothing : html`<p class="warned">The question is too long for a link: a reload of the page loses it. The command below has all of it.</p>`}${drawn[kind](body)}
     ${body.limits?.length ? html`<p class="limits">${body.limits.join("; ")}</p>` : nothing}
     ${asked.lines.map((line, index) => html`<div class="forms">${forms({ id: `${kind}-${index + 1}`, body: asked.first && !index ? asked.first : body, rows: answers.ROWS[kind], line })}</div>`)}</div>`;
 }
@@ -308,7 +341,7 @@ function shadows() {
   return html`${panel({ id: "shadows", title: "Shadows", answer: listed, wide: true, command: command("get", "shadows", "--at", state.position),
       rows: (body) => body.items.map(({ numbers, ...rest }) => ({ ...rest, ...numbers })) }, (body) =>
       table([["shadow"], ["since", "n"], ["until"], ["compared", "n"], ["same", "n"], ["others", "n"], ["by"], ["note"]], body.items.map((one) => [
-        html`<a href=${address("compare", [], { shadow: one.name })} aria-current=${one.name === chosen}>${one.name}</a>`,
+        html`<a href=${address("compare", [], { shadow: one.name }) + state.hash} aria-current=${one.name === chosen}>${one.name}</a>`,
         html`<button type="button" class="at" title="show the cluster at this moment" @click=${() => show(one.since)}>${number(one.since)}</button>`,
         one.until ? `${time(one.until)}${one.ended ? ", ended" : ""}` : "–", number(one.numbers?.looked), number(one.numbers?.same),
         one.numbers ? number(one.numbers.looked - one.numbers.same) : "–", one.by, cut(one.note, 120)]),

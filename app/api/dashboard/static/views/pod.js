@@ -4,7 +4,7 @@ import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { legend, rows as mapRows } from "../map.js";
 import { announce } from "../focus.js";
 import { command, forms, panel } from "../panel.js";
-import { answer, ask, changed, moment, onForget, state } from "../store.js";
+import { answer, ask, changed, moment, offsetOf, onForget, state } from "../store.js";
 import { cut, number, plural, quantity, time } from "../format.js";
 import { address, set } from "../router.js";
 import { to } from "../timebar.js";
