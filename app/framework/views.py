@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from app.domain import model, snapshots
+from app.domain import model, schema, snapshots
 from app.framework import cycles
 
 Key = int | str | tuple[str, ...]
@@ -133,6 +133,8 @@ class DomainCount(NamedTuple):
     placed: int
     desired: int | None
     """The quota; None if the object has none for the domain."""
+    count_key: schema.CountKey = ""
+    """The count of a declared counter that ``placed`` is, so that its part in flight is known; else empty."""
 
 
 class Measured(NamedTuple):

@@ -12,7 +12,7 @@ from app.domain import events, model
 from app.plugins.coscheduling import kinds as gangs
 from app.plugins.elastic_quota import kinds as quotas
 from app.store.server import embedded
-from tests.support.browser import axe, browsers, panels, shown, viewers
+from tests.support.browser import axe, browsers, panels, scripts, shown, viewers
 from tests.support.decisions import small_gangs, small_quotas
 from tests.support.extender import api_worlds
 
@@ -94,6 +94,14 @@ def lines(page: browsers.Browser) -> dict[str, str]:
     """Line of the chart -> its value at the moment."""
     changes = rows(page, "#changes")
     return {name: held[1] for name, held in rows(page, "#over-time").items() if name not in changes}
+
+
+def test_what_is_in_flight_of_a_quota_is_shaded(page: browsers.Browser) -> None:
+    page.open("/dashboard/workloads?of=shop/spread")
+    page.until(lambda: lines(page), "the lines")
+    for domain, in_flight in (("role=host", "0"), ("role=member", "1")):
+        assert lines(page)[f"{domain} in flight"] == in_flight
+        assert page.run(scripts.read("shaded"), domain) == (in_flight == "1"), domain
 
 
 def test_a_gang_that_waits_is_shown_with_what_it_needs(page: browsers.Browser) -> None:

@@ -284,7 +284,7 @@ def _counts(
     for policy in policies:
         placed, desired = policy_counts.count(snapshot, policy, value), policy.desired(value)
         if placed or desired is not None:
-            yield views.DomainCount(policy.key, placed, desired)
+            yield views.DomainCount(policy.key, placed, desired, policy_counts.key(policy, value))
 
 
 def shown(rules: limits.PolicyRules) -> views.Shown:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from app.domain import model, snapshots
+from app.domain import model, schema, snapshots
 from app.domain.fold import node_sums
 from app.framework import views
 
@@ -20,6 +20,8 @@ class QuotaFigures:
     value: str
     placed: int
     desired: int | None
+    count_key: schema.CountKey
+    """The count that ``placed`` is; empty if it is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ def quotas(snapshot: snapshots.Snapshot, counts: Counts) -> Iterator[QuotaFigure
         for key, count in held.items():
             for value in snapshot.topology[key]:
                 for one in count(value):
-                    yield QuotaFigures(one.of, key, value, one.placed, one.desired)
+                    yield QuotaFigures(one.of, key, value, one.placed, one.desired, one.count_key)
 
 
 def fullest(quotas: Iterable[QuotaFigures]) -> list[QuotaFigures]:

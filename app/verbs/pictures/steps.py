@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from app.domain import model, snapshots
 from app.framework import views
-from app.verbs.pictures import figures
+from app.verbs.pictures import figures, in_flight
 
 Numbers = Callable[[snapshots.Snapshot], Mapping[str, int]]
 """snapshot -> line -> value; a line that is absent has no value at that moment."""
@@ -38,14 +38,18 @@ NUMBERS: Mapping[str, Numbers] = {
 
 
 def quota(of: str, counts: figures.Counts) -> Numbers:
-    """For each domain of an object: placed and desired."""
+    """For each domain of an object: placed, how many of these are in flight, and desired."""
+    flying = in_flight.InFlight()
 
     def numbers(snapshot: snapshots.Snapshot) -> Mapping[str, int]:
         found: dict[str, int] = {}
+        sums = flying.of(snapshot)
         mine = [one for one in figures.quotas(snapshot, counts) if one.of == of]
         # Domains are in the order of their hashes, which differs from process to process.
         for one in sorted(mine, key=lambda each: (each.key, each.value)):
             found[f"{one.key}={one.value} placed"] = one.placed
+            if one.count_key:
+                found[f"{one.key}={one.value} in flight"] = sums.get(one.count_key, 0)
             if one.desired is not None:
                 found[f"{one.key}={one.value} desired"] = one.desired
         return found

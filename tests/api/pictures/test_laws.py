@@ -127,13 +127,14 @@ def test_the_figures_of_the_cluster_are_the_sums_of_its_lists(past: api_worlds.W
         }
 
 
+def value(points: list[list[int]], offset: int) -> int | None:
+    """The value of a line after the event of the offset."""
+    return next((each[2] for each in reversed(points) if each[0] <= offset), None)
+
+
 def test_a_series_has_the_value_of_the_cluster_after_every_event(past: api_worlds.World, head: int) -> None:
     lines = ask(past, f"series?of=quota:shop/spread&from=0&to={head}&points=2000")["lines"]
     waiting = ask(past, f"series?of=waiting&from=0&to={head}&points=2000")["lines"][0]["points"]
-
-    def value(points: list[list[int]], offset: int) -> int | None:
-        return [each[2] for each in points if each[0] <= offset][-1]
-
     assert waiting[0][0] == 0
     for offset in random.Random(3).sample(range(30, head), 40):
         cluster = ask(past, f"cluster?at={offset}")
@@ -143,11 +144,36 @@ def test_a_series_has_the_value_of_the_cluster_after_every_event(past: api_world
             name = f"{quota['key']}={quota['value']}"
             expected |= {f"{name} placed": quota["placed"], f"{name} desired": quota["desired"]}
         found = {
-            line["name"]: value(line["points"], offset) for line in lines if line["points"][0][0] <= offset
+            line["name"]: value(line["points"], offset)
+            for line in lines
+            if line["points"][0][0] <= offset and not line["name"].endswith(" in flight")
         }
         assert {name: count for name, count in found.items() if count is not None} == {
             name: count for name, count in expected.items() if count is not None
         }
+
+
+def test_what_a_quota_counts_is_bound_or_in_flight_after_every_event(
+    past: api_worlds.World, head: int
+) -> None:
+    found = ask(past, f"series?of=quota:shop/spread&from=0&to={head}&points=2000")["lines"]
+    lines = {line["name"]: line["points"] for line in found}
+    seen = set()
+    for offset in range(head + 1):
+        snapshot = past.store.histories.at(offset)
+        roles = {name: node.labels["role"] for name, node in snapshot.nodes.items()}
+        bound = [roles.get(pod.node) for pod in snapshot.pods.values() if pod.node]
+        flying = [roles.get(one.node) for one in snapshot.placements.values()]
+        for role in ("host", "member"):
+            placed = value(lines[f"role={role} placed"], offset)
+            in_flight = value(lines[f"role={role} in flight"], offset)
+            if placed is None:  # No node has the label.
+                assert in_flight is None
+                continue
+            assert in_flight == flying.count(role), offset
+            assert placed == bound.count(role) + in_flight, offset
+            seen.add((bool(placed - in_flight), bool(in_flight)))
+    assert len(seen) == 4
 
 
 def test_a_thinned_series_keeps_its_extremes(past: api_worlds.World, head: int) -> None:

@@ -40,7 +40,7 @@ class StepChart extends HTMLElement {
   draw() {
     if (!this.lines?.length || !this.clientWidth) return;
     const offsets = [...new Set([...this.lines.flatMap((line) => line.points.map((point) => point[0])), this.last])].sort((one, other) => one - other);
-    const series = this.lines.map((line) => {
+    const values = this.lines.map((line) => {
       let at = 0;
       let value = null;
       return offsets.map((offset) => {
@@ -48,6 +48,10 @@ class StepChart extends HTMLElement {
         return value;
       });
     });
+    // What is in flight is a part of what is placed: the shade lies between that and what is bound.
+    const whole = this.lines.map((line) => placedOf(this.lines, line));
+    const series = values.map((own, index) => whole[index] < 0 ? own
+      : own.map((value, at) => value === null ? null : Math.max(0, values[whole[index]][at] - value)));
     const style = getComputedStyle(this);
     const colour = (name) => style.getPropertyValue(name).trim();
     const colours = ["--line-1", "--line-2", "--line-3", "--line-4"].map(colour);
@@ -70,10 +74,12 @@ class StepChart extends HTMLElement {
       series: [
         { label: "offset" },
         ...this.lines.map((line, index) => {
+          if (whole[index] >= 0) return { label: line.name, width: 0, paths: stepped, points: { show: false } };
           const wanted = dashed(line);
           return { label: line.name, stroke: colours[numbered[index] - 1], width: wanted ? 1 : 2, dash: wanted ? [5, 4] : [], paths: stepped, points: { show: false } };
         }),
       ],
+      bands: whole.flatMap((placed, index) => placed < 0 ? [] : [{ series: [placed + 1, index + 1], fill: translucent(colours[numbered[index] - 1]) }]),
     }, [offsets, ...series], this);
   }
 }
@@ -85,10 +91,27 @@ export function dashed(line) {
   return /(^| )(desired|minimum)$/.test(line.name);
 }
 
+/** The index of the line of what is placed, of which the line is the part in flight; -1 if it is no such line. */
+function placedOf(lines, { name }) {
+  return shaded({ name }) ? lines.findIndex((one) => one.name === name.replace(FLYING, " placed")) : -1;
+}
+
+const FLYING = / in flight$/;
+
+/** Whether the line is drawn as a shade below the line of what is placed. */
+export function shaded(line) {
+  return FLYING.test(line.name);
+}
+
+function translucent(colour) {
+  return `color-mix(in srgb, ${colour} 35%, transparent)`;
+}
+
 /** For each line the number of its colour, as the chart chooses it. */
 export function inks(lines) {
-  const domains = [...new Set(lines.map((line) => line.name.replace(/ (placed|desired)$/, "")))];
-  return lines.map((line) => (domains.indexOf(line.name.replace(/ (placed|desired)$/, "")) % 4) + 1);
+  const domain = ({ name }) => name.replace(/ (placed|desired|in flight)$/, "");
+  const domains = [...new Set(lines.map(domain))];
+  return lines.map((line) => (domains.indexOf(domain(line)) % 4) + 1);
 }
 
 /** Give the chart with the id its lines, after the page was drawn. */

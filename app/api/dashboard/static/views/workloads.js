@@ -1,7 +1,7 @@
 // @ts-check
 /** How are quotas, gangs and other objects of plugins used, over time? */
 import { html, nothing, svg } from "../../vendor/lit-html-3.3.3/lit-html.js";
-import { dashed, draw, inks } from "../chart.js";
+import { dashed, draw, inks, shaded } from "../chart.js";
 import { bar as share, command, panel } from "../panel.js";
 import { answer, incarnationOf, moment, state } from "../store.js";
 import { cut, number, plural, time } from "../format.js";
@@ -88,7 +88,7 @@ function overTime(of) {
     rows: (body) => body.lines.flatMap((line) => line.points.map(([offset, at, value]) => ({ line: line.name, offset, at: new Date(at).toISOString(), value }))) }, (body) => {
     draw("chart", body, state.at === null ? null : shown);
     const colours = inks(body.lines);
-    const key = (line, index) => html`<svg class="ink ink-${colours[index]}" viewBox="0 0 20 6" aria-hidden="true">${svg`<line x1="0" x2="20" y1="3" y2="3" class=${dashed(line) ? "dashed" : ""}></line>`}</svg> ${line.name}`;
+    const key = (line, index) => html`<svg class="ink ink-${colours[index]}" viewBox="0 0 20 6" aria-hidden="true">${shaded(line) ? svg`<rect width="20" height="6"></rect>` : svg`<line x1="0" x2="20" y1="3" y2="3" class=${dashed(line) ? "dashed" : ""}></line>`}</svg> ${line.name}`;
     return html`<step-chart id="chart" role="img" aria-label="Steps of ${plural(body.lines.length, "line")}; the table has the values at the moment shown"></step-chart>
       ${table([["line"], ["steps", "n"], ["at the moment", "n"]], body.lines.map((line, index) => [key(line, index), number(line.points.length), number(line.points.findLast(([offset]) => offset <= shown)?.[2])]), "nothing was counted in this window")}
       ${body.marks.length ? html`<div id="changes"><h3>Changes of the object</h3>${table([["offset", "n"], ["when", "t"], ["change", "w"]], body.marks.slice(-ROWS).reverse().map(([offset, at, change]) => [
