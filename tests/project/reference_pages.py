@@ -27,12 +27,13 @@ from app.store.server import acl
 from app.verbs.questions.shadows import shadow_metrics
 from tests.matrix import page as versions_page
 from tests.matrix import results
-from tests.project import doctor_findings, plugins_page, store_page
+from tests.project import diagrams, doctor_findings, pictures, plugins_page, store_page
 from tests.support.charts import generated_files
 from workers.controller import object_metrics, pending_metrics
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 REFERENCE = ROOT / "docs" / "reference"
+IMAGES = ROOT / "docs" / "images"
 _NOTE = "<!-- Made from the code by `make docs`: change the code, not this page. -->\n"
 
 
@@ -262,7 +263,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 
 def main() -> None:
-    """Write every page."""
+    """Write every page and picture."""
     REFERENCE.mkdir(parents=True, exist_ok=True)
     for name, page in PAGES.items():
         (REFERENCE / name).write_text(page())
@@ -272,6 +273,8 @@ def main() -> None:
     users.write_text(acl.access_list("default"))
     monitoring = ROOT / "deploy" / "monitoring"
     (monitoring / "prometheusrule.yaml").write_text(prometheus_rule((monitoring / "rules.yaml").read_text()))
+    for name, picture in pictures.PICTURES.items():
+        (IMAGES / name).write_text(diagrams.svg(picture))
     versions_page.publish()
     generated_files.write()
 

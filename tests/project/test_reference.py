@@ -2,13 +2,11 @@
 
 import re
 import subprocess
-import xml.etree.ElementTree
 
 import click
 import pytest
 
 from app import cli, settings
-from app.telemetry import metrics
 from tests.matrix import page as versions_page
 from tests.matrix import results
 from tests.project import reference_pages
@@ -23,15 +21,6 @@ def test_a_generated_page_is_current(name: str) -> None:
 
 def test_the_readme_names_no_version_on_which_nothing_was_run() -> None:
     assert versions_page.readme_table() == versions_page.summary(results.read()), "run `make docs`"
-
-
-def test_the_picture_of_the_architecture_has_every_process() -> None:
-    picture = xml.etree.ElementTree.parse(DOCS / "images" / "architecture.svg")
-    names = {
-        each.text for each in picture.iter("{http://www.w3.org/2000/svg}text") if each.get("class") == "name"
-    }
-    assert {*metrics.PROCESSES, "view", "kube-scheduler", "API server"} <= names
-    assert "(images/architecture.svg)" in (DOCS / "architecture.md").read_text()
 
 
 def test_every_setting_is_on_the_page_of_settings() -> None:
