@@ -28,7 +28,8 @@ BUDGET = 170
 def image(tmp_path_factory: pytest.TempPathFactory) -> image_builds.Build:
     folder = tmp_path_factory.mktemp("image")
     context = image_builds.context(how_to_pages.ROOT, folder / "context")
-    return image_builds.Build(how_to_pages.ROOT / "deploy" / "Dockerfile", context, folder / "build")
+    dockerfile = how_to_pages.ROOT / "deploy" / "Dockerfile"
+    return image_builds.Build(dockerfile, context, folder / "build", {"SOURCE_DATE_EPOCH": "1767225600"})
 
 
 def test_it_starts_the_command_as_a_user_without_rights(image: image_builds.Build) -> None:
@@ -51,6 +52,13 @@ def test_the_layer_holds_the_environment_and_nothing_else(image: image_builds.Bu
     assert not names & {".bash_history", ".ash_history", ".python_history", ".cache", ".git"}
     assert "/opt/topolog/lib/python3.11/site-packages/kubernetes/aio" not in files
     assert "/opt/topolog/lib/python3.11/site-packages/kubernetes/client" in files
+
+
+def test_its_byte_code_holds_whatever_times_its_files_get(image: image_builds.Build) -> None:
+    compiled = [path for path in image.last.layer.rglob("*.pyc")]
+    assert len(compiled) > 1000
+    # PEP 552: the second word has bit 0 for a hash in place of time and size, bit 1 for one that is compared.
+    assert {path.read_bytes()[4:8] for path in compiled} == {b"\x03\x00\x00\x00"}
 
 
 def test_nothing_in_it_grants_rights_or_can_be_written(image: image_builds.Build) -> None:

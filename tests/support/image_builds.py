@@ -29,6 +29,8 @@ class Stage:
     layer: pathlib.Path
     """The files that the stage added or changed, at their paths."""
     variables: dict[str, str] = field(default_factory=dict)
+    arguments: dict[str, str] = field(default_factory=dict)
+    """Variables of its steps alone: those given to the build that the stage declares."""
     labels: dict[str, str] = field(default_factory=dict)
     user: str = ""
     folder: str = "/"
@@ -62,11 +64,18 @@ _BASE_PYTHON = "/usr/bin/python3.11"
 class Build:
     """The stages of a Dockerfile, built below a folder."""
 
-    def __init__(self, dockerfile: pathlib.Path, context: pathlib.Path, folder: pathlib.Path) -> None:
+    def __init__(
+        self,
+        dockerfile: pathlib.Path,
+        context: pathlib.Path,
+        folder: pathlib.Path,
+        arguments: Mapping[str, str] | None = None,
+    ) -> None:
         self._context = context
         self._folder = folder
         self._stages: dict[str, Stage] = {}
         self._arguments: dict[str, str] = {}
+        self._given = arguments or {}
         self.last = Stage(folder / "none")
         for number, (word, rest) in enumerate(instructions(dockerfile.read_text())):
             getattr(self, f"_{word.lower()}")(rest, number)
@@ -85,7 +94,9 @@ class Build:
 
     def _arg(self, rest: str, number: int) -> None:
         name, _, value = rest.partition("=")
-        self._arguments.setdefault(name, value)
+        self._arguments.setdefault(name, self._given.get(name, value))
+        if name in self._given and self._stages:
+            self.last.arguments[name] = self._given[name]
 
     def _from(self, rest: str, number: int) -> None:
         _, _, name = rest.partition(" AS ")
@@ -135,7 +146,8 @@ class Build:
 
     def _run(self, rest: str, number: int) -> None:
         network = {name: os.environ[name] for name in _OF_THE_SYSTEM if name in os.environ}
-        done = self._inside(self.last, ["sh", "-c", rest], user="", read_only=False, variables=network)
+        variables = {**network, **self.last.arguments}
+        done = self._inside(self.last, ["sh", "-c", rest], user="", read_only=False, variables=variables)
         assert done.returncode == 0, f"RUN {rest}\n{done.stdout}{done.stderr}"
 
     def _pairs(self, rest: str) -> dict[str, str]:
