@@ -110,9 +110,10 @@ campaign: $(STAMP) ## Run the large seeded tests
 	$(PYTEST) -m campaign --timeout 7200 $(TARGET)
 
 .PHONY: docs
-docs: $(STAMP) ## Regenerate the reference pages, and build the documentation site in build/site
+docs: $(STAMP) ## Regenerate the reference pages, and build the site in build/site (for the address URL)
 	$(BIN)/python -m tests.project.reference_pages
-	$(BIN)/sphinx-build -c docs/site --nitpicky --fail-on-warning --keep-going --quiet . build/site
+	$(BIN)/sphinx-build -c docs/site --nitpicky --fail-on-warning --keep-going --quiet \
+	  $(if $(URL),--define html_baseurl=$(URL)) . build/site
 
 .PHONY: release
 release: $(STAMP) ## Commit, tag and build VERSION in dist/; publishes nothing

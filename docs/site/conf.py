@@ -18,7 +18,7 @@ version = release = importlib.metadata.version("topolog")
 root_doc = "README"
 include_patterns = ["docs/**", "app/plugins/*/README.md", "deploy/README.md", "*.md"]
 exclude_patterns = [".git", ".venv", "build", "docs/site"]
-extensions = ["myst_parser", "accessible", "contents", "llms", "source_links"]
+extensions = ["myst_parser", "accessible", "contents", "llms", "sitemap", "source_links"]
 # Titles of sections are the targets of links, as in the repository's own rendering.
 myst_heading_anchors = 4
 # A page may begin with the second level, as the changelog's sections do.

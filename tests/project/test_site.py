@@ -2,9 +2,13 @@
 
 import functools
 import html.parser
+import os
 import pathlib
 import re
+import subprocess
+import sys
 import urllib.parse
+import xml.etree.ElementTree
 
 import pytest
 
@@ -136,6 +140,28 @@ def test_the_list_for_language_models_names_every_page_of_the_sidebar(site: path
     kept = {site / name for name in ("index.html", "genindex.html", "search.html", FIRST)}
     assert {path.resolve() for path in listed} == {path for path in first if path.suffix == ".html"} - kept
     assert [path for path in listed if not path.is_file()] == []
+
+
+def test_a_site_without_an_address_has_no_map(site: pathlib.Path) -> None:
+    assert not (site / "sitemap.xml").exists()
+
+
+def test_a_site_with_an_address_has_a_map_of_its_pages(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "index.md").write_text("# First\n\n```{toctree}\nmore/a&b\n```\n")
+    (tmp_path / "more" / "a&b.md").write_text("# Second\n")
+    options = ["--isolated", "--define", "extensions=myst_parser,sitemap", "--quiet"]
+    address = ["--define", "html_baseurl=https://docs.example/topolog/"]
+    subprocess.run(
+        [sys.executable, "-m", "sphinx", *options, *address, tmp_path, tmp_path / "html"],
+        env={**os.environ, "PYTHONPATH": str(reference_pages.ROOT / "docs" / "site")},
+        check=True,
+    )
+    found = xml.etree.ElementTree.parse(tmp_path / "html" / "sitemap.xml").iter()
+    assert [each.text for each in found if each.tag.endswith("}loc")] == [
+        "https://docs.example/topolog/index.html",
+        "https://docs.example/topolog/more/a%26b.html",
+    ]
 
 
 def looked_up() -> set[str]:
