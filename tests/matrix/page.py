@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from tests.e2e import control_plane_builds
+from tests.e2e import control_plane_builds, go_programs
 from tests.matrix import dimensions, results
 
 PAGE = dimensions.ROOT / "docs" / "reference" / "versions.md"
@@ -16,6 +16,14 @@ INTRODUCTION = {
     dimensions.STORE: "The tests of the store, of its migrations and of the scenarios.",
     dimensions.PYTHON: "All tests that need no Kubernetes, in an environment from `requirements.lock`.",
 }
+BESIDE = {
+    dimensions.KUBERNETES: "The tests of the chart (`tests/e2e/test_chart.py`) run with "
+    + " and ".join(f"Helm {each.version.removeprefix('v')}" for each in go_programs.HELM.values())
+    + ".",
+    dimensions.PYTHON: "3.14: not run. `requirements.lock` has all that its packages require there"
+    " (`tests/project/test_tree.py`).",
+}
+"""What a table cannot show: versions that have no column."""
 HEADINGS = {dimensions.STORE: "Redis and Valkey"}
 LIMITS = {
     "Valkey 9.0.0": "In a Redis Cluster it loses appends when a node restarts, because it loads the"
@@ -63,6 +71,8 @@ def page(recorded: Sequence[results.Result]) -> str:
         mine = [result for result in recorded if result.dimension == dimension]
         lines += [f"## {HEADINGS.get(dimension, dimension)}\n", f"{INTRODUCTION[dimension]}\n"]
         lines += [*_table(dimension, mine), ""]
+        if dimension in BESIDE:
+            lines.append(f"{BESIDE[dimension]}\n")
         lines += _notes(mine)
     return "\n".join(lines)
 

@@ -9,7 +9,7 @@ import subprocess
 import msgspec
 import pytest
 
-from tests.e2e import control_plane_builds
+from tests.e2e import control_plane_builds, go_programs
 from tests.matrix import dimensions, page, reports, results
 
 REPORT = """<?xml version="1.0"?>
@@ -128,6 +128,14 @@ def test_a_cell_has_the_counts_and_the_day_and_what_was_not_run_is_shown_so() ->
     assert {*cells[:at], *cells[at + 1 :]} == {"not run"}
     assert "- failed: `tests.e2e.test_gangs.test_two`\n- 2 skipped: no gate\n" in text
     assert "1.37.0: by Topolog 0.1.0 with Python 3.11.2, Valkey 9.1.2." in text
+
+
+def test_versions_without_a_column_are_named() -> None:
+    text = page.page([])
+    for program in go_programs.HELM.values():
+        assert f"Helm {program.version.removeprefix('v')}" in text
+    assert "3.14: not run." in text
+    assert not [each for each in results.read() if each.version.startswith("3.14.")], "it has a column now"
 
 
 def test_of_many_failures_the_first_are_named() -> None:
