@@ -13,6 +13,7 @@ import yaml
 
 import app
 from deploy.release import version
+from tests.matrix import dimensions, results
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 DAY = datetime.date(2030, 1, 2)
@@ -210,3 +211,7 @@ def test_the_metadata_of_the_distribution_are_whole(tmp_path: pathlib.Path) -> N
     kinds = [each.partition(" :: ")[0] for each in found.get_all("Classifier") or []]
     assert kinds.count("Development Status") == 1
     assert "License" not in kinds, "superseded by the expression"
+    versions = [one.version for one in results.read() if one.dimension == dimensions.PYTHON]
+    minors = {version.rpartition(".")[0] for version in versions}
+    named = {each.rpartition(" :: ")[2] for each in found.get_all("Classifier") or [] if "Python ::" in each}
+    assert named - {"3"} == minors, "a version is named if a run on it is recorded"
