@@ -120,6 +120,12 @@ release: $(STAMP) ## Commit, tag and build VERSION in dist/; publishes nothing
 	@[ -n "$(VERSION)" ] || { echo "usage: make release VERSION=0.2.0 [URL=https://...]" >&2; exit 1; }
 	$(BIN)/python -m deploy.release $(VERSION) $(if $(URL),--url $(URL))
 
+# The same from the tag that HEAD has, as on a machine that publishes what another one has tagged.
+.PHONY: artifacts
+artifacts: $(STAMP) ## Build the artifacts of VERSION, whose tag HEAD has, in dist/
+	@[ -n "$(VERSION)" ] || { echo "usage: make artifacts VERSION=0.2.0 [URL=https://...]" >&2; exit 1; }
+	$(BIN)/python -m deploy.release $(VERSION) --tagged $(if $(URL),--url $(URL))
+
 COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 

@@ -19,20 +19,20 @@ ROOT = pathlib.Path(__file__).parents[2]
     "--url", default="", help="Folder from which the artifacts will be downloaded, for krew's manifest."
 )
 @click.option("--output", type=click.Path(path_type=pathlib.Path), default=ROOT / "dist", show_default="dist")
-def release(version: str, url: str, output: pathlib.Path) -> None:
+@click.option("--tagged", is_flag=True, help="Only write the artifacts: HEAD has the tag of VERSION already.")
+def release(version: str, url: str, output: pathlib.Path, tagged: bool) -> None:
     """Commit and tag VERSION, and write its artifacts.
 
     Nothing is published: the last lines name the commands that do so.
     """
     try:
-        ready(version, output)
-        changed = versions.write(version, datetime.datetime.now(datetime.UTC).date(), ROOT)
+        if tagged:
+            check_tagged(version, output)
+        else:
+            tag(version, output)
     except versions.Refused as refused:
         click.echo(f"release: {refused}", err=True)
         sys.exit(1)
-    git("add", *changed)
-    git("commit", "--quiet", "--message", f"Release {version}")
-    git("tag", "--annotate", f"v{version}", "--message", f"Topolog {version}")
     for made in build(version, url, output):
         click.echo(made.name)
     click.echo("\nTo publish it:")
@@ -40,7 +40,9 @@ def release(version: str, url: str, output: pathlib.Path) -> None:
     click.echo(
         f"  docker buildx build -f deploy/Dockerfile -t YOUR_REGISTRY/topolog:{version}"
         f" --build-arg VERSION={version} --build-arg REVISION={git('rev-parse', 'HEAD')}"
-        " --build-arg BASE=docker.io/library/python@sha256:... --platform linux/amd64,linux/arm64 --push ."
+        f" --build-arg SOURCE_DATE_EPOCH={git('log', '-1', '--format=%ct')}"
+        " --build-arg BASE=docker.io/library/python@sha256:... --platform linux/amd64,linux/arm64"
+        " --output type=registry,rewrite-timestamp=true ."
     )
     click.echo(
         f"  mkdir -p build/image; docker export $(docker create YOUR_REGISTRY/topolog:{version})"
@@ -51,12 +53,28 @@ def release(version: str, url: str, output: pathlib.Path) -> None:
     click.echo(f"  upload the files of {output.name}/")
 
 
-def ready(version: str, output: pathlib.Path) -> None:
-    """Refuse unless the tree is clean, the version is new and the folder of the artifacts is empty."""
+def tag(version: str, output: pathlib.Path) -> None:
+    """Write the version into the files that name it, commit and tag. Raises Refused."""
     versions.check(version, ROOT)
+    check_clean(output)
+    versions.check_newer(version, git("tag", "--list", "v*").splitlines())
+    changed = versions.write(version, datetime.datetime.now(datetime.UTC).date(), ROOT)
+    git("add", *changed)
+    git("commit", "--quiet", "--message", f"Release {version}")
+    git("tag", "--annotate", f"v{version}", "--message", f"Topolog {version}")
+
+
+def check_tagged(version: str, output: pathlib.Path) -> None:
+    """Refuse unless HEAD has the tag of the version."""
+    check_clean(output)
+    if f"v{version}" not in git("tag", "--points-at", "HEAD").splitlines():
+        raise versions.Refused(f"HEAD has no tag v{version}: check out that tag (git checkout v{version})")
+
+
+def check_clean(output: pathlib.Path) -> None:
+    """Refuse unless the tree is clean and the folder of the artifacts is empty."""
     if git("status", "--porcelain"):
         raise versions.Refused("the working tree has changes: commit or remove them (git status)")
-    versions.check_newer(version, git("tag", "--list", "v*").splitlines())
     if output.exists() and any(output.iterdir()):
         raise versions.Refused(
             f"{output.name}/ is not empty: remove the artifacts of another release (make clean)"

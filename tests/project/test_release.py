@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import app
+from deploy.release import __main__ as command
 from deploy.release import version
 from tests.matrix import dimensions, results
 
@@ -170,6 +171,24 @@ def test_a_version_that_cannot_be_released_is_refused(
     (tmp_path / "CHANGELOG.md").write_text(changelog)
     with pytest.raises(version.Refused, match=sentence):
         version.check(asked, tmp_path)
+
+
+def test_artifacts_are_built_of_a_tag_only(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "ROOT", tmp_path)
+    dist = tmp_path / "dist"
+    git(tmp_path, "init", "--quiet")
+    author = ("-c", "user.name=t", "-c", "user.email=t@t.example")
+    git(tmp_path, *author, "commit", "--quiet", "--allow-empty", "--message", "Release 1.2.3")
+    git(tmp_path, "tag", "v1.2.3")
+    command.check_tagged("1.2.3", dist)
+    with pytest.raises(version.Refused, match=r"HEAD has no tag v1\.2\.4: .*git checkout v1\.2\.4"):
+        command.check_tagged("1.2.4", dist)
+    git(tmp_path, *author, "commit", "--quiet", "--allow-empty", "--message", "Later")
+    with pytest.raises(version.Refused, match=r"HEAD has no tag v1\.2\.3"):
+        command.check_tagged("1.2.3", dist)
+    (tmp_path / "new").touch()
+    with pytest.raises(version.Refused, match="working tree has changes"):
+        command.check_tagged("1.2.3", dist)
 
 
 def test_a_file_that_no_longer_names_the_version_is_reported(copy: pathlib.Path) -> None:
