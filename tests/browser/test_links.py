@@ -138,7 +138,7 @@ def test_a_broken_link_is_explained_and_the_next_question_replaces_it(
 ) -> None:
     for broken, wrong in BROKEN.items():
         on_small.open(f"/dashboard/compare?from=1{broken}")
-        sentence = f"What stands in the address after # is not a what-if: {wrong}"
+        sentence = f"The part of the address after # is not a what-if: {wrong}"
         on_small.until(functools.partial(fails, on_small, sentence), sentence)
     on_small.settled(f"/{small.head}")
     on_small.press("compare the state", "#what-if")

@@ -1,4 +1,4 @@
-"""How much of each count are placements in flight: the pods that are placed and not observed as bound."""
+"""Placements in flight of each count: of pods that are placed and not observed as bound."""
 
 import collections
 from collections.abc import Mapping

@@ -32,7 +32,7 @@ export const state = {
   view: "",
   path: [],
   query: new URLSearchParams(),
-  /** What stands in the address after #, with it; empty without one. */
+  /** The part of the address from # on; empty without one. */
   hash: "",
   /** A frame that is shown while the slider is dragged; null at rest. */
   frame: null,

@@ -30,7 +30,7 @@ export function read(hash, questions) {
     if (!questions.includes(ask)) throw new Error(`ask is not one of ${questions.join(", ")}`);
     return { ask, pod, a: texts("a", a), b: texts("b", b) };
   } catch (error) {
-    throw new Error(`What stands in the address after # is not a what-if: ${error.message}. Copy the whole link again, or fill in the form: the next question replaces it.`);
+    throw new Error(`The part of the address after # is not a what-if: ${error.message}. Copy the whole link again, or fill in the form: the next question replaces it.`);
   }
 }
 
