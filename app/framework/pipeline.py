@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import compress, repeat
-from operator import and_, mul, xor
+from operator import and_, eq, mul, xor
 from typing import Final
 from zlib import crc32
 
@@ -142,7 +142,7 @@ def _lowest(ranks: Mapping[model.NodeName, int], nodes: node_sets.Names) -> node
     """The nodes of the lowest rank."""
     names = list(nodes)
     found = list(map(ranks.get, names, repeat(0)))
-    return frozenset(compress(names, map(min(found).__eq__, found)))
+    return frozenset(compress(names, map(eq, found, repeat(min(found)))))
 
 
 def _spread(uid: model.Uid, nodes: node_sets.Names) -> model.NodeName:
@@ -155,7 +155,7 @@ def _spread(uid: model.Uid, nodes: node_sets.Names) -> model.NodeName:
     names = list(nodes)
     masked = map(xor, map(crc32, map(str.encode, names)), repeat(mask))
     numbers = list(map(and_, map(mul, masked, repeat(factor)), repeat(_WORD)))
-    return min(compress(names, map(min(numbers).__eq__, numbers)))
+    return min(compress(names, map(eq, numbers, repeat(min(numbers)))))
 
 
 def adjust(

@@ -65,10 +65,11 @@ def tag(version: str, output: pathlib.Path) -> None:
 
 
 def check_tagged(version: str, output: pathlib.Path) -> None:
-    """Refuse unless HEAD has the tag of the version."""
+    """Refuse unless HEAD has the tag of the version, and is the release of that version."""
     check_clean(output)
     if f"v{version}" not in git("tag", "--points-at", "HEAD").splitlines():
         raise versions.Refused(f"HEAD has no tag v{version}: check out that tag (git checkout v{version})")
+    versions.check_released(version, ROOT)
 
 
 def check_clean(output: pathlib.Path) -> None:

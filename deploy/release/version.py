@@ -30,17 +30,36 @@ def check_newer(version: str, tags: Iterable[str]) -> None:
 
 def check(version: str, root: pathlib.Path) -> None:
     """Refuse a version that has another form, or that the changelog does not announce."""
-    if not _FORM.fullmatch(version):
-        raise Refused(f"{version!r} is not a version: use MAJOR.MINOR.PATCH, such as 0.2.0")
-    newest = re.search(
-        r"^## \[(.+?)\] - (.+)$", (root / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE
-    )
+    _check_form(version)
+    newest = _newest((root / "CHANGELOG.md").read_text(encoding="utf-8"))
     if newest is None or newest[2] != "unreleased":
         raise Refused(
             f'the newest section of CHANGELOG.md is not unreleased: add "## [{version}] - unreleased"'
         )
     if _number(newest[1]) > _number(version):
         raise Refused(f"CHANGELOG.md already announces {newest[1]}, which is newer than {version}")
+
+
+def check_released(version: str, root: pathlib.Path) -> None:
+    """Refuse a version that has another form, or that is not the one that the files name.
+
+    Otherwise a tag that was made by hand would publish the chart of the former version again.
+    """
+    _check_form(version)
+    newest = _newest((root / "CHANGELOG.md").read_text(encoding="utf-8"))
+    chart = yaml.safe_load((root / _CHART).read_text(encoding="utf-8"))
+    init = (root / "app" / "__init__.py").read_text(encoding="utf-8")
+    named = {
+        "CHANGELOG.md": newest[1] if newest and newest[2] != "unreleased" else "unreleased",
+        _CHART: chart["version"],
+        "app/__init__.py": found[0] if (found := re.search(r'(?<=__version__ = ")[^"]+', init)) else "",
+    }
+    for path, other in named.items():
+        if other != version:
+            raise Refused(
+                f"{path} names {other}, not {version}: make the release by `make release VERSION={version}`,"
+                " which writes the version before it tags"
+            )
 
 
 def write(version: str, on: datetime.date, root: pathlib.Path) -> list[str]:
@@ -106,6 +125,16 @@ def with_changes(chart: str, changes: Iterable[tuple[str, str]]) -> str:
     block = "".join(f"    {line}\n" for line in text.splitlines())
     without = re.sub(rf"(?m)^  {_CHANGES}: \|\n(?:    .*\n)*", "", chart)
     return f"{without}  {_CHANGES}: |\n{block}" if listed else without
+
+
+def _check_form(version: str) -> None:
+    if not _FORM.fullmatch(version):
+        raise Refused(f"{version!r} is not a version: use MAJOR.MINOR.PATCH, such as 0.2.0")
+
+
+def _newest(changelog: str) -> re.Match[str] | None:
+    """The heading of the newest section: its version, and its day or ``unreleased``."""
+    return re.search(r"^## \[(.+?)\] - (.+)$", changelog, re.MULTILINE)
 
 
 def _number(version: str) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ BROKEN = {
     "#[]": "it is not an object",
     '#{"a":{}}': "ask is not one of simulate, replay, diff",
     '#{"ask":"constructor"}': "ask is not one of simulate, replay, diff",
-    '#{"ask":"diff","pods":"x"}': "pods is not one of ask, pod, a, b",
+    '#{"ask":"diff","pods":"x"}': "pods is not one of ask, pod, from, to, a, b",
     '#{"ask":"diff","pod":7}': "pod is not a text",
     '#{"ask":"diff","b":[]}': "b is not an object",
     '#{"ask":"diff","b":{"overrides":{}}}': "b.overrides is not a list",
@@ -122,6 +122,21 @@ def test_back_and_forward_lead_from_question_to_question(
     on_small.driver.forward()
     on_small.driver.forward()
     assert answered(on_small, without=first) == second
+
+
+def test_the_range_of_a_replay_is_that_of_its_link(on_small: browsers.Browser, small: shown.Shown) -> None:
+    on_small.open(f"/dashboard/compare?from=1&to={small.head}")
+    on_small.settled(f"/{small.head}")
+    on_small.press("replay the decisions from A to B", "#what-if")
+    text, at = answered(on_small), on_small.settled()
+    range_ = {"from": "1", "to": str(small.head)}
+    assert asked(on_small) == {"ask": "replay", **range_, "a": {"at": at}, "b": {"at": at}}
+    on_small.fill("#diff [name=from]", str(small.head - 1))
+    on_small.press("compare", "#diff")
+    on_small.until(lambda: f"from={small.head - 1}" in on_small.driver.current_url, "the other range")
+    on_small.driver.refresh()
+    on_small.settled(f"/{small.head}")
+    assert answered(on_small) == text
 
 
 def test_another_moment_keeps_the_question(on_small: browsers.Browser, small: shown.Shown) -> None:

@@ -64,6 +64,20 @@ def test_kube_scheduler_is_of_the_api_servers_minor_version(program: pathlib.Pat
     assert f"registry.k8s.io/kube-scheduler:v{minor}.0\n" in text
 
 
+@pytest.mark.parametrize("case", sorted(golden.cases()))
+def test_nothing_but_that_tag_follows_the_version_or_the_apis_of_the_cluster(
+    program: pathlib.Path, case: str
+) -> None:
+    """The committed output is valid for every version (tests/deploy/test_schemas.py), so all others are."""
+    usual = golden.rendered(program, case)
+    for version in (one for one in MINORS if one != golden.KUBERNETES):
+        tag = f"kube-scheduler:v{version.rpartition('.')[0]}.0\n"
+        expected = usual.replace("kube-scheduler:v1.37.0\n", tag)
+        assert golden.rendered(program, case, kubernetes=version) == expected
+    if "kind: PodMonitor\n" not in usual:
+        assert golden.rendered(program, case, apis=()) == usual
+
+
 def test_an_older_kubernetes_is_refused(program: pathlib.Path) -> None:
     done = run(program, "template", "t", generated_files.CHART, "--kube-version", "1.33.0")
     assert done.returncode != 0
@@ -178,6 +192,22 @@ def with_version(version: str, folder: pathlib.Path) -> pathlib.Path:
     return folder
 
 
+LEFT = {"secrets", "leases.coordination.k8s.io", "persistentvolumeclaims"}
+"""What the processes made, which no release contains: docs/how-to/install.md names it."""
+OF_KUBERNETES = {"configmap/kube-root-ca.crt", "serviceaccount/default"}
+
+
+def kinds_in(cluster: clusters.Cluster, namespace: str) -> set[str]:
+    """The kinds of all objects in a namespace, without Events and what every namespace has."""
+    kinds = cluster.kubectl("api-resources", "--verbs=list", "--namespaced", "-o", "name").split()
+    return {
+        kind
+        for kind in kinds
+        if not kind.startswith("events")
+        if set(cluster.kubectl("get", kind, "-n", namespace, "-o", "name").split()) - OF_KUBERNETES
+    }
+
+
 def test_install_test_upgrade_and_uninstall(
     program: pathlib.Path,
     cluster: clusters.Cluster,
@@ -214,7 +244,8 @@ def test_install_test_upgrade_and_uninstall(
     polling.eventually(lambda: cluster.pods(HOME) == [], "the pods are gone", within=120, every=0.5)
     left = cluster.kubectl("get", "-f", released, "--ignore-not-found", "-o", "name").split()
     assert left == ["customresourcedefinition.apiextensions.k8s.io/workloadpolicies.kosmos.io"]
-    # The Leases are left, and are those of processes that have ended.
+    assert kinds_in(cluster, HOME) == LEFT
+    # The Leases that are left are those of processes that have ended.
     helm_run("install", "topolog", str(generated_files.CHART))
     readiness.await_ready(cluster, within=300)
     tested()

@@ -173,22 +173,36 @@ def test_a_version_that_cannot_be_released_is_refused(
         version.check(asked, tmp_path)
 
 
-def test_artifacts_are_built_of_a_tag_only(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "ROOT", tmp_path)
-    dist = tmp_path / "dist"
-    git(tmp_path, "init", "--quiet")
+def test_artifacts_are_built_of_the_tag_of_a_release_only(
+    copy: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "ROOT", copy)
+    dist = copy / "dist"
+    git(copy, "init", "--quiet")
     author = ("-c", "user.name=t", "-c", "user.email=t@t.example")
-    git(tmp_path, *author, "commit", "--quiet", "--allow-empty", "--message", "Release 1.2.3")
-    git(tmp_path, "tag", "v1.2.3")
-    command.check_tagged("1.2.3", dist)
-    with pytest.raises(version.Refused, match=r"HEAD has no tag v1\.2\.4: .*git checkout v1\.2\.4"):
-        command.check_tagged("1.2.4", dist)
-    git(tmp_path, *author, "commit", "--quiet", "--allow-empty", "--message", "Later")
-    with pytest.raises(version.Refused, match=r"HEAD has no tag v1\.2\.3"):
-        command.check_tagged("1.2.3", dist)
-    (tmp_path / "new").touch()
+    version.write("7.8.9", DAY, copy)
+    git(copy, "add", ".")
+    git(copy, *author, "commit", "--quiet", "--message", "Release 7.8.9")
+    for name in ("v7.8.9", "v7.9.0", "vendor"):
+        git(copy, "tag", name)
+    command.check_tagged("7.8.9", dist)
+    with pytest.raises(version.Refused, match=r"HEAD has no tag v7\.8\.8: .*git checkout v7\.8\.8"):
+        command.check_tagged("7.8.8", dist)
+    with pytest.raises(version.Refused, match=r"CHANGELOG\.md names 7\.8\.9, not 7\.9\.0: make"):
+        command.check_tagged("7.9.0", dist)
+    with pytest.raises(version.Refused, match="'endor' is not a version"):
+        command.check_tagged("endor", dist)
+    git(copy, *author, "commit", "--quiet", "--allow-empty", "--message", "Later")
+    with pytest.raises(version.Refused, match=r"HEAD has no tag v7\.8\.9"):
+        command.check_tagged("7.8.9", dist)
+    (copy / "new").touch()
     with pytest.raises(version.Refused, match="working tree has changes"):
-        command.check_tagged("1.2.3", dist)
+        command.check_tagged("7.8.9", dist)
+
+
+def test_a_tag_of_a_version_that_no_file_names_is_no_release(copy: pathlib.Path) -> None:
+    with pytest.raises(version.Refused, match=r"CHANGELOG\.md names unreleased, not "):
+        version.check_released(app.__version__, copy)
 
 
 def test_a_file_that_no_longer_names_the_version_is_reported(copy: pathlib.Path) -> None:

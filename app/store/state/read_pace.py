@@ -1,4 +1,4 @@
-"""Paces the reads of the past: at most half of the store's time is theirs.
+"""Paces the reads of past entries: at most half of the store's time is those of one process.
 
 The server replies to one client at a time: behind one long read after the other every verb waits.
 """
@@ -7,9 +7,12 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 
+MAX_PAUSE = 1.0
+"""Seconds after one piece: a read that took longer has waited for a connection, or for the store."""
+
 
 class Pace:
-    """Leaves the server alone after each piece for as long as its read took.
+    """Leaves the server alone after each piece for as long as its read took, at most ``MAX_PAUSE``.
 
     What the caller does meanwhile counts, so a fold that takes longer than its reads does not pause. All
     threads share it: of two that read at once, the time of each contains that of the other, so there is no
@@ -36,4 +39,4 @@ class Pace:
         began = self._clock()
         yield
         ended = self._clock()
-        self._resumes = ended + (ended - began)
+        self._resumes = ended + min(ended - began, MAX_PAUSE)

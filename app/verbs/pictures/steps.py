@@ -38,8 +38,12 @@ NUMBERS: Mapping[str, Numbers] = {
 
 
 def quota(of: str, counts: figures.Counts) -> Numbers:
-    """For each domain of an object: placed, how many of these are in flight, and desired."""
+    """For each domain of an object: placed, how many of these are in flight, and desired.
+
+    A domain of which nothing was in flight has no line of it.
+    """
     flying = in_flight.InFlight()
+    flown: set[str] = set()
 
     def numbers(snapshot: snapshots.Snapshot) -> Mapping[str, int]:
         found: dict[str, int] = {}
@@ -48,7 +52,8 @@ def quota(of: str, counts: figures.Counts) -> Numbers:
         # Domains are in the order of their hashes, which differs from process to process.
         for one in sorted(mine, key=lambda each: (each.key, each.value)):
             found[f"{one.key}={one.value} placed"] = one.placed
-            if one.count_key:
+            if one.count_key in flown or sums.get(one.count_key, 0):
+                flown.add(one.count_key)
                 found[f"{one.key}={one.value} in flight"] = sums.get(one.count_key, 0)
             if one.desired is not None:
                 found[f"{one.key}={one.value} desired"] = one.desired

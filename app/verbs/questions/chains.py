@@ -107,7 +107,7 @@ class _History:
 
 
 class Chain(replays.Replay):
-    """Plays a range: ``advance`` with the entries up to a decision, ``look`` at it, and so on."""
+    """Plays a range: ``advance`` with the entries up to a decision, ``compare`` it, and so on."""
 
     def __init__(
         self,

@@ -309,7 +309,10 @@ def _chosen(snapshot: snapshots.Snapshot, nodes: list[str] | NodeSelection) -> C
     if not isinstance(nodes, NodeSelection):
         return {name: _node(snapshot, name, f"nodes[{at}]") for at, name in enumerate(nodes)}.values()
     wanted = nodes.selector.items()
-    found = [node for _, node in sorted(snapshot.nodes.items()) if wanted <= node.labels.items()]
+    # By the columns of the labels, which states have in common: a replay resolves this again and again.
+    having = (snapshot.topology[key][value] for key, value in wanted)
+    names = snapshot.topology.everywhere.intersection(*having)
+    found = [snapshot.nodes[name] for name in sorted(names)]
     if not found:
         labels = ",".join(f"{key}={value}" for key, value in wanted)[:_SHOWN]
         raise supposed_operations.Impossible(

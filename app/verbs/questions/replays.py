@@ -23,6 +23,8 @@ SKIPPED = ("error", "trimmed", "superseded", "configuration", "unrepeatable")
 """Why a decision cannot be compared."""
 FACETS = ("verb", "namespace", "plugin", "object")
 """What those that would have been others are counted by; a decision concerns any number of objects."""
+MOST_OBJECTS = 1000
+"""Objects that are counted by name; the others share the empty one."""
 MOST = 100_000
 """Decisions that one call compares."""
 
@@ -149,7 +151,9 @@ class Replay:
         self.by["namespace"][decision.pod.namespace] += 1
         refusing = {refusal.plugin for trace in (was, would) for refusal in trace.refusals}
         self.by["plugin"].update(sorted(refusing))
-        self.by["object"].update(decision.objects)
+        named = self.by["object"]
+        # As long as a shadow lives, pods name new groups.
+        named.update(one if one in named or len(named) < MOST_OBJECTS else "" for one in decision.objects)
         if len(self.items) < self._limit:
             self.items.append(item)
 

@@ -10,6 +10,7 @@ from app.domain import events
 from app.framework import capabilities, registry
 from app.store.decisions import records
 from app.store.log import batches
+from app.verbs.questions import replays
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import Json, assert_problem, body
 from tests.support.extender.questions import ask, f6, live, post
@@ -71,6 +72,13 @@ def test_exactly_the_filters_of_the_table_differ(
             "workload policy shop/spread: no capacity (host 2/2, member 1/1)": 6
         }
     assert lived.client.get(gravest["explain"]).status_code == 200
+
+
+def test_objects_beyond_a_number_are_counted_together(
+    lived: api_worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replays, "MOST_OBJECTS", 0)
+    assert ask(lived, "replay", overrides=scale(2))["by"]["object"] == {"": 5}
 
 
 def test_another_set_of_nodes_and_other_scores_are_classes_of_their_own(lived: api_worlds.World) -> None:

@@ -124,6 +124,14 @@ def test_the_time_that_a_caller_works_on_a_piece_is_a_pause(
     assert (clock.reads, clock.paused) == (PIECES, READ / 2)
 
 
+def test_a_read_that_waited_for_the_store_is_not_waited_for_again(clock: RecordedClock) -> None:
+    pace = read_pace.Pace(clock=lambda: clock.now, sleep=clock.sleep)
+    with pace.piece():
+        clock.now += 60.0
+    with pace.piece():
+        assert clock.paused == read_pace.MAX_PAUSE
+
+
 def test_the_follower_reads_without_a_pause(store: stores.Store, clock: RecordedClock) -> None:
     assert past_of(store, clock).at().offset == PIECES * readers.CHUNK
     assert (clock.reads, clock.paused) == (0, 0.0)

@@ -25,6 +25,7 @@ DIGEST: Final = FOLDER / "chart.sha256"
 OVERLAYS: Final = (values.DEFAULT, *values.PROFILES)
 """Cases that have a counterpart of kustomize, and are stored whole."""
 KUBERNETES: Final = "1.37.0"
+MONITORING: Final = "monitoring.coreos.com/v1"
 _VERSION: Final = "VERSION"
 _DASHBOARDS: Final = [path.name for path in (generated_files.CHART / "files" / "dashboards").glob("*.json")]
 _WITHOUT_EFFECT: Final = {"values.schema.json", *_DASHBOARDS}
@@ -41,11 +42,16 @@ def cases() -> dict[str, list[str]]:
 
 
 def rendered(
-    helm: pathlib.Path, case: str, *, kubernetes: str = KUBERNETES, further: Sequence[str] = ()
+    helm: pathlib.Path,
+    case: str,
+    *,
+    kubernetes: str = KUBERNETES,
+    apis: Sequence[str] = (MONITORING,),
+    further: Sequence[str] = (),
 ) -> str:
-    """What Helm renders of a case, with further arguments."""
+    """What Helm renders of a case for a cluster of that version with these APIs, with further arguments."""
     command = [helm, "template", "topolog", generated_files.CHART, "--namespace", "topolog-system"]
-    versions = ["--kube-version", kubernetes, "--api-versions", "monitoring.coreos.com/v1"]
+    versions = ["--kube-version", kubernetes, *(f"--api-versions={each}" for each in apis)]
     done = subprocess.run(
         [*map(str, command), *versions, *cases()[case], *further], capture_output=True, text=True, check=False
     )

@@ -42,8 +42,9 @@ class Differences(Numbers):
     """How many of the recorded decisions would have been others, and which."""
 
     by = schemas.anything(
-        "verb, namespace, plugin (that refused, then or now), object (KIND:NAME that the decision concerns)"
-        " -> value -> decisions that would have been others."
+        "verb, namespace, plugin (that refused, then or now), object (KIND:NAME that the decision concerns;"
+        f" the first {replays.MOST_OBJECTS:,}, all others as an empty name) -> value -> decisions that would"
+        " have been others."
     )
     idle = schemas.anything("The indexes of overrides that changed nothing at any decision.")
     items = schemas.nested(

@@ -53,7 +53,7 @@ const QUESTIONS = {
     const line = (situation) => answers.simulating(situation, pod, top);
     return { body: await one(second), first: alone ? null : await one(first), lines: alone ? [line(second)] : [line(first), line(second)] };
   },
-  async replay({ b: second }, { from, to }) {
+  async replay({ b: second, from, to }) {
     const body = await ask("/apis/v1/replay", { from, to, overrides: second.overrides, configuration: second.configuration, limit: 50, budget: 20 });
     return { body, first: null, lines: [answers.replaying(second, { from, to })] };
   },
@@ -88,18 +88,19 @@ function situation(side) {
 function submit(kind, range) {
   if (asked.busy) return;
   try {
-    const question = posed(kind);
+    const question = posed(kind, range);
     set(kind === "replay" ? range : {}, { hash: links.written(question) });
     asked.of = state.hash;
-    pose(question, range);
+    pose(question);
   } catch (error) {
     Object.assign(asked, { error: error.message, body: null });
     changed();
   }
 }
 
-function posed(kind) {
-  return { ask: kind, pod: asked.pod, a: situation(sides.a), b: situation(sides.b) };
+/** A question: a replay has its range, which the address keeps while the moments above are changed. */
+function posed(kind, range) {
+  return { ask: kind, pod: asked.pod, ...(kind === "replay" ? range : {}), a: situation(sides.a), b: situation(sides.b) };
 }
 
 /** Fill in the form with what the address asks, and ask it: at a load, and where history leads to another question. */
@@ -108,20 +109,20 @@ function resume(range) {
   Object.assign(asked, { of: state.hash, busy: "", error: "", body: null });
   if (!state.hash) return;
   try {
-    const { ask: kind, pod, ...found } = links.read(state.hash, Object.keys(QUESTIONS));
+    const { ask: kind, pod, from, to, ...found } = links.read(state.hash, Object.keys(QUESTIONS));
     asked.pod = pod;
     for (const [name, texts] of Object.entries(found)) Object.assign(sides[name], blank(), texts);
-    pose(posed(kind), range);
+    pose(posed(kind, { from: from || range.from, to: to || range.to }));
   } catch (error) {
     asked.error = error.message;
   }
 }
 
-async function pose(question, range) {
+async function pose(question) {
   const { of } = asked;
   Object.assign(asked, { busy: question.ask, error: "", body: null });
   changed();
-  const found = await QUESTIONS[question.ask](question, range).catch((error) => ({ error: error.message }));
+  const found = await QUESTIONS[question.ask](question).catch((error) => ({ error: error.message }));
   // History may have led to another question meanwhile.
   if (asked.of !== of) return;
   Object.assign(asked, { busy: "", kind: question.ask, ...found });

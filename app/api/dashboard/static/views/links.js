@@ -8,10 +8,10 @@ const MOST = 16000;
 
 /**
  * The question with # before it; empty if it is too long for an address.
- * @param {{ask: string, pod: string, a: Situation, b: Situation}} question
+ * @param {{ask: string, pod: string, from?: string, to?: string, a: Situation, b: Situation}} question
  */
-export function written({ ask, pod, a, b }) {
-  const text = encodeURI(JSON.stringify({ ask, pod: pod || undefined, a: brief(a), b: brief(b) })).replaceAll("#", "%23");
+export function written({ ask, pod, from, to, a, b }) {
+  const text = encodeURI(JSON.stringify({ ask, pod: pod || undefined, from, to, a: brief(a), b: brief(b) })).replaceAll("#", "%23");
   return text.length > MOST ? "" : `#${text}`;
 }
 
@@ -20,15 +20,15 @@ function brief({ overrides, ...rest }) {
 }
 
 /**
- * What such a part fills into the form: the question, the pod, and the texts of both situations; what it leaves out is
- * empty. Throws a sentence about what is wrong, and what to do.
+ * What such a part fills into the form: the question, the pod, the range of a replay, and the texts of both situations;
+ * what it leaves out is empty. Throws a sentence about what is wrong, and what to do.
  * @param {string} hash @param {string[]} questions that there are
  */
 export function read(hash, questions) {
   try {
-    const { ask, pod, a, b } = filled("it", decoded(hash.slice(1)), { ask: "", pod: "", a: {}, b: {} });
+    const { ask, pod, from, to, a, b } = filled("it", decoded(hash.slice(1)), { ask: "", pod: "", from: "", to: "", a: {}, b: {} });
     if (!questions.includes(ask)) throw new Error(`ask is not one of ${questions.join(", ")}`);
-    return { ask, pod, a: texts("a", a), b: texts("b", b) };
+    return { ask, pod, from, to, a: texts("a", a), b: texts("b", b) };
   } catch (error) {
     throw new Error(`The part of the address after # is not a what-if: ${error.message}. Copy the whole link again, or fill in the form: the next question replaces it.`);
   }
