@@ -114,6 +114,32 @@ def test_a_compressed_file_is_the_same_file(still: api_worlds.World) -> None:
     assert gzip.decompress(zipped.data) == plain.data
 
 
+@pytest.mark.parametrize(
+    ("code", "sent"),
+    [
+        (b"// one\nconst a = 1; // two\n", b"\nconst a = 1; // two\n"),
+        (b"/** A text. */\nf();\n", b"\nf();\n"),
+        (b"  /**\n   * A text.\n   */\n  f();\n/** B. */\n", b"\n\n\n  f();\n\n"),
+        (b"const a = '/** b */'; /* c */\n", b"const a = '/** b */'; /* c */\n"),
+        (b"const a = x\n  / y;\n", b"const a = x\n  / y;\n"),
+        (b"/** @type {A} */ (a).f();\ng();\n/** B. */\n", b"/** @type {A} */ (a).f();\ng();\n\n"),
+    ],
+)
+def test_code_is_sent_without_comments_in_the_lines_of_its_source(code: bytes, sent: bytes) -> None:
+    assert assets.uncommented(code) == sent
+    assert sent.count(b"\n") == code.count(b"\n")
+
+
+def test_nothing_but_comments_is_left_out() -> None:
+    for path in (assets.FOLDER / "static").rglob("*.js"):
+        sent = assets.read().files[path.relative_to(assets.FOLDER).as_posix()].content.decode()
+        for line, found in zip(path.read_text().splitlines(), sent.splitlines(), strict=True):
+            if line != found:
+                text = line.strip()
+                assert (found, text[:2] in ("//", "/*", "* ", "*/", "*")) == ("", True), (path, line)
+                assert "*/" not in text or text.endswith("*/"), (path, line)
+
+
 def test_the_code_of_the_page_is_small() -> None:
     sizes = [len(file.gzipped) for file in assets.read().files.values()]
     assert sum(sizes) < 90_000
