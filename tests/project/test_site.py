@@ -15,6 +15,8 @@ import pytest
 from tests.project import reference_pages
 from tests.support import docs_sites
 
+# The build of the site takes a minute, and several on a busy machine.
+pytestmark = pytest.mark.timeout(600)
 SOURCE = docs_sites.SOURCE
 FIRST = "README.html"
 
