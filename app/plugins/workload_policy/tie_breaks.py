@@ -5,6 +5,7 @@ Used only where a single node is requested (filter_onlyone); the order of scores
 
 from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
+from itertools import repeat
 from typing import NamedTuple
 
 import immutables
@@ -24,12 +25,15 @@ def ranks(cycle: cycles.Cycle, nodes: node_sets.Names) -> Mapping[model.NodeName
     if isinstance(policy, logic.Objection):
         return {}
     best = _best(cycle, policy, nodes)
-    ranked = dict.fromkeys(best, -STEP)
     towards = -1 if policy.method == "Fill" else 1
     counts = _held(cycle.snapshot, policy)
-    for node in best if len(best) < len(counts) else counts:
+    if len(best) < len(counts):
+        held = map(counts.get, best, repeat(0))
+        return {node: towards * count - STEP for node, count in zip(best, held, strict=True)}
+    ranked = dict.fromkeys(best, -STEP)
+    for node, count in counts.items():
         if node in ranked:
-            ranked[node] += towards * counts.get(node, 0)
+            ranked[node] += towards * count
     return ranked
 
 
