@@ -139,7 +139,8 @@ class Pod:
         """Run an init container until it succeeds; False if the pod is deleted before."""
         while not self._deleted.is_set():
             if one.process is not None and one.process.code == 0:
-                one.waiting = ""
+                # It may have failed before.
+                one.waiting, one.code = "", 0
                 return True
             self._keep(one)
             self._report()
