@@ -328,5 +328,5 @@ def described(
     return {
         f"{q.domain}: {q.count}/{q.desired}, {q.percent(method)} percent": nodes
         for q in listed
-        if not q.reached and (nodes := node_sets.common(column[q.domain], candidates))
+        if not q.reached and (nodes := column[q.domain] & candidates)
     }
