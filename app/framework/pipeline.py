@@ -6,11 +6,10 @@ decides about several pods at once is asked in the second pass only: it could an
 The nominations of these pods do not count for one another, because its plan has the node of each.
 """
 
-import itertools
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import compress, repeat
+from itertools import chain, compress, repeat
 from operator import and_, eq, mul, xor
 from typing import Final
 from zlib import crc32
@@ -224,7 +223,7 @@ def budgets_of(plugins: registry.Registry, snapshot: snapshots.Snapshot) -> budg
     known = [found for plugin in plugins.budgets if (found := plugin.budgets(snapshot)) is not None]
     if not known:
         return None
-    return budgets.by_namespace(itertools.chain.from_iterable(known))
+    return budgets.by_namespace(chain.from_iterable(known))
 
 
 def weigh(ratings: Sequence[verdicts.Rating]) -> Mapping[int, node_sets.Names]:

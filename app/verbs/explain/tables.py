@@ -15,6 +15,7 @@ PIPE = "\\|"
 EXAMPLES = 5
 """Node names shown of a group; the others are counted."""
 _FEW = 200
+"""Names of which sorting all is faster than a heap of the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,6 @@ def spelled(nodes: Collection[model.NodeName], limit: int = EXAMPLES) -> str:
 
 def first_of(nodes: Collection[model.NodeName], limit: int = EXAMPLES) -> list[model.NodeName]:
     """The first names in order."""
-    # Up to some hundred names, sorting all of them is faster than a heap.
     return sorted(nodes)[:limit] if len(nodes) <= _FEW else heapq.nsmallest(limit, nodes)
 
 
