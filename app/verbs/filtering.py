@@ -47,7 +47,9 @@ def run(context: contexts.Context, pod: model.Pod, offered: candidates.Candidate
         return passed(context, pod, offered, interested)
     decide = partial(_decided, plugins, pod, offered, snapshot)
     try:
-        return Answer(context.memo.trace_for(pod, offered, snapshot.position, decide), snapshot)
+        trace = context.memo.trace_for(pod, offered, snapshot.position, decide)
+        context.memo.note(trace, context.monotonic())
+        return Answer(trace, snapshot)
     except transformer_chain.TransformFailed as failed:
         telemetry.fault("filter", pod.key, failed)
         if hard(context, pod):

@@ -4,7 +4,8 @@ kube-scheduler's dry run does not apply our rules. A node is dropped if the pod 
 without the victims (otherwise pods are evicted on one node after another: docs/design/extender-contract.md,
 10), if a plugin objects to the eviction, if the node is unknown, if a listed victim runs on another node
 (extender contract, 11), or if one is not less important than the pod. Plugins may add victims of the same
-node, once these are bound. For a member of a gang, the victims of all nodes on offer may go.
+node, once these are bound. For a member of a gang, the victims of all nodes on offer may go. No node is kept
+if filter refused the pod on an older state, and one of the nodes that it was asked about would be kept now.
 """
 
 import functools
@@ -16,6 +17,11 @@ from app.domain.fit import budgets, victims
 from app.framework import cycles, pipeline, registry
 from app.store import errors as store_errors
 from app.verbs import contexts, filtering
+
+ATTEMPT = 5.0
+"""Seconds between filter and preempt of one attempt at most: kube-scheduler's httpTimeout."""
+OUTDATED = "filter refused the pod on an older state; it fits without an eviction"
+"""Why all nodes are dropped then."""
 
 Offer = Mapping[model.NodeName, Sequence[model.Uid]]
 """Node -> the uids of its proposed victims, most important first."""
@@ -59,9 +65,28 @@ def run(context: contexts.Context, pod: model.Pod, offer: Offer) -> PreemptAnswe
             reason = "the log is that of another cluster" if foreign else "the store is away"
             dropped = dict.fromkeys(away, reason)
             offer = {node: uids for node, uids in offer.items() if node not in dropped}
+    if present and _fits_now(context, pod, snapshot):
+        return PreemptAnswer(snapshot, dropped=dict.fromkeys(offer, OUTDATED))
     base = cycles.cycle(pod, frozenset(offer), snapshot, score_max=plugins.score_max)
     found = judge(plugins, base, offer, adjusting=present)
     return replace(found, dropped={**dropped, **found.dropped}) if dropped else found
+
+
+def _fits_now(context: contexts.Context, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
+    """Whether filter, in the same attempt, refused the pod on an older state and would not on this one.
+
+    kube-scheduler's own filters passed the nodes that filter was asked about, so the pod needs another
+    attempt and no eviction. The controller wakes it (workers/controller/stale_refusals.py). A refusal counts
+    for one call: what kube-scheduler's filters pass may have changed since.
+    """
+    refusal = context.memo.take_refusal(pod.uid)
+    if refusal is None or refusal.position == snapshot.position:
+        return False
+    if context.monotonic() - refusal.at > ATTEMPT:
+        return False
+    score_max = context.plugins.score_max
+    cycle = cycles.cycle(pod, refusal.offered, snapshot, score_max=score_max, offered=True)
+    return bool(pipeline.run_filter(context.plugins, cycle).kept)
 
 
 def _protected(context: contexts.Context, uids: Sequence[model.Uid]) -> bool:

@@ -69,6 +69,43 @@ def filtered(replica: replicas.Replica, pod: model.Pod, *nodes: str) -> verdicts
     return answer.trace
 
 
+@pytest.mark.scenario("PR-47")
+def test_a_refusal_that_is_outdated_evicts_no_pods(shop: replicas.Cluster) -> None:
+    one = shop.replica()
+    ended, unrelated = placed(shop, "web-1", "h1"), placed(shop, "other", "h2", {"app": "other"})
+    vip, offer = shop.pod("vip", priority=100), {"h2": [unrelated.uid]}
+    shop.see()
+    assert not filtered(one, vip, "h1").kept
+    shop.delete(ended)
+    shop.see()
+    # kube-scheduler sends the pod as it is now.
+    nominated = msgspec.structs.replace(vip, nominated="h1")
+    answer = preempting.run(one.context, nominated, offer)
+    assert (dict(answer.kept), dict(answer.dropped)) == ({}, {"h2": preempting.OUTDATED})
+    # A refusal counts once: kube-scheduler's own filters may pass other nodes by now.
+    assert kept(one, nominated, offer) == ({"h2"}, set())
+
+
+def test_only_a_refusal_of_the_same_attempt_is_compared(shop: replicas.Cluster) -> None:
+    one = shop.replica()
+    ended, unrelated = placed(shop, "web-1", "h1"), placed(shop, "other", "h2", {"app": "other"})
+    vip, counted, useful = shop.pod("vip", priority=100), {"h1": [ended.uid]}, {"h2": [unrelated.uid]}
+    shop.see()
+    assert not filtered(one, vip, "h1").kept
+    shop.node("h9", role="host")
+    shop.see()
+    assert kept(one, vip, counted) == ({"h1"}, set()), "the refusal still holds"
+    assert not filtered(one, vip, "h1").kept
+    shop.delete(ended)
+    shop.see()
+    one.clock.ahead += preempting.ATTEMPT + 1
+    assert kept(one, vip, useful) == ({"h2"}, set()), "the refusal is of an attempt before"
+    assert filtered(one, vip, "h1").kept
+    shop.node("h8", role="host")
+    shop.see()
+    assert kept(one, vip, useful) == ({"h2"}, set()), "filter did not refuse it"
+
+
 @pytest.mark.scenario("PR-46")
 def test_what_was_freed_may_be_taken_until_the_nomination_is_recorded(shop: replicas.Cluster) -> None:
     one, other = shop.replica(), shop.replica()

@@ -6,7 +6,7 @@ that differs from the recorded outcome (other configuration, store away at the t
 """
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
@@ -261,6 +261,9 @@ def trace_of(decision: records.Decision, cycle: cycles.Cycle, plugins: registry.
         case "prioritize" | "priority":
             return pipeline.run_score(plugins, cycle)
         case "preempt":
+            if preempting.OUTDATED in decision.reasons:
+                # It rests on the call of filter before it, which the record does not name.
+                return _refused(cycle, {preempting.OUTDATED: set(decision.victims)}, plugins)
             return _vetoed(cycle, decision.victims, plugins)
         case "bind":
             return pipeline.run_filter(plugins, cycle)
@@ -280,6 +283,13 @@ def _vetoed(cycle: cycles.Cycle, victims: Victims, plugins: registry.Registry) -
     grouped: dict[str, set[model.NodeName]] = {}
     for node, reason in preempting.judge(plugins, cycle, victims).dropped.items():
         grouped.setdefault(reason, set()).add(node)
+    return _refused(cycle, grouped, plugins)
+
+
+def _refused(
+    cycle: cycles.Cycle, grouped: Mapping[str, Collection[model.NodeName]], plugins: registry.Registry
+) -> verdicts.Trace:
+    """A trace in which preempt refuses the nodes, by reason."""
     return verdicts.Trace(
         position=cycle.snapshot.position,
         pod=cycle.pod,

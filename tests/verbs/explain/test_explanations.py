@@ -181,6 +181,7 @@ def test_every_recorded_decision_is_explained_as_it_was_answered(store: stores.S
             assert not explanation.fits
     # A test in which nothing was refused or scored would show nothing.
     assert all(seen[verb] > 3 for verb in ("filter", "filter_onlyone", "prioritize", "preempt"))
+    assert any(preempting.OUTDATED in decision.reasons for decision in found)
 
 
 def test_another_configuration_is_shown_as_a_difference(store: stores.Store) -> None:
