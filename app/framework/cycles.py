@@ -111,6 +111,16 @@ def without(base: Cycle, victims: Iterable[model.Pod]) -> Cycle:
     return replace(base, snapshot=_supposing(base.snapshot, gone)) if gone else base
 
 
+def without_terminating(snapshot: snapshots.Snapshot) -> snapshots.Snapshot:
+    """The state once the pods that terminate are gone; the snapshot itself if there are none."""
+    return snapshot.computed(without_terminating, lambda: _without_terminating(snapshot))
+
+
+def _without_terminating(snapshot: snapshots.Snapshot) -> snapshots.Snapshot:
+    going = [_gone(pod) for pod in snapshot.pods.values() if pod.terminating]
+    return _supposing(snapshot, going) if going else snapshot
+
+
 def nominated(base: Cycle) -> tuple[model.Pod, ...]:
     """The nominated pods that kube-scheduler counts for this pod: of at least its priority (PR-7..10)."""
     return tuple(base.snapshot.nominated_before(base.pod))

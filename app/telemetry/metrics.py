@@ -192,7 +192,7 @@ for _verb, _outcomes in OUTCOMES.items():
     preset(VERB_SECONDS, (_verb,), _outcomes)
 REFUSALS = _counter("topolog_refused_nodes_total", "Candidate nodes refused, by plugin.", EXTENDER, plugin=())
 PREEMPTIONS_LOST = _counter(
-    "topolog_preemptions_lost_total", "Pods refused on the node that they were nominated for.", EXTENDER
+    "topolog_preemptions_lost_total", "Pods refused on their nominated node, with no victim left.", EXTENDER
 )
 REJECTED = _counter("topolog_rejected_requests_total", "Malformed requests.", EXTENDER, verb=VERBS)
 FAULTS = _counter("topolog_faults_total", "Internal errors during calls.", EXTENDER, verb=tuple(OUTCOMES))

@@ -13,7 +13,7 @@ from app.kube.writes import binding
 from app.store import errors as store_errors
 from app.store.decisions import decision_log
 from app.store.log import batches, logs
-from app.verbs import pod_memo
+from app.verbs.memory import pod_memo, preemption_memo
 
 
 class State(Protocol):
@@ -95,6 +95,7 @@ class Context:
     identity: str = "topolog"
     budgets: Budgets = field(default_factory=Budgets)
     memo: pod_memo.PodMemo = field(default_factory=pod_memo.PodMemo)
+    preemptions: preemption_memo.PreemptionMemo = field(default_factory=preemption_memo.PreemptionMemo)
     ages: PlacementAges = field(default_factory=PlacementAges)
     sleep: Callable[[float], None] = time.sleep
 

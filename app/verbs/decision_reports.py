@@ -10,7 +10,17 @@ import msgspec
 from app import telemetry
 from app.domain import model, snapshots, verdicts
 from app.store.decisions import records
-from app.verbs import binding, candidates, contexts, debug_flags, errors, filtering, placer, preempting
+from app.verbs import (
+    binding,
+    candidates,
+    contexts,
+    debug_flags,
+    errors,
+    filtering,
+    nominations,
+    placer,
+    preempting,
+)
 
 
 class Decided(msgspec.Struct, frozen=True):
@@ -30,6 +40,8 @@ class Decided(msgspec.Struct, frozen=True):
     node: model.NodeName = ""
     error: str = ""
     victims: Mapping[model.NodeName, tuple[model.Uid, ...]] = {}
+    going: tuple[model.Uid, ...] = ()
+    """The pods that preempt took for gone."""
     trace: verdicts.Trace | None = None
     """For the debug flags."""
     whole: bool = False
@@ -127,6 +139,7 @@ def preempted(
         snapshot=answer.snapshot,
         reasons=reasons,
         victims=victims,
+        going=answer.going,
     )
 
 
@@ -155,7 +168,7 @@ def report(context: contexts.Context, verb: str, decided: Decided, seconds: floa
         error=decided.error,
     )
     if decided.outcome == "refused" and verb in ("filter", "filter_onlyone"):
-        _count_lost_preemption(decided)
+        _count_lost_preemption(context, decided, snapshot)
     if context.log.foreign is not None:
         return  # The records are another cluster's, too.
     at = context.now()
@@ -177,6 +190,7 @@ def report(context: contexts.Context, verb: str, decided: Decided, seconds: floa
             plugins=decided.plugins,
             node=decided.node,
             victims=dict(decided.victims),
+            going=decided.going,
             error=decided.error,
             whole=decided.whole,
             snapshot=snapshot,
@@ -185,8 +199,11 @@ def report(context: contexts.Context, verb: str, decided: Decided, seconds: floa
     )
 
 
-def _count_lost_preemption(refused: Decided) -> None:
+def _count_lost_preemption(context: contexts.Context, refused: Decided, snapshot: snapshots.Snapshot) -> None:
     """kube-scheduler first asks about the nominated node alone, and then about all nodes."""
-    nominated = refused.pod.nominated
-    if nominated and set(refused.names) == {nominated}:
+    pod = refused.pod
+    if not pod.nominated or set(refused.names) != {pod.nominated}:
+        return
+    evicted = nominations.going(context, pod, snapshot)
+    if not nominations.awaits_victims(context.plugins, pod, snapshot, evicted):
         telemetry.metrics.PREEMPTIONS_LOST.inc()

@@ -48,7 +48,7 @@ def run(context: contexts.Context, pod: model.Pod, offered: candidates.Candidate
     decide = partial(_decided, plugins, pod, offered, snapshot)
     try:
         trace = context.memo.trace_for(pod, offered, snapshot.position, decide)
-        context.memo.note(trace, context.monotonic())
+        context.preemptions.note(trace, context.monotonic())
         return Answer(trace, snapshot)
     except transformer_chain.TransformFailed as failed:
         telemetry.fault("filter", pod.key, failed)

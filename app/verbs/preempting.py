@@ -5,7 +5,7 @@ without the victims (otherwise pods are evicted on one node after another: docs/
 10), if a plugin objects to the eviction, if the node is unknown, if a listed victim runs on another node
 (extender contract, 11), or if one is not less important than the pod. Plugins may add victims of the same
 node, once these are bound. For a member of a gang, the victims of all nodes on offer may go. No node is kept
-if filter refused the pod on an older state, and one of the nodes that it was asked about would be kept now.
+if the pod needs no eviction but another attempt (``WHOLE``).
 """
 
 import functools
@@ -16,12 +16,21 @@ from app.domain import model, snapshots
 from app.domain.fit import budgets, victims
 from app.framework import cycles, pipeline, registry
 from app.store import errors as store_errors
-from app.verbs import contexts, filtering
+from app.verbs import contexts, filtering, nominations
+from app.verbs.memory import preemption_memo
 
 ATTEMPT = 5.0
 """Seconds between filter and preempt of one attempt at most: kube-scheduler's httpTimeout."""
+LAG = 0.05
+"""Seconds by which the log may be behind kube-scheduler's own watch."""
+PAUSE = 0.01
+"""Seconds between two reads of the log, at most READS: kube-scheduler schedules no other pod meanwhile."""
+READS = 20
 OUTDATED = "filter refused the pod on an older state; it fits without an eviction"
-"""Why all nodes are dropped then."""
+AWAITS_VICTIMS = "the pod fits on its nominated node once the pods that were evicted for it are gone"
+MAY_BE_BOUND = "a Binding of the pod may still be carried out"
+WHOLE = frozenset((OUTDATED, AWAITS_VICTIMS, MAY_BE_BOUND))
+"""Why all nodes are dropped, whatever their victims: reasons that follow from the calls before."""
 
 Offer = Mapping[model.NodeName, Sequence[model.Uid]]
 """Node -> the uids of its proposed victims, most important first."""
@@ -47,46 +56,114 @@ class PreemptAnswer:
     """The state that was decided on."""
     kept: Mapping[model.NodeName, Kept] = field(default_factory=dict)
     dropped: Mapping[model.NodeName, str] = field(default_factory=dict)
+    going: tuple[model.Uid, ...] = ()
+    """The pods that count as gone because kube-scheduler is about to evict them for other calls."""
 
 
 def run(context: contexts.Context, pod: model.Pod, offer: Offer) -> PreemptAnswer:
     """Which offered nodes remain. While the store is away, a pod under hard rules evicts no pods, and no pod
     evicts one that a plugin may protect.
     """
-    plugins, snapshot, present = context.plugins, context.state.snapshot, False
-    dropped: dict[model.NodeName, str] = {}
-    if plugins.interested(pod) or plugins.preempts or plugins.adjusts:
-        try:
-            snapshot, present = context.present(context.budgets.state), True
-        except store_errors.StoreError as problem:
-            hard = filtering.hard(context, pod)
-            away = [node for node, uids in offer.items() if hard or _protected(context, uids)]
-            foreign = isinstance(problem, store_errors.OtherCluster)
-            reason = "the log is that of another cluster" if foreign else "the store is away"
-            dropped = dict.fromkeys(away, reason)
-            offer = {node: uids for node, uids in offer.items() if node not in dropped}
-    if present and _fits_now(context, pod, snapshot):
-        return PreemptAnswer(snapshot, dropped=dict.fromkeys(offer, OUTDATED))
-    base = cycles.cycle(pod, frozenset(offer), snapshot, score_max=plugins.score_max)
-    found = judge(plugins, base, offer, adjusting=present)
-    return replace(found, dropped={**dropped, **found.dropped}) if dropped else found
+    plugins, refusal = context.plugins, context.preemptions.take_refusal(pod.uid)
+    if not (plugins.interested(pod) or plugins.preempts or plugins.adjusts):
+        return judge(plugins, _cycle(context, pod, offer, context.state.snapshot), offer, adjusting=False)
+    try:
+        snapshot = context.present(context.budgets.state)
+        found = _answer(context, pod, offer, snapshot, refusal)
+        if found.kept and (later := _newer(context, pod, snapshot, refusal)) is not snapshot:
+            found = _answer(context, pod, offer, later, refusal)
+    except store_errors.StoreError as problem:
+        return _without_state(context, pod, offer, problem)
+    if found.kept:
+        victims_of = {node: kept.uids for node, kept in found.kept.items()}
+        context.preemptions.grant(pod.uid, victims_of, context.monotonic())
+    return found
 
 
-def _fits_now(context: contexts.Context, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
-    """Whether filter, in the same attempt, refused the pod on an older state and would not on this one.
+def _answer(
+    context: contexts.Context,
+    pod: model.Pod,
+    offer: Offer,
+    snapshot: snapshots.Snapshot,
+    refusal: preemption_memo.Refusal | None,
+) -> PreemptAnswer:
+    """The answer on the snapshot, beside what the calls before will do."""
+    going = nominations.going(context, pod, snapshot)
+    uids = tuple(victim.uid for victim in going)
+    reason = _in_vain(context, pod, snapshot, refusal, going)
+    if reason:
+        return PreemptAnswer(snapshot, dropped=dict.fromkeys(offer, reason), going=uids)
+    base = cycles.without(_cycle(context, pod, offer, snapshot), going)
+    return replace(judge(context.plugins, base, offer), snapshot=snapshot, going=uids)
 
-    kube-scheduler's own filters passed the nodes that filter was asked about, so the pod needs another
-    attempt and no eviction. The controller wakes it (workers/controller/stale_refusals.py). A refusal counts
-    for one call: what kube-scheduler's filters pass may have changed since.
+
+def _in_vain(
+    context: contexts.Context,
+    pod: model.Pod,
+    snapshot: snapshots.Snapshot,
+    refusal: preemption_memo.Refusal | None,
+    going: Sequence[model.Pod],
+) -> str:
+    """Why no pod must be evicted for this pod now, on any node; empty if one may be.
+
+    kube-scheduler's own filters passed the nodes that filter was asked about in the same attempt. If one of
+    them takes the pod on this state, or its nominated node once the victims are gone, the pod needs another
+    attempt and no eviction. The controller wakes it (workers/controller/stale_refusals.py), or the end of the
+    victims does. A refusal counts for one call: what kube-scheduler's filters pass may have changed since.
     """
-    refusal = context.memo.take_refusal(pod.uid)
-    if refusal is None or refusal.position == snapshot.position:
-        return False
-    if context.monotonic() - refusal.at > ATTEMPT:
-        return False
-    score_max = context.plugins.score_max
-    cycle = cycles.cycle(pod, refusal.offered, snapshot, score_max=score_max, offered=True)
-    return bool(pipeline.run_filter(context.plugins, cycle).kept)
+    placement = snapshot.placements.get(pod.uid)
+    if placement is not None and not placement.planned:
+        return MAY_BE_BOUND
+    if refusal is None or context.monotonic() - refusal.at > ATTEMPT:
+        return ""
+    if refusal.position != snapshot.position:
+        score_max = context.plugins.score_max
+        cycle = cycles.cycle(pod, refusal.offered, snapshot, score_max=score_max, offered=True)
+        if pipeline.run_filter(context.plugins, cycle).kept:
+            return OUTDATED
+    nominated = pod.nominated in refusal.offered
+    if nominated and nominations.awaits_victims(context.plugins, pod, snapshot, going):
+        return AWAITS_VICTIMS
+    return ""
+
+
+def _newer(
+    context: contexts.Context,
+    pod: model.Pod,
+    snapshot: snapshots.Snapshot,
+    refusal: preemption_memo.Refusal | None,
+) -> snapshots.Snapshot:
+    """The state once the log has had the time to show what kube-scheduler saw before its call, and what it
+    does after those before. Raises StoreError.
+    """
+    until = refusal.at + LAG if refusal is not None else 0.0
+    for _ in range(READS):
+        if context.monotonic() >= until and not nominations.pending(context, pod, snapshot):
+            break
+        context.sleep(PAUSE)
+        snapshot = context.present(context.budgets.state)
+    return snapshot
+
+
+def _without_state(
+    context: contexts.Context, pod: model.Pod, offer: Offer, problem: store_errors.StoreError
+) -> PreemptAnswer:
+    """The answer while the log cannot be read."""
+    hard = filtering.hard(context, pod)
+    away = [node for node, uids in offer.items() if hard or _protected(context, uids)]
+    foreign = isinstance(problem, store_errors.OtherCluster)
+    reason = "the log is that of another cluster" if foreign else "the store is away"
+    dropped = dict.fromkeys(away, reason)
+    offer = {node: uids for node, uids in offer.items() if node not in dropped}
+    base = _cycle(context, pod, offer, context.state.snapshot)
+    found = judge(context.plugins, base, offer, adjusting=False)
+    return replace(found, dropped={**dropped, **found.dropped})
+
+
+def _cycle(
+    context: contexts.Context, pod: model.Pod, offer: Offer, snapshot: snapshots.Snapshot
+) -> cycles.Cycle:
+    return cycles.cycle(pod, frozenset(offer), snapshot, score_max=context.plugins.score_max)
 
 
 def _protected(context: contexts.Context, uids: Sequence[model.Uid]) -> bool:

@@ -269,3 +269,29 @@ def test_no_pod_is_reclaimed_that_is_still_being_bound() -> None:
     base = cycles.cycle(asking(5), frozenset(("n2",)), world)
     answer = preempting.judge(small.plugins, base, {"n2": [low.uid]})
     assert answer.dropped == {"n2": "a pod that would have to go is still being bound"}
+
+
+@pytest.mark.scenario("EQ-25")
+def test_no_more_pods_are_reclaimed_while_those_before_terminate() -> None:
+    """Namespace b exceeds its min by one pod: evicting another one would take what it is guaranteed."""
+    borrowed = [pod(f"b-{at}", 4, namespace="b", node=f"n{at}", priority=500) for at in (1, 2)]
+    low = [pod(f"low-{at}", 4, namespace="free", node=f"n{at}") for at in (1, 2)]
+    asking_4 = pod("p", 4, namespace="a", priority=100)
+    small = cluster(
+        node("n1", 8, 8),
+        node("n2", 8, 8),
+        of("a", 4, 8),
+        of("b", 4, 8),
+        *low,
+        *borrowed,
+        asking_4,
+        reclaim=True,
+    )
+
+    def answer(name: str, victim: model.Pod) -> preempting.PreemptAnswer:
+        base = cycles.cycle(asking_4, frozenset((name,)), small.snapshot)
+        return preempting.judge(small.plugins, base, {name: [victim.uid]})
+
+    assert [one.name for one in answer("n1", low[0]).kept["n1"].added] == ["b-1"]
+    small.see(msgspec.structs.replace(borrowed[0], terminating=True))
+    assert not answer("n2", low[1]).kept

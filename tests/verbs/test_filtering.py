@@ -10,7 +10,8 @@ import pytest
 
 from app.domain import model, node_sets, verdicts
 from app.store.server import embedded
-from app.verbs import candidates, errors, filtering, pod_memo, prioritizing
+from app.verbs import candidates, errors, filtering, prioritizing
+from app.verbs.memory import pod_memo
 from tests.support.extender import replicas
 from tests.support.store import crash_safe_server
 

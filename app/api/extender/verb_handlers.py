@@ -24,10 +24,10 @@ from app.verbs import (
     errors,
     filtering,
     placer,
-    pod_memo,
     preempting,
     prioritizing,
 )
+from app.verbs.memory import pod_memo
 
 VERBS = ("filter", "filter_onlyone", "prioritize", "priority", "bind", "preempt")
 FILTERS = frozenset(("filter", "filter_onlyone"))

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from app.domain import events, model, projections, snapshots
+from app.domain import events, model, snapshots
 from app.domain.fit import victims
 from app.framework import cycles, effects
 from app.plugins.elastic_quota import admission, families, kinds
@@ -70,10 +70,8 @@ def reconcile(
 
 
 def without_terminating(snapshot: snapshots.Snapshot) -> snapshots.Snapshot:
-    """The state once the pods that terminate are gone."""
-    going = [pod for pod in snapshot.pods.values() if pod.terminating] if snapshot.all(kinds.QUOTAS) else []
-    gone = (events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name) for pod in going)
-    return projections.project_all(snapshot, gone) if going else snapshot
+    """The state once the pods that terminate are gone; the snapshot itself if there are no quotas."""
+    return cycles.without_terminating(snapshot) if snapshot.all(kinds.QUOTAS) else snapshot
 
 
 def preemptions(

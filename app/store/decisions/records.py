@@ -47,6 +47,8 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     node: model.NodeName = ""
     victims: dict[str, tuple[str, ...]] = {}
     """Node -> uids, for preempt."""
+    going: tuple[model.Uid, ...] = ()
+    """The pods that preempt took for gone, because they were about to be evicted for another pod."""
     error: str = ""
     whole: bool = False
     """A filter or prioritize that was sent whole nodes instead of their names (nodeCacheCapable: false)."""
@@ -115,6 +117,7 @@ class Decision(Answered, frozen=True, kw_only=True, omit_defaults=True):
             self,
             candidates=bitmaps.pack((), None),
             victims={},
+            going=(),
             reasons=reasons,
             error=self.error[:_LONGEST_TEXT],
             shortened=(*self.shortened, "candidates", "victims", "reasons"),

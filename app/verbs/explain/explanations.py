@@ -234,7 +234,8 @@ def cycle_of(
     elif decision.verb == "preempt":
         candidates = frozenset(decision.victims)
     offered = decision.verb in ATTEMPTS
-    return cycles.cycle(pod, candidates, snapshot, score_max=plugins.score_max, offered=offered)
+    base = cycles.cycle(pod, candidates, snapshot, score_max=plugins.score_max, offered=offered)
+    return cycles.without(base, [one for uid in decision.going if (one := snapshot.pod(uid)) is not None])
 
 
 def _pod(decision: records.Decision, snapshot: snapshots.Snapshot) -> model.Pod:
@@ -261,9 +262,9 @@ def trace_of(decision: records.Decision, cycle: cycles.Cycle, plugins: registry.
         case "prioritize" | "priority":
             return pipeline.run_score(plugins, cycle)
         case "preempt":
-            if preempting.OUTDATED in decision.reasons:
-                # It rests on the call of filter before it, which the record does not name.
-                return _refused(cycle, {preempting.OUTDATED: set(decision.victims)}, plugins)
+            for reason in preempting.WHOLE & decision.reasons.keys():
+                # It rests on the calls before, which the record does not name.
+                return _refused(cycle, {reason: set(decision.victims)}, plugins)
             return _vetoed(cycle, decision.victims, plugins)
         case "bind":
             return pipeline.run_filter(plugins, cycle)

@@ -26,8 +26,9 @@ from app.store.log import batches
 from app.store.server import connections
 from app.store.state import followers
 from app.verbs import binding as bind_verb
-from app.verbs import candidates, contexts, filtering, placement_releases, placer, pod_memo
+from app.verbs import candidates, contexts, filtering, placement_releases, placer
 from app.verbs import errors as verb_errors
+from app.verbs.memory import pod_memo
 from tests.support import declared
 from tests.support.workers import listings
 from workers.controller import orphaned_placements
@@ -303,6 +304,16 @@ class Cluster:
 
     def nominate(self, pod: model.Pod, node: str) -> None:
         self._edited(pod, lambda found: found["status"].update(nominatedNodeName=node))
+
+    def evict(self, pod: model.Pod) -> None:
+        """kube-scheduler evicts the pod, which terminates until it is deleted."""
+        condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+
+        def change(found: objects.Json) -> None:
+            found["metadata"]["deletionTimestamp"] = "2026-07-01T10:00:00Z"
+            found["status"]["conditions"] = [condition]
+
+        self._edited(pod, change)
 
     def _edited(self, pod: model.Pod, edit: Callable[[objects.Json], None]) -> None:
         def change(found: objects.Json) -> objects.Json:

@@ -493,8 +493,8 @@ BUGS = (
     Bug(
         "pods are evicted for what is about to be free",
         "app.plugins.elastic_quota.evictions:without_terminating",
-        "if pod.terminating]",
-        "if False]",
+        "cycles.without_terminating(snapshot) if",
+        "snapshot if",
     ),
     Bug(
         "another pod is evicted before the state shows the former one",

@@ -17,8 +17,9 @@ from app.plugins.coscheduling import plugin as coscheduling
 from app.plugins.elastic_quota import plugin as elastic_quota
 from app.store import errors, stores
 from app.verbs import binding as bind_verb
-from app.verbs import contexts, placement_releases, placer, pod_memo
+from app.verbs import contexts, placement_releases, placer
 from app.verbs import errors as verb_errors
+from app.verbs.memory import pod_memo
 from tests.support import declared
 from tests.support.decisions import pod_sets
 from tests.support.simulation import virtual_time

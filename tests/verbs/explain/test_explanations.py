@@ -65,6 +65,7 @@ class Recorded:
             now=lambda: "2026-07-01T10:00:00Z",
             monotonic=lambda: 0.0,
             digest=self.plugins.digest,
+            sleep=lambda _: None,
         )
         self.answers: list[filtering.Answer | preempting.PreemptAnswer] = []
         self.append(*(events.Relisted(kind, "", "1", "first list") for kind in sorted(declared.SCHEMA.names)))

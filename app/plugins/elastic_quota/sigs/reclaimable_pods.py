@@ -6,6 +6,7 @@ added to the victims of a preemption that kube-scheduler has started for another
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from app.domain import model, snapshots
 from app.domain.fit import budgets, node_fit, victims
@@ -23,8 +24,12 @@ def beside(
 ) -> Sequence[model.Pod]:
     """The pods of the node without which, beside those that go, all namespaces together have capacity for the
     pod, the most important first; none if these are not enough, or none is needed.
+
+    Pods that terminate count as gone: with them, other pods of a namespace would be evicted for the capacity
+    that it is giving back already, and more than its min allows.
     """
-    snapshot = cycles.without(cycle, gone).snapshot
+    later = cycles.without_terminating(cycle.snapshot)
+    snapshot = cycles.without(replace(cycle, snapshot=later), gone).snapshot
     short = _shortage(snapshot, cycle.pod, rules)
     return _enough(snapshot, cycle.pod, node, short, _over(snapshot, short)) if short else ()
 

@@ -1,4 +1,4 @@
-"""Remembers recent pods, their candidates and their filter decision: the verbs of one attempt share them.
+"""Remembers recent pods, their candidates and their filter decision: filter, prioritize and bind share them.
 
 Every answer of the memo is the value that its ``compute`` would return: a decision is a pure function of its
 inputs, and the memo compares all of them.
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.domain import model, node_sets, verdicts
+from app.domain import model, verdicts
 from app.verbs import candidates
 
 
@@ -22,16 +22,6 @@ class _Filtered(NamedTuple):
     """The offered nodes that filter kept; None until it has answered with names."""
     trace: verdicts.Trace | None = None
     """The filter decision about the offered nodes."""
-
-
-class Refusal(NamedTuple):
-    """A filter call that kept no node."""
-
-    offered: node_sets.Names
-    position: model.Position
-    """The state that was decided on."""
-    at: float
-    """Monotonic seconds."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,8 +41,7 @@ class PodMemo:
     """The most recent pods, bounded in number and bytes; safe between threads."""
 
     def __init__(self, kept: int = 512, holding: int = 16, size: int = 16 * 1024 * 1024) -> None:
-        """``kept``: pods; ``holding``: filter calls with their candidates and traces, which are large, and as
-        many refusals;
+        """``kept``: pods; ``holding``: filter calls with their candidates and traces, which are large;
         ``size``: bytes of the JSON of all pods; the latest pod is kept whatever its size.
         """
         self._kept = kept
@@ -63,7 +52,6 @@ class PodMemo:
         self._held: deque[RecentPod] = deque()
         self._by_uid: OrderedDict[model.Uid, RecentPod] = OrderedDict()
         self._by_spelling: dict[bytes, RecentPod] = {}
-        self._refused: OrderedDict[model.Uid, Refusal] = OrderedDict()
         self._lock = threading.Lock()
 
     # -- pods --------------------------------------------------------------------------------
@@ -161,25 +149,6 @@ class PodMemo:
         recent = self._by_uid.get(uid)
         filtered = recent.filtered if recent is not None else None
         return filtered.trace.position if filtered is not None and filtered.trace is not None else None
-
-    def note(self, trace: verdicts.Trace, at: float) -> None:
-        """Note the latest filter decision about a pod: preempt is asked next if no node was kept.
-
-        By uid alone: kube-scheduler may send preempt a newer version of the pod.
-        """
-        uid = trace.pod.uid
-        if len(trace.refused) < len(trace.candidates):
-            self._refused.pop(uid, None)
-            return
-        with self._lock:
-            self._refused[uid] = Refusal(trace.candidates, trace.position, at)
-            self._refused.move_to_end(uid)
-            if len(self._refused) > self._holding:
-                self._refused.popitem(last=False)
-
-    def take_refusal(self, uid: model.Uid) -> Refusal | None:
-        """The pod's latest filter decision if it kept no node; each is returned once."""
-        return self._refused.pop(uid, None)
 
     def _call(
         self, pod: model.Pod, offered: candidates.Candidates

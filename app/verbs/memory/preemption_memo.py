@@ -1,0 +1,86 @@
+"""Remembers the refusals and the granted preemptions of recent calls, which the log does not have yet.
+
+kube-scheduler calls preempt some milliseconds after filter, and for the next pod before it has written the
+nomination of the first one.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
+
+from app.domain import model, node_sets, verdicts
+
+T = TypeVar("T")
+Victims = Mapping[model.NodeName, tuple[model.Uid, ...]]
+"""Node -> the uids of the pods that are evicted if kube-scheduler chooses it."""
+
+
+class Refusal(NamedTuple):
+    """A filter call that kept no node."""
+
+    offered: node_sets.Names
+    position: model.Position
+    """The state that was decided on."""
+    at: float
+    """Monotonic seconds."""
+
+
+class Grant(NamedTuple):
+    """A preempt call that kept nodes, of which kube-scheduler chooses one, or none."""
+
+    uid: model.Uid
+    """The pod that preempts."""
+    victims: Victims
+    at: float
+    """Monotonic seconds."""
+
+
+class PreemptionMemo:
+    """The most recent ones, bounded in number; safe between threads."""
+
+    def __init__(self, kept: int = 16) -> None:
+        """``kept``: refusals, and as many grants."""
+        self._kept = kept
+        self._refused: OrderedDict[model.Uid, Refusal] = OrderedDict()
+        self._granted: OrderedDict[model.Uid, Grant] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def note(self, trace: verdicts.Trace, at: float) -> None:
+        """Note the latest filter decision about a pod.
+
+        By uid alone: kube-scheduler may send preempt a newer version of the pod.
+        """
+        uid = trace.pod.uid
+        if len(trace.refused) < len(trace.candidates):
+            self._refused.pop(uid, None)
+            return
+        with self._lock:
+            _put(self._refused, uid, Refusal(trace.candidates, trace.position, at), self._kept)
+
+    def take_refusal(self, uid: model.Uid) -> Refusal | None:
+        """The pod's latest filter decision, if it kept no node; each is returned once."""
+        return self._refused.pop(uid, None)
+
+    def grant(self, uid: model.Uid, victims: Victims, at: float) -> None:
+        """Note that preempt kept nodes for the pod."""
+        with self._lock:
+            _put(self._granted, uid, Grant(uid, victims, at), self._kept)
+
+    def grants(self) -> list[Grant]:
+        """All that are remembered, the oldest first."""
+        with self._lock:
+            return list(self._granted.values())
+
+    def forget(self, grant: Grant) -> None:
+        """Drop a grant whose outcome the log has."""
+        with self._lock:
+            if self._granted.get(grant.uid) is grant:
+                del self._granted[grant.uid]
+
+
+def _put(remembered: OrderedDict[model.Uid, T], uid: model.Uid, one: T, most: int) -> None:
+    remembered[uid] = one
+    remembered.move_to_end(uid)
+    if len(remembered) > most:
+        remembered.popitem(last=False)

@@ -1,0 +1,158 @@
+"""preempt takes into account what kube-scheduler is about to do after the calls before."""
+
+import dataclasses
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from app.domain import model
+from app.plugins.coscheduling import membership
+from app.plugins.coscheduling.plugin import Coscheduling
+from app.plugins.elastic_quota.plugin import ElasticQuota
+from app.simulation.apiserver import objects
+from app.verbs import candidates, decision_reports, filtering, nominations, preempting
+from tests.support.extender import replicas, small_shops
+from tests.support.monitoring import samples
+
+LIMITED = {"quota.scheduling.koordinator.sh/name": "team"}
+
+
+def placed(shop: replicas.Cluster, name: str, node: str, labels: dict[str, str] | None = None) -> model.Pod:
+    pod = shop.pod(name, labels)
+    shop.put(pod, node)
+    return pod
+
+
+def containers(cores: int) -> list[objects.Json]:
+    return [{"name": "c", "resources": {"requests": {"cpu": str(cores)}}}]
+
+
+def refused(one: replicas.Replica, pod: model.Pod, *nodes: str) -> bool:
+    """Whether filter refuses the nodes; reported as one of kube-scheduler."""
+    one.snapshot()
+    offered = candidates.Candidates(nodes)
+    answer = filtering.run(one.context, pod, offered)
+    decision_reports.report(one.context, "filter", decision_reports.filtered(answer, offered), 0.0)
+    return not answer.trace.kept
+
+
+def preempt(one: replicas.Replica, pod: model.Pod, offer: preempting.Offer) -> tuple[set[str], set[str]]:
+    """The nodes that are kept, and why the others are not."""
+    answer = preempting.run(one.context, pod, offer)
+    return set(answer.kept), set(answer.dropped.values())
+
+
+def nominated(shop: replicas.Cluster, pod: model.Pod, node: str) -> model.Pod:
+    """The pod as kube-scheduler sends it from then on."""
+    shop.nominate(pod, node)
+    return msgspec.structs.replace(pod, nominated=node)
+
+
+def while_waiting(one: replicas.Replica, happens: Callable[[], object]) -> replicas.Replica:
+    """The replica, for which something happens when it waits for the log."""
+    waited: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        one.clock.ahead += seconds
+        if len(waited) == 1:
+            happens()
+
+    return dataclasses.replace(one, context=dataclasses.replace(one.context, sleep=sleep))
+
+
+@pytest.mark.scenario("PR-48")
+def test_a_burst_of_preemptors_evicts_for_those_that_fit(shop: replicas.Cluster) -> None:
+    counted, other = placed(shop, "web-1", "h1"), placed(shop, "web-2", "m1")
+    first, second = shop.pod("first", priority=100), shop.pod("second", priority=100)
+    offer = {"h1": [counted.uid], "m1": [other.uid]}
+    shop.see()
+
+    def nominate() -> None:
+        shop.nominate(first, "h1")
+        shop.see()
+
+    one = while_waiting(shop.replica(), nominate)
+    host = {"h1": [counted.uid]}
+    assert preempt(one, first, host) == ({"h1"}, set())
+    # Neither the nomination nor the eviction is recorded when kube-scheduler asks about the next pod.
+    kept, reasons = preempt(one, second, host)
+    assert not kept
+    assert [reason.partition(" (")[0] for reason in reasons] == [
+        "workload policy shop/spread: no capacity on these nodes"
+    ]
+    assert preempt(one, second, offer)[0] == {"m1"}
+
+
+@pytest.mark.scenario("PR-48")
+def test_a_grant_that_kube_scheduler_does_not_use_is_forgotten(shop: replicas.Cluster) -> None:
+    counted = placed(shop, "web-1", "h1")
+    first, second = shop.pod("first", priority=100), shop.pod("second", priority=100)
+    offer = {"h1": [counted.uid]}
+    shop.see()
+    one = shop.replica()
+    assert preempt(one, first, offer) == ({"h1"}, set())
+    one.clock.ahead += 2 * nominations.NOMINATION
+    assert preempt(one, second, offer) == ({"h1"}, set())
+    assert not [grant for grant in one.context.preemptions.grants() if grant.uid == first.uid]
+
+
+@pytest.mark.scenario("PR-49")
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_pod_waits_for_the_pods_that_were_evicted_for_it(shop: replicas.Cluster, recorded: bool) -> None:
+    """Their quota counts them until they are gone, so that filter refuses the nominated node meanwhile."""
+    small_shops.quota(shop, "team", 2)
+    one = shop.replica(beside=(ElasticQuota,))
+    cores = containers(1)
+    victim, unrelated = (shop.pod(name, LIMITED, containers=cores) for name in ("old-1", "old-2"))
+    vip = shop.pod("vip", LIMITED, priority=100, containers=cores)
+    shop.put(victim, "h1")
+    shop.put(unrelated, "h2")
+    shop.see()
+    assert preempt(one, vip, {"h1": [victim.uid]}) == ({"h1"}, set())
+    vip = nominated(shop, vip, "h1")
+    if recorded:
+        shop.evict(victim)
+    shop.see()
+    before = samples.value("topolog_preemptions_lost_total")
+    assert refused(one, vip, "h1")
+    assert preempt(one, vip, {"h2": [unrelated.uid]}) == (set(), {preempting.AWAITS_VICTIMS})
+    assert samples.value("topolog_preemptions_lost_total") == before
+    shop.delete(victim)
+    shop.see()
+    assert not refused(one, vip, "h1")
+
+
+@pytest.mark.scenario("PR-49")
+def test_a_gang_evicts_no_more_pods_than_it_needs(shop: replicas.Cluster) -> None:
+    """Its nominated nodes take it once the victims of all members are gone, of which some end earlier."""
+    one = shop.replica(beside=(Coscheduling,))
+    small_shops.nodes(shop, ("a", "b", "c"))
+    group = {"metadata": {"namespace": "shop", "name": "gang"}, "spec": {"minMember": 2}}
+    shop.api.objects.create("sigspodgroups", group)
+    cores, labels = containers(80), {membership.SIGS_LABEL: "gang"}
+    victims = {name: shop.pod(f"old-{name}", {}, containers=cores) for name in ("a", "b", "c")}
+    members = [shop.pod(f"member-{at}", labels, priority=100, containers=cores) for at in (0, 1)]
+    for name, victim in victims.items():
+        shop.put(victim, name)
+    shop.see()
+    offer = {name: [victim.uid] for name, victim in victims.items()}
+    assert preempt(one, members[0], offer) == ({"a", "b", "c"}, set())
+    first = nominated(shop, members[0], "a")
+    shop.evict(victims["a"])
+    shop.see()
+    assert preempt(one, members[1], {name: offer[name] for name in "bc"}) == ({"b", "c"}, set())
+    nominated(shop, members[1], "b")
+    shop.delete(victims["a"])
+    shop.see()  # The eviction for the second member is not recorded yet.
+    assert refused(one, first, "a")
+    assert preempt(one, first, {"c": offer["c"]}) == (set(), {preempting.AWAITS_VICTIMS})
+
+
+def test_no_pod_is_evicted_for_one_whose_binding_may_be_carried_out(shop: replicas.Cluster) -> None:
+    one, other = shop.replica(), shop.replica()
+    vip, unrelated = shop.pod("vip", priority=100), placed(shop, "other", "h2", {"app": "other"})
+    shop.see()
+    assert other.bind(vip, "h1") == ""
+    assert preempt(one, vip, {"h2": [unrelated.uid]}) == (set(), {preempting.MAY_BE_BOUND})
