@@ -70,7 +70,8 @@ def run(context: contexts.Context, pod: model.Pod, offer: Offer) -> PreemptAnswe
     try:
         snapshot = context.present(context.budgets.state)
         found = _answer(context, pod, offer, snapshot, refusal)
-        if found.kept and (later := _newer(context, pod, snapshot, refusal)) is not snapshot:
+        later = _newer(context, pod, snapshot, refusal, kept=bool(found.kept))
+        if later is not snapshot:
             found = _answer(context, pod, offer, later, refusal)
     except store_errors.StoreError as problem:
         return _without_state(context, pod, offer, problem)
@@ -132,13 +133,22 @@ def _newer(
     pod: model.Pod,
     snapshot: snapshots.Snapshot,
     refusal: preemption_memo.Refusal | None,
+    *,
+    kept: bool,
 ) -> snapshots.Snapshot:
     """The state once the log has had the time to show what kube-scheduler saw before its call, and what it
     does after those before. Raises StoreError.
+
+    Before no node is kept, the pod itself must be recorded: the members of its gang that were created before
+    it are, too, and kube-scheduler may not try it again for minutes (docs/design/extender-contract.md, 12).
     """
     until = refusal.at + LAG if refusal is not None else 0.0
     for _ in range(READS):
-        if context.monotonic() >= until and not nominations.pending(context, pod, snapshot):
+        if kept:
+            waits = context.monotonic() < until or nominations.pending(context, pod, snapshot)
+        else:
+            waits = pod.uid not in snapshot.pods
+        if not waits:
             break
         context.sleep(PAUSE)
         snapshot = context.present(context.budgets.state)

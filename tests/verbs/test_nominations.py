@@ -150,6 +150,23 @@ def test_a_gang_evicts_no_more_pods_than_it_needs(shop: replicas.Cluster) -> Non
     assert preempt(one, first, {"c": offer["c"]}) == (set(), {preempting.AWAITS_VICTIMS})
 
 
+@pytest.mark.scenario("PR-50")
+def test_the_last_member_of_a_gang_is_judged_with_all_others(shop: replicas.Cluster) -> None:
+    """kube-scheduler has seen it earlier than the log, and would not try any member again."""
+    small_shops.nodes(shop, ("a", "b"))
+    group = {"metadata": {"namespace": "shop", "name": "gang"}, "spec": {"minMember": 2}}
+    shop.api.objects.create("sigspodgroups", group)
+    cores, labels = containers(80), {membership.SIGS_LABEL: "gang"}
+    victims = {name: shop.pod(f"old-{name}", {}, containers=cores) for name in ("a", "b")}
+    for name, victim in victims.items():
+        shop.put(victim, name)
+    shop.see()
+    members = [shop.pod(f"member-{at}", labels, priority=100, containers=cores) for at in (0, 1)]
+    one = while_waiting(shop.replica(beside=(Coscheduling,)), shop.see)
+    offer = {name: [victim.uid] for name, victim in victims.items()}
+    assert preempt(one, members[1], offer) == ({"a", "b"}, set())
+
+
 def test_no_pod_is_evicted_for_one_whose_binding_may_be_carried_out(shop: replicas.Cluster) -> None:
     one, other = shop.replica(), shop.replica()
     vip, unrelated = shop.pod("vip", priority=100), placed(shop, "other", "h2", {"app": "other"})
