@@ -59,8 +59,7 @@ def listing(query: pages.Query) -> pages.Body:
     shown = moments.take(query.get("at") or moments.NOW)
     cursor = pages.read(query)
     limit = int(query["limit"])
-    asked = records.DecisionQuery(**{name: query.get(name) for name in records.DecisionQuery._fields})
-    scan = Scan(asked, before=cursor.before if cursor is not None else None, since=query.get("since"))
+    scan = Scan(asked(query), before=cursor.before if cursor is not None else None, since=query.get("since"))
     found = list(islice((one for one in scan if wanted(one, query, shown)), limit + 1))
     following = found[limit - 1].id if len(found) > limit else scan.unfinished
     more = pages.Cursor(
@@ -86,6 +85,14 @@ def one(_: pages.Query, identifier: str) -> pages.Body:
         "victims": {node: list(uids) for node, uids in decision.victims.items()},
         "explain": f"/apis/v1/pods/{pod.namespace}/{pod.name}/explain?decision={decision.id}",
     }
+
+
+def asked(query: pages.Query) -> records.DecisionQuery:
+    """What the query asks for. Raises Problem 400 if ``since`` or ``until`` is in the future."""
+    for name in ("since", "until"):
+        if (at := query.get(name)) is not None and at.time_ms is not None:
+            moments.reached(at.time_ms, name)
+    return records.DecisionQuery(**{name: query.get(name) for name in records.DecisionQuery._fields})
 
 
 def find(identifier: str) -> records.Decision:

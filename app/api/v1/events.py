@@ -33,7 +33,7 @@ def listing(query: pages.Query) -> pages.Body:
     moment = moments.take(query.get("at") or moments.NOW)
     last = min(moment.snapshot.offset, _end(query.get("to"), moment))
     cursor = pages.read(query)
-    since = cursor.index if cursor is not None else _begin(query.get("from_"), moment)
+    since = cursor.index if cursor is not None else _begin(query.get("from_"))
     try:
         found, behind = _window(query, since, last)
     except store_errors.Trimmed as trimmed:
@@ -66,26 +66,16 @@ def _window(query: pages.Query, since: int, last: int) -> tuple[list[readers.Ent
     return entries, entries[-1].offset + 1 if len(entries) == limit else end + 1
 
 
-def _begin(at: moments.At | None, shown: moments.Moment) -> int:
+def _begin(at: moments.At | None) -> int:
     if at is None:
         return 1
     if at.time_ms is not None:
-        return services.current().histories.offset_at(at.time_ms - 1) + 1
-    return max(1, _offset(at, shown))
+        return services.current().histories.offset_at(moments.reached(at.time_ms, "from") - 1) + 1
+    return max(1, moments.offset(at, "from"))
 
 
 def _end(at: moments.At | None, shown: moments.Moment) -> int:
-    if at is None:
-        return shown.snapshot.offset
-    if at.time_ms is not None:
-        return services.current().histories.offset_at(at.time_ms)
-    return _offset(at, shown)
-
-
-def _offset(at: moments.At, shown: moments.Moment) -> int:
-    if at.incarnation:
-        services.current().histories.check(at.incarnation)
-    return at.offset or 0
+    return shown.snapshot.offset if at is None else moments.offset(at, "to")
 
 
 def shown(entry: readers.Entry) -> pages.Body:

@@ -20,7 +20,7 @@ class FacetsQuery(queries.Decisions):
     """Which decisions, and which of them are selected."""
 
     pickedSince = queries.at("The selection begins at this moment")
-    pickedUntil = queries.at("The selection ends before this moment")
+    pickedUntil = queries.at("The selection ends before this moment, which may be in the future")
     buckets = fields.Integer(
         load_default=60, validate=validate.Range(1, 400), metadata={"description": "Number of buckets."}
     )
@@ -88,8 +88,7 @@ def facets(query: pages.Query) -> flask.Response:
 
 
 def _body(shown: moments.Moment, query: pages.Query) -> pages.Body:
-    wanted = records.DecisionQuery(**{name: query.get(name) for name in records.DecisionQuery._fields})
-    scan = decisions.Scan(wanted, since=query.get("since"))
+    scan = decisions.Scan(decisions.asked(query), since=query.get("since"))
     rows = [_Row(one, query) for one in scan if decisions.wanted(one, query, shown)]
     picked = sum(row.picked for row in rows)
     return {
