@@ -59,7 +59,9 @@ def save_option(what: str = "the situation of this call") -> Callable[[F], F]:
 
 def situation_options(command: F) -> F:
     """Add the options that describe a situation, which ``situation`` reads, and the one that keeps it."""
-    file = click.option("--situation", metavar="FILE", help="A situation as JSON or YAML (- for stdin).")
+    file = click.option(
+        "--situation", metavar="FILE", help="A situation as JSON or YAML (- for stdin); options add to it."
+    )
     command = _overriding(file(save_option()(command)))
     return click.option("--at", type=moment_option.MOMENT, help="The moment.  [default: now]")(command)
 
@@ -94,7 +96,12 @@ def _override_options(*file: str) -> Iterator[Callable[[F], F]]:
     yield click.option(
         "--override", multiple=True, metavar="JSON", help='Any operation: {"op": "labelNodes", ...}.'
     )
-    yield click.option("--weights", multiple=True, metavar="PLUGIN=N", help="Another weight of a plugin.")
+    yield click.option(
+        "--weights",
+        multiple=True,
+        metavar="PLUGIN=N",
+        help="Another weight of a plugin; other plugins keep theirs.",
+    )
     yield click.option("--enable", metavar="PLUGIN,...", help="The plugins, instead of those in force.")
     yield click.option(
         "--configuration",
@@ -120,7 +127,7 @@ def situation(options: dict[str, Value], first: Sequence[Document] = ()) -> Docu
     if spelled:
         base["overrides"] = [*base.get("overrides", []), *spelled]
     if "configuration" in made:
-        base["configuration"] = {**base.get("configuration", {}), **made["configuration"]}
+        base["configuration"] = _merged(base.get("configuration"), made["configuration"])
     return base
 
 
@@ -186,12 +193,25 @@ def _configuration(options: dict[str, Value]) -> Document:
     if weights:
         pairs = (_pair(text, "--weights") for text in weights)
         others = {plugin: number(weight, "--weights") for plugin, weight in pairs}
-        held = configuration.get("weights")
-        configuration["weights"] = held | others if isinstance(held, dict) else others
+        configuration = _merged(configuration, {"weights": others})
     enabled = options.pop("enable")
     if enabled is not None:
         configuration["enabled"] = [name for name in enabled.split(",") if name]
     return configuration
+
+
+def _merged(held: Value, given: Document, levels: int = 3) -> Document:
+    """A configuration with the fields of another one, as the extender merges one into that of the process:
+    weights and arguments replace those of the same name, and the others stay.
+
+    ``levels``: the configuration, its fields, and the arguments of a plugin, whose values are replaced whole.
+    """
+    if not isinstance(held, dict):
+        return given
+    return held | {
+        name: _merged(held.get(name), value, levels - 1) if isinstance(value, dict) and levels > 1 else value
+        for name, value in given.items()
+    }
 
 
 def read(file: str) -> list[Document]:

@@ -8,15 +8,31 @@ import pytest
 from tests.support.extender import api_worlds
 from tests.support.extender.questions import Run
 
-GIVEN = "overrides: [{op: cordon, nodes: [host-1]}]\nconfiguration: {scoreMax: 20}\n"
+GIVEN = """
+overrides: [{op: cordon, nodes: [host-1]}]
+configuration:
+  scoreMax: 20
+  weights: {JobAffinity: 2, WorkloadPolicy: 2}
+  args: {JobAffinity: {all_namespaces: true}, WorkloadPolicy: {enforce: selected, max_woken: 5}}
+"""
 """A situation of a file; options add to it."""
-EDIT = ("--scale", "shop/spread", "host=5", "--weights", "WorkloadPolicy=3")
+EDIT = (
+    *("--scale", "shop/spread", "host=5", "--weights", "WorkloadPolicy=3"),
+    *("--configuration", '{"args": {"WorkloadPolicy": {"max_woken": 6}}}'),
+)
 WHOLE = {
     "overrides": [
         {"op": "cordon", "nodes": ["host-1"]},
         {"op": "scalePolicy", "policy": "shop/spread", "allocations": {"host": "5"}},
     ],
-    "configuration": {"scoreMax": 20, "weights": {"WorkloadPolicy": 3}},
+    "configuration": {
+        "scoreMax": 20,
+        "weights": {"JobAffinity": 2, "WorkloadPolicy": 3},
+        "args": {
+            "JobAffinity": {"all_namespaces": True},
+            "WorkloadPolicy": {"enforce": "selected", "max_woken": 6},
+        },
+    },
 }
 
 
