@@ -3,13 +3,15 @@
 import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { announce } from "../focus.js";
 import { legend, placed, rows as mapRows, table as domains } from "../map.js";
-import { bar as share, panel } from "../panel.js";
-import { answer, changed, forget, moment, state } from "../store.js";
+import { bar as share, command, panel } from "../panel.js";
+import { answer, changed, earliest, forget, moment, offsetOf, state } from "../store.js";
 import { ago, between, clock, cut, number, plural, quantity, time } from "../format.js";
 import { address, set } from "../router.js";
 import { bar, prefetch } from "../timebar.js";
 import { facts, more, newest, podLink, table, tile } from "./parts.js";
 
+/** Events of the log that are read for the history of a node. */
+const READ = 1000;
 /** The position for which those were asked that are about the process and the store, not about a moment. */
 let trusted = "";
 
@@ -133,7 +135,8 @@ export function closeNode() {
 
 function drawer(name) {
   const found = answer("node", moment(`/apis/v1/nodes/${encodeURIComponent(name)}`));
-  const past = answer("node-events", moment(`/apis/v1/events?object=${encodeURIComponent(`node:${name}`)}&from=1&limit=8`, "to"));
+  const from = begin(name, found);
+  const past = answer("node-events", from ? moment(`/apis/v1/events?object=${encodeURIComponent(`node:${name}`)}&from=${from}&limit=${READ}`, "to") : null);
   if (found.body?.node.metadata.name === name) announce(`Node ${name}: ${condition(found.body.node)}, ${plural(found.body.pods.length, "pod")}`, "node");
   return html`${panel({ id: "node", title: `Node ${name}`, answer: found, rows: (body) => body.pods,
     extra: html`<button type="button" aria-label="close the node" @click=${closeNode}>close</button>` },
@@ -149,8 +152,21 @@ function drawer(name) {
     <h3>Labels</h3>
     ${facts(Object.entries(body.node.metadata.labels))}
 `)}
-  ${panel({ id: "node-history", title: `History of ${name}`, answer: past, rows: (body) => body.items }, (body) =>
-    table([["offset", "n"], ["when"], ["event"]], body.items.map((one) => [number(one.offset), time(one.at), one.type]), "no event is about it"))}`;
+  ${panel({ id: "node-history", title: `History of ${name}`, answer: past, rows: (body) => body.items }, (body) => history(name, body.items, from))}`;
+}
+
+/** The first offset of the history that is read: it ends with the latest event about the node; 0 before it is known. */
+function begin(name, { status, body }) {
+  if (status !== "failed" && body?.node.metadata.name !== name) return 0;
+  const last = body?.generation ?? offsetOf(state.position);
+  return Math.max(earliest() + 1, last - READ + 1);
+}
+
+function history(name, items, from) {
+  const shown = items.slice(-8);
+  const first = items.length > shown.length ? shown[0].offset : from;
+  return html`${first > earliest() + 1 ? html`<p class="empty">events before offset ${number(first)} are left out: <code>${command("get", "events", "--where", `object=node:${name}`, "--where", `to=${first - 1}`)}</code></p>` : nothing}
+    ${table([["offset", "n"], ["when"], ["event"]], shown.map((one) => [number(one.offset), time(one.at), one.type]), "no event is about it")}`;
 }
 
 function condition(node) {
