@@ -4,7 +4,7 @@
 ``stored_log`` reads metadata and views, ``incarnations.Followed`` remembers what was in the log.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import redis
 
@@ -85,27 +85,26 @@ class Log:
 
     def read(self, after: int, *, limit: int = readers.CHUNK) -> list[readers.Entry]:
         """The entries behind an offset, oldest first; raises Rewound, Gap, Trimmed or StoreAway."""
-        return self._read(after, None, limit).entries
+        return self._read(lambda reader, timeout: reader.read(after, limit=limit, timeout=timeout)).entries
+
+    def read_past(self, after: int, *, limit: int = readers.CHUNK) -> readers.Read:
+        """As ``read``, undecoded, for reads of many entries: see ``LogReader.read_past``."""
+        return self._read(lambda reader, timeout: reader.read_past(after, limit=limit, timeout=timeout))
 
     def prove(self, offset: int, at_ms: int) -> None:
         """Return if the log still holds the entry that was appended at the offset then.
 
         Raises Rewound if it is another entry, Trimmed if it is no longer there, Gap or StoreAway.
         """
-        self._read(offset, at_ms, 1)
+        self._read(lambda reader, timeout: reader.read(offset, at_ms, limit=1, timeout=timeout))
 
-    def read_all(
-        self, after: int, known_ms: int | None = None, *, ahead: bool = True
-    ) -> Iterator[readers.Read]:
-        """Reads from behind an offset up to the head, many entries at a time; raises as ``read`` does.
-
-        ``ahead``: see ``LogReader.read_all``.
-        """
+    def read_all(self, after: int, known_ms: int | None = None) -> Iterator[readers.Read]:
+        """Reads from behind an offset up to the head, many entries at a time; raises as ``read`` does."""
         deadline = retries.RetryDeadline(self._timeout)
         with self._readers.borrowed(self._timeout) as reader:
             reader.incarnation = self.incarnation
             while True:
-                reads = reader.read_all(after, known_ms, timeout=self._timeout, ahead=ahead)
+                reads = reader.read_all(after, known_ms, timeout=self._timeout)
                 try:
                     first = next(reads)
                     break
@@ -120,13 +119,14 @@ class Log:
         """A connection for a thread that reads often."""
         return readers.LogReader(self._client, self._names, self.incarnation)
 
-    def _read(self, after: int, known_ms: int | None, limit: int) -> readers.Read:
+    def _read(self, read: Callable[[readers.LogReader, float], readers.Read]) -> readers.Read:
+        """The result of ``read``, which is called with a connection and seconds until it has a reply."""
         deadline = retries.RetryDeadline(self._timeout)
         with self._readers.borrowed(self._timeout) as reader:
             reader.incarnation = self.incarnation
             while True:
                 try:
-                    return reader.read(after, known_ms, limit=limit, timeout=deadline.attempt)
+                    return read(reader, deadline.attempt)
                 except errors.StoreAway:
                     if not deadline.again():
                         raise

@@ -23,6 +23,8 @@ from app.store.server import connections
 CHUNK = 1000
 """Entries per read: about a millisecond of the server's time."""
 
+_UNHARMED = [None, b"%d" % keys.SCHEMA]
+"""No loss is noted, and the schema is this one."""
 _SECONDS = telemetry.metrics.STORE_SECONDS.labels("read")
 
 
@@ -99,13 +101,27 @@ class LogReader:
 
         Raises Rewound, Gap, Trimmed, Unreadable, or StoreAway after at most one attempt.
         """
-        began = time.perf_counter()
         self._wire.leave_former_server()
+        return self._verified(after, known_ms, limit, timeout)
+
+    def read_past(self, after: int, *, limit: int = CHUNK, timeout: float | None = None) -> Read:
+        """As ``read``, for a part of the server's time: a function converts each entry to Lua and back.
+
+        What the plain commands cannot prove is read again by the function, whose reply names the problem.
+        ``timeout`` bounds the wait for each reply.
+        """
+        self._wire.leave_former_server()
+        began = time.perf_counter()
         try:
-            reply = self._wire.ask(self._request(after, known_ms, limit), timeout=timeout)
+            self._wire.send(self._plain(after, limit), timeout=timeout)
+            found = self._received(after, limit, timeout)
+        except BaseException:
+            # A reply may still arrive: it must not be used for the next request.
+            self._wire.close()
+            raise
         finally:
             _SECONDS.observe(time.perf_counter() - began)
-        return _understood(reply, after)
+        return found or self._verified(after, None, limit, timeout)
 
     def ask(self, after: int, known_ms: int | None = None) -> bool:
         """Send the first request of ``read_all`` without waiting; false if the connection is not open."""
@@ -121,12 +137,10 @@ class LogReader:
         *,
         timeout: float | None = None,
         asked: bool = False,
-        ahead: bool = True,
     ) -> Iterator[Read]:
-        """Reads up to the head.
+        """Reads up to the head: the next is requested while the caller works on one.
 
-        ``asked``: the first request was sent by ``ask``. ``ahead``: the next read is requested while the
-        caller works on this one; if not, the server does nothing meanwhile.
+        ``asked``: the first request was sent by ``ask``.
         """
         if asked:
             first = _understood(self._wire.receive(timeout=timeout), after)
@@ -134,54 +148,53 @@ class LogReader:
             first = self.read(after, known_ms, timeout=timeout)
         yield first
         if first.last < first.head:
-            yield from self._rest(first.last, timeout, ahead=ahead)
+            yield from self._rest(first.last, timeout)
 
-    def _rest(self, after: int, timeout: float | None, *, ahead: bool) -> Iterator[Read]:
-        # By plain commands: for many entries a function takes ten times as long, converting each to Lua
-        # and back. Its checks remain valid while the connection is open.
+    def _rest(self, after: int, timeout: float | None) -> Iterator[Read]:
+        # As read_past: what the function has checked remains valid while the connection is open.
         try:
-            requested = False
+            self._wire.send(self._plain(after, CHUNK))
             while True:
-                if not requested:
-                    self._wire.send(self._plain(after))
-                state = self._wire.receive(timeout=timeout)
-                entries = self._wire.receive(timeout=timeout)
-                if not isinstance(state, list) or not isinstance(entries, list):
-                    raise errors.StoreError(f"the store answered a read with {state!r}, {entries!r}")
-                head, head_ms = self._checked(state, entries, after)
-                fields = [fields for _, fields in entries]
-                last = after + len(fields)
-                requested = ahead and last < head
-                if requested:
-                    self._wire.send(self._plain(last))
-                times = _times(fields)
-                yield Read(head, head_ms, after, times, [one[3] for one in fields])
-                if last == head:
+                read = self._received(after, CHUNK, timeout) or self._verified(after, None, CHUNK, timeout)
+                after = read.last
+                if after < read.head:
+                    self._wire.send(self._plain(after, CHUNK))
+                yield read
+                if after == read.head:
                     return
-                after = last
         except BaseException:
             # A reply may still arrive: it must not be used for the next request.
             self._wire.close()
             raise
 
-    def _plain(self, after: int) -> connections.Packed:
-        names = self._names
-        state = self._wire.pack("HMGET", names.meta, "incarnation", keys.HEAD, "at")
-        return (*state, *self._wire.pack("XRANGE", names.log, after + 1, "+", "COUNT", CHUNK))
+    def _plain(self, after: int, limit: int) -> connections.Packed:
+        # The metadata second: if it shows this incarnation, and no loss, then the entries were read in it.
+        names, pack = self._names, self._wire.pack
+        entries = pack("XRANGE", names.log, after + 1, after + limit, "COUNT", limit)
+        return (*entries, *pack("HMGET", names.meta, "incarnation", keys.HEAD, "at", "lost", "schema"))
 
-    def _checked(
-        self, state: list[bytes | None], entries: list[tuple[bytes, list[bytes]]], after: int
-    ) -> tuple[int, int]:
-        """The head and its time, if the entries continue ``after`` in the same incarnation."""
-        incarnation, head = connections.text(state[0] or b""), keys.number(state[1])
-        if incarnation != self.incarnation or head < after:
-            refuse([b"REWOUND", incarnation.encode(), head])
-        last = after + len(entries)
-        if not entries or entries[0][0] != b"%d-0" % (after + 1) or entries[-1][0] != b"%d-0" % last:
-            # The function finds the problem, and its reply raises the error.
-            self.read(after)
-            raise errors.Gap(f"the log has a hole behind offset {after}: the store is damaged")
-        return max(head, last), keys.number(state[2])
+    def _received(self, after: int, limit: int, timeout: float | None) -> Read | None:
+        """The reply to ``_plain``; None if it does not prove that it has what the function would reply."""
+        entries = self._wire.receive(timeout=timeout)
+        state = self._wire.receive(timeout=timeout)
+        if not isinstance(state, list) or not isinstance(entries, list):
+            raise errors.StoreError(f"the store answered a read with {entries!r}, {state!r}")
+        incarnation, stored_head, at, *others = state
+        head = keys.number(stored_head)
+        here = connections.text(incarnation or b"") == self.incarnation and others == _UNHARMED
+        if not here or not _continued(entries, after, min(limit, head - after)):
+            return None
+        fields = [fields for _, fields in entries]
+        return Read(head, keys.number(at), after, _times(fields), [one[3] for one in fields])
+
+    def _verified(self, after: int, known_ms: int | None, limit: int, timeout: float | None) -> Read:
+        """The reply of the function."""
+        began = time.perf_counter()
+        try:
+            reply = self._wire.ask(self._request(after, known_ms, limit), timeout=timeout)
+        finally:
+            _SECONDS.observe(time.perf_counter() - began)
+        return _understood(reply, after)
 
     def wait_for_entries(self, after: int, known_ms: int | None = None, *, milliseconds: int) -> Read:
         """As ``read``, but waits until an entry is behind ``after``, or the time is over."""
@@ -219,6 +232,15 @@ class LogReader:
             )
             self._asked = asked
         return self._packed
+
+
+def _continued(entries: Sequence[tuple[bytes, object]], after: int, expected: int) -> bool:
+    """Whether the entries are the expected number of those behind ``after``."""
+    if len(entries) != expected:
+        return False
+    return not entries or (
+        entries[0][0] == b"%d-0" % (after + 1) and entries[-1][0] == b"%d-0" % (after + expected)
+    )
 
 
 def _times(fields: list[list[bytes]]) -> list[int]:

@@ -5,10 +5,9 @@ checkpoint. The events are read from the log in pieces with pauses (read_pace) a
 the archive.
 """
 
-import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from app.domain import event_subjects, events, model, projections, snapshots
@@ -125,11 +124,11 @@ class Histories:
         while low < high:
             middle = (low + high + 1) // 2
             try:
-                (entry,) = self._log.read(middle - 1, limit=1)
+                (at_ms,) = self._log.read_past(middle - 1, limit=1).times
             except errors.Trimmed as trimmed:
                 low, oldest = trimmed.oldest - 1, trimmed.oldest
                 continue
-            if entry.at_ms <= time_ms:
+            if at_ms <= time_ms:
                 low = middle
             else:
                 high = middle - 1
@@ -205,7 +204,8 @@ class Histories:
                 piece = min(piece, until - after)
             try:
                 with self._pace.piece():
-                    entries = self._log.read(after, limit=piece)
+                    read = self._log.read_past(after, limit=piece)
+                entries = read.entries
             except errors.Trimmed:
                 entries = self._archived(after, piece)
             for entry in entries:
@@ -292,32 +292,27 @@ class Histories:
         if base.snapshot.offset == offset:
             return base
         projection = projections.Projection(base.snapshot)
-        # Closed at once if the caller leaves: the connection may have a reply that was not read.
-        with codecs.folding(), contextlib.closing(self._runs(projection.offset, offset)) as runs:
-            for entries in runs:
+        with codecs.folding():
+            for entries in self._runs(projection.offset, offset):
                 check()
                 projection.apply_all(entries)
         if projection.offset < offset:
             raise errors.Beyond(offset, projection.offset)
         return _Kept(projection.finish(), base.origin)
 
-    def _runs(self, after: int, until: int) -> Generator[list[events.AnyEvent], None, None]:
+    def _runs(self, after: int, until: int) -> Iterator[list[events.AnyEvent]]:
         """The events from ``after + 1`` to ``until`` for a fold, from the log or the archive."""
         while after < until:
-            reads = self._log.read_all(after, ahead=False)
             try:
-                while after < until:
-                    with self._pace.piece():
-                        read = next(reads, None)
-                    if read is None:
-                        return
-                    found = codecs.decode_run(read.payloads[: until - after])
-                    after += len(found)
-                    yield found
+                with self._pace.piece():
+                    read = self._log.read_past(after, limit=min(readers.CHUNK, until - after))
+                found = read.run
             except errors.Trimmed:
-                entries = self._archived(after, min(_PIECE, until - after))
-                after = entries[-1].offset
-                yield [entry.event for entry in entries]
+                found = [entry.event for entry in self._archived(after, min(_PIECE, until - after))]
+            if not found:
+                return
+            yield found
+            after += len(found)
 
     def _remember(self, kept: _Kept) -> None:
         with self._lock:

@@ -72,10 +72,7 @@ def test_an_entry_whose_time_was_overwritten_is_read(
     assert [entry.at_ms for entry in store.log.read(0)] == times
 
 
-@pytest.mark.parametrize(("ahead", "requested"), [(True, [1, 3, 3]), (False, [1, 2, 3])])
-def test_the_next_read_is_requested_ahead_or_when_it_is_needed(
-    store: stores.Store, monkeypatch: pytest.MonkeyPatch, ahead: bool, requested: list[int]
-) -> None:
+def test_the_next_read_is_requested_ahead(store: stores.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(10):
         store.log.append(batches.Batch(events=[writers.seen(f"u{number}") for number in range(250)]))
     reader = store.log.reader()
@@ -87,9 +84,9 @@ def test_the_next_read_is_requested_ahead_or_when_it_is_needed(
         send(packed, timeout=timeout)
 
     monkeypatch.setattr(reader._wire, "send", counted)
-    found = [(len(sent), read.last) for read in reader.read_all(0, ahead=ahead)]
+    found = [(len(sent), read.last) for read in reader.read_all(0)]
     reader.close()
-    assert found == list(zip(requested, [1000, 2000, 2500], strict=True))
+    assert found == [(1, 1000), (3, 2000), (3, 2500)]
 
 
 def test_a_connection_that_the_server_closed_does_not_fail_a_read(store: stores.Store) -> None:

@@ -2,7 +2,7 @@
 
 import pathlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -128,14 +128,14 @@ class Held:
         self.begun = threading.Semaphore(0)
         self.free = threading.Event()
         self.reads = 0
-        self._read = log.read_all
-        monkeypatch.setattr(log, "read_all", self._held)
+        self._read = log.read_past
+        monkeypatch.setattr(log, "read_past", self._held)
 
-    def _held(self, after: int, *, ahead: bool) -> Iterator[readers.Read]:
+    def _held(self, after: int, *, limit: int) -> readers.Read:
         self.reads += 1
         self.begun.release()
         assert self.free.wait(30)
-        return self._read(after, ahead=ahead)
+        return self._read(after, limit=limit)
 
 
 def past_of(store: stores.Store, *, patience: float = 30.0) -> histories.Histories:
@@ -271,14 +271,14 @@ def test_a_fold_that_fails_fails_for_all_and_is_tried_again(
 ) -> None:
     fill(store, [writers.seen(f"u{i}") for i in range(6)])
     past = past_of(store)
-    read = store.log.read_all
+    read = store.log.read_past
     failing: Callable[..., Any] = _away
-    monkeypatch.setattr(store.log, "read_all", failing)
+    monkeypatch.setattr(store.log, "read_past", failing)
     with pytest.raises(errors.StoreAway):
         past.at(4)
-    monkeypatch.setattr(store.log, "read_all", read)
+    monkeypatch.setattr(store.log, "read_past", read)
     assert past.at(4).offset == 4
 
 
-def _away(after: int, *, ahead: bool) -> Iterator[readers.Read]:
+def _away(after: int, *, limit: int) -> readers.Read:
     raise errors.StoreAway("gone")

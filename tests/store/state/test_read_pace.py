@@ -1,6 +1,6 @@
 """Reads of the past leave the server at least half of its time."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 import pytest
@@ -40,7 +40,6 @@ class RecordedClock:
 def clock(store: stores.Store, monkeypatch: pytest.MonkeyPatch) -> RecordedClock:
     """The clock of the reads of a log that has PIECES pieces."""
     made, log = RecordedClock(), store.log
-    read_all = log.read_all
 
     def slow(read: Callable[P, R]) -> Callable[P, R]:
         def slowly(*args: P.args, **options: P.kwargs) -> R:
@@ -49,18 +48,11 @@ def clock(store: stores.Store, monkeypatch: pytest.MonkeyPatch) -> RecordedClock
 
         return slowly
 
-    def all_slow(after: int, *, ahead: bool) -> Iterator[readers.Read]:
-        assert not ahead, "the server would read the next piece in the pause"
-        for one in read_all(after, ahead=ahead):
-            made.read()
-            yield one
-
     happened: list[events.AnyEvent] = [writers.seen(f"u{number}") for number in range(PIECES * readers.CHUNK)]
     for at in range(0, len(happened), batches.MAX_EVENTS):
         log.append(batches.Batch(events=happened[at : at + batches.MAX_EVENTS]))
-    monkeypatch.setattr(log, "read", slow(log.read))
+    monkeypatch.setattr(log, "read_past", slow(log.read_past))
     monkeypatch.setattr(log, "raws", slow(log.raws))
-    monkeypatch.setattr(log, "read_all", all_slow)
     return made
 
 
