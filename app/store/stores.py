@@ -17,7 +17,7 @@ from app.store.decisions import decision_log
 from app.store.health import readiness
 from app.store.log import consumers, lineages, logs
 from app.store.server import connections, embedded, memory_use
-from app.store.state import followers, histories
+from app.store.state import followers, histories, read_pace
 
 _PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 1.0
@@ -161,14 +161,15 @@ def _opened(
         recovery=recovery,
         consumer=consumers.Consumer(client, names),
     )
-    past = histories.Histories(log, follower, recovery, archive)
+    pace = read_pace.Pace()
+    past = histories.Histories(log, follower, recovery, archive, pace=pace)
     return Store(
         client=client,
         keys=names,
         log=log,
         follower=follower,
         histories=past,
-        decisions=decision_log.DecisionLog(client, names, follower, kept=options.decisions_kept),
+        decisions=decision_log.DecisionLog(client, names, follower, kept=options.decisions_kept, pace=pace),
         checkpoints=kept,
         recovery_points=recovery,
         archive=archive,

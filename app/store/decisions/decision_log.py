@@ -19,7 +19,7 @@ from app.domain import snapshots
 from app.store import errors, keys
 from app.store.decisions import bitmap_cache, bitmaps, records
 from app.store.server import connections
-from app.store.state import followers
+from app.store.state import followers, read_pace
 
 _PAUSE_SECONDS = 0.05
 """The thread gathers for this long: waking up for each decision would delay the verbs (GIL)."""
@@ -44,13 +44,18 @@ class DecisionLog:
         *,
         kept: int = 100_000,
         queued: int = 8_192,
+        pace: read_pace.Pace | None = None,
     ) -> None:
-        """``kept``: about how many records are stored, 0 for none; ``queued``: limit of the queue here."""
+        """``kept``: about how many records are stored, 0 for none; ``queued``: limit of the queue here.
+
+        ``pace``: of the reads of many records.
+        """
         self._client = client
         self._wire = connections.Wire(client)
         self._key = names.decisions
         self._follower = follower
         self._kept = kept
+        self._pace = pace or read_pace.Pace()
         self._queued = queued
         self._drafts: deque[records.Draft] = deque()
         self._known = bitmap_cache.BitmapCache()
@@ -138,7 +143,7 @@ class DecisionLog:
         found: list[records.Decision] = []
         while len(found) < limit:
             wanted = limit - len(found)
-            with connections.translated():
+            with self._pace.piece(), connections.translated():
                 entries = self._client.xrange(self._key, min=f"({identity}", max="+", count=wanted)
             page = list(_raw(entries))
             found += self._read(page)
@@ -154,7 +159,7 @@ class DecisionLog:
         """
         oldest, newest = str(since_ms), "+" if until_ms is None else str(until_ms)
         while True:
-            with connections.translated():
+            with self._pace.piece(), connections.translated():
                 entries = self._client.xrange(self._key, min=oldest, max=newest, count=_READ)
             found = list(_raw(entries))
             readable = [one for one in found if self._decoded(*one) is not None]
@@ -219,7 +224,7 @@ class DecisionLog:
         """Ids and records in pages, newest first."""
         newest = "+" if before is None else f"({before}"
         while True:
-            with connections.translated():
+            with self._pace.piece(), connections.translated():
                 entries = self._client.xrevrange(self._key, max=newest, min="-", count=_SCAN)
             found = list(_raw(entries))
             yield found

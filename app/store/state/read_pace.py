@@ -1,4 +1,4 @@
-"""Paces the reads of past entries: at most half of the store's time is those of one process.
+"""Paces the reads of past entries and of decision records: at most half of the store's time is one process's.
 
 The server replies to one client at a time: behind one long read after the other every verb waits.
 """
