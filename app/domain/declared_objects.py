@@ -89,10 +89,21 @@ class Kept(NamedTuple):
     """Of the latest state of the objects that was asked about: all states share it."""
     steps: recounts.Steps
     """The latest changes of the objects, by identity."""
+    lives: "immutables.Map[str, object]" = immutables.Map()
+    """Identity -> the life of its object, equal only to itself; an object of the first state has none."""
 
-    def after(self, identity: str) -> "Kept":
-        """What follows once the object of the identity has changed."""
-        return Kept(memos.Memo(), self.latest, recounts.then(self.steps, {identity: 1}))
+    def after(self, identity: str, before: Held, after: Held) -> "Kept":
+        """What follows once the object of the identity has changed: the objects before and after."""
+        lives = self.lives
+        if identity not in before:
+            lives = lives.set(identity, object())
+        elif identity not in after and identity in lives:
+            lives = lives.delete(identity)
+        return Kept(memos.Memo(), self.latest, recounts.then(self.steps, {identity: 1}), lives)
+
+    def lasting(self, identity: str, key: Hashable, compute: Callable[[], V]) -> V:
+        """The value of an object (Objects.lasting)."""
+        return self.latest.get((identity, self.lives.get(identity), key), compute)
 
     def followed(self, key: Hashable, compute: Callable[[V | None, Iterable[str]], V]) -> V:
         """The value of these objects, from the latest one (Objects.followed)."""
@@ -157,6 +168,15 @@ class Objects:
             return compute(None, ())
         return held.values.get(key, lambda: held.followed(key, compute))
 
+    def lasting(self, kind: Kind[Any], identity: str, key: Hashable, compute: Callable[[], V]) -> V:
+        """The value of an object, held while it exists: changes of the object keep it.
+
+        All states in which it has existed since it began share the value, also hypothetical ones. An object
+        that is deleted and created again is another one.
+        """
+        held = self.kept.get(kind.name)
+        return compute() if held is None else held.lasting(identity, key, compute)
+
     def set(self, kind: str, found: model.DeclaredObject) -> "Objects":
         """The objects with this one, in place of an earlier one of its identity."""
         spaces = self.namespaces.get(kind, _NONE)
@@ -179,7 +199,10 @@ class Objects:
     def _with(self, kind: str, held: Held, spaces: Held, changed: str | None = None) -> "Objects":
         """The objects with these of a kind, of which one has changed; None: any of them."""
         known = self.kept.get(kind)
-        follows = _unknown() if known is None or changed is None else known.after(changed)
+        if known is None or changed is None:
+            follows = _unknown()
+        else:
+            follows = known.after(changed, self.named(kind), held)
         kept = self.kept.set(kind, follows)
         if held:
             return Objects(self.kinds.set(kind, held), self.namespaces.set(kind, spaces), kept=kept)

@@ -12,7 +12,7 @@ from app.domain import events, model, projections, selectors, snapshots
 from app.domain.fold import recounts
 from app.framework import cycles
 from app.plugins.job_affinity.plugin import JobAffinity
-from app.plugins.workload_policy import logic, policy_counts, tie_breaks
+from app.plugins.workload_policy import kinds, logic, policy_counts, tie_breaks
 from app.plugins.workload_policy.plugin import WorkloadPolicy
 from tests.support import declared
 from tests.support.decisions import cluster_strategies, scheduling_driver, small_clusters
@@ -110,7 +110,9 @@ def changes(draw: st.DrawFn) -> events.AnyEvent:
     labels = draw(st.sampled_from([small_clusters.REPLICA, small_clusters.REPLICA, {"app": "other"}]))
     about = small_clusters.pod(name, labels)
     match draw(
-        st.sampled_from(["seen", "seen", "placed", "placed", "gone", "released", "node", "away", "policy"])
+        st.sampled_from(
+            [*("seen", "seen", "placed", "placed", "gone", "released", "node", "away"), "policy", "dropped"]
+        )
     ):
         case "placed":
             return events.placed(about, host)
@@ -129,6 +131,9 @@ def changes(draw: st.DrawFn) -> events.AnyEvent:
             quotas = draw(st.sampled_from([{"host": 50}, {"host": 50, "member": 10}, {"without nodes": 50}]))
             selector = draw(st.sampled_from([None, None, model.Selector()]))
             return declared.observed(small_clusters.policy(quotas, selector=selector))
+        case "dropped":
+            known = small_clusters.policy()
+            return kinds.POLICIES.gone(known.namespace, known.name, known.uid)
     return events.PodSeen(
         pod=small_clusters.pod(
             name,
@@ -157,7 +162,10 @@ def test_ranks_follow_the_pods_of_every_state(data: st.DataObject) -> None:
             continue
         nodes = frozenset(state.nodes)
         ranks = WorkloadPolicy().rank(cycles.cycle(NEXT, nodes, state), nodes)
-        policy = declared.policies(state)[f"{small_clusters.NAMESPACE}/{small_clusters.POLICY}"]
+        policy = declared.policies(state).get(f"{small_clusters.NAMESPACE}/{small_clusters.POLICY}")
+        if policy is None:
+            assert not ranks
+            continue
         counted = collections.Counter(
             state.node_of(uid)
             for uid in {*state.pods, *state.placements}
@@ -197,6 +205,57 @@ def test_of_the_pods_of_a_policy_only_those_that_changed_are_examined() -> None:
         with mock.patch.object(selectors, "matches", wraps=selectors.matches) as matches:
             assert cluster.only(NEXT) == small_clusters.HOSTS[2]
         assert matches.call_count < 10, number
+
+
+def test_a_changed_quota_leaves_the_pods_of_a_policy_as_they_were_counted() -> None:
+    """As in each state of a replay with another quota."""
+    cluster = scheduling_driver.Cluster(*small_clusters.f6(), small_clusters.policy({"host": 99}))
+    held(cluster, dict(zip(small_clusters.HOSTS, (20, 10, 5, 30), strict=True)))
+    assert cluster.only(NEXT) == small_clusters.HOSTS[2]
+    for number in range(5):
+        supposed = projections.project(
+            cluster.snapshot, declared.observed(small_clusters.policy({"host": 100 + number}))
+        )
+        cycle = cycles.cycle(NEXT, frozenset(supposed.nodes), supposed)
+        with mock.patch.object(selectors, "matches", wraps=selectors.matches) as matches:
+            ranks = WorkloadPolicy().rank(cycle, cycle.candidates)
+        assert matches.call_count < 10, number
+        assert max(ranks, key=lambda node: ranks[node]) == small_clusters.HOSTS[3]
+        cluster.see(
+            small_clusters.pod(f"further-{number}", small_clusters.REPLICA, node=small_clusters.HOSTS[3])
+        )
+
+
+def test_another_selector_counts_other_pods() -> None:
+    cluster = scheduling_driver.Cluster(*small_clusters.f6(), small_clusters.policy({"host": 99}))
+    held(cluster, dict(zip(small_clusters.HOSTS, (1, 1, 0, 0), strict=True)))
+    cluster.see(small_clusters.pod("other", {"app": "other"}, node=small_clusters.HOSTS[0]))
+    nodes = frozenset(small_clusters.HOSTS)
+    for selector, counts in ((None, [1, 1, 0, 0]), (model.Selector(), [2, 1, 0, 0]), (None, [1, 1, 0, 0])):
+        changed = declared.observed(small_clusters.policy({"host": 99}, selector=selector))
+        state = projections.project(cluster.snapshot, changed)
+        ranks = WorkloadPolicy().rank(cycles.cycle(NEXT, nodes, state), nodes)
+        assert [ranks[node] + tie_breaks.STEP for node in small_clusters.HOSTS] == counts
+
+
+def test_what_changed_while_a_policy_did_not_exist_is_counted_when_it_is_created_again() -> None:
+    policy = small_clusters.policy({"host": 99})
+    cluster = scheduling_driver.Cluster(*small_clusters.f6(), policy)
+    held(cluster, dict(zip(small_clusters.HOSTS, (2, 0, 0, 0), strict=True)))
+    nodes = frozenset(small_clusters.HOSTS)
+    happened: tuple[events.AnyEvent, ...] = (
+        kinds.POLICIES.gone(policy.namespace, policy.name, policy.uid),
+        *(
+            events.PodSeen(pod=small_clusters.pod(f"later-{number}", small_clusters.REPLICA, node=node))
+            for number, node in enumerate(small_clusters.HOSTS[1:])
+        ),
+        declared.observed(policy),
+    )
+    state = cluster.snapshot
+    for event in (None, *happened):
+        state = state if event is None else projections.project(state, event)
+        ranks = WorkloadPolicy().rank(cycles.cycle(NEXT, nodes, state), nodes)
+    assert [ranks[node] + tie_breaks.STEP for node in small_clusters.HOSTS] == [2, 1, 1, 1]
 
 
 def test_if_every_domain_is_full_the_lowest_ratio_comes_first() -> None:

@@ -81,6 +81,8 @@ def _place(quota: logic.PolicyQuota, method: str) -> tuple[int, Fraction]:
 class _Held(NamedTuple):
     """The pods that a policy counts in one state."""
 
+    selector: model.Selector
+    """That of the policy in that state."""
     nodes: "immutables.Map[model.Uid, model.NodeName]"
     """Counted pod -> its node."""
     counts: "immutables.Map[model.NodeName, int]"
@@ -93,20 +95,18 @@ def _held(
     """Node -> number of pods that the policy counts there, for nodes with such pods.
 
     ``policy`` is one of the snapshot. Only the pods that changed since the latest call are examined, so that
-    the cost does not grow with the pods of the policy.
+    the cost does not grow with the pods of the policy; its quotas do not matter, which a question may change.
     """
-    # The memo ends with the policy: it is held until an object of the kind changes.
-    latest = snapshot.objects.derived(kinds.POLICIES, (__name__, policy.key), recounts.Latest[_Held])
-    former, held = latest.held or ((), _NOTHING)
+    # While a policy exists, all pods of its namespace that are counted again are noted (projections).
+    latest = snapshot.objects.lasting(kinds.POLICIES, policy.key, __name__, recounts.Latest[_Held])
+    former, held = latest.held or ((), None)
     moved: Collection[model.Uid] | None = recounts.pods_between(former, snapshot.recounted)
-    if moved is None:
-        held, moved = _NOTHING, snapshot.selectable(policy.namespace, policy.selector)
+    if held is None or moved is None or held.selector != policy.selector:
+        held = _Held(policy.selector, immutables.Map(), immutables.Map())
+        moved = snapshot.selectable(policy.namespace, policy.selector)
     found = _moved(held, snapshot, policy, moved) if moved else held
     latest.held = snapshot.recounted, found
     return found.counts
-
-
-_NOTHING = _Held(immutables.Map(), immutables.Map())
 
 
 def _moved(
@@ -126,7 +126,7 @@ def _moved(
         if after:
             nodes[uid] = after
             counts[after] = counts.get(after, 0) + 1
-    return _Held(nodes.finish(), counts.finish())
+    return _Held(held.selector, nodes.finish(), counts.finish())
 
 
 def _counting(
