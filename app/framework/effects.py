@@ -95,7 +95,11 @@ class ReleasePlacements:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """Pods to evict for one purpose, one after the other."""
+    """Pods to evict for one purpose, one after the other.
+
+    The state in which they are wanted may be past when their turn comes: the pod that waits has a node or is
+    deleted, or a quota has capacity again. ``renewed`` therefore computes the eviction once more.
+    """
 
     subject: str
     """What they are evicted for, unique in its plugin: ``elastic quota team-a``."""
@@ -107,6 +111,11 @@ class Eviction:
     """Seconds for which the subject must have been wanted without interruption."""
     together: bool = True
     """Whether all of them stay if a plugin protects one; otherwise only those stay that are protected."""
+    renewed: "Callable[[snapshots.Snapshot], Eviction | None] | None" = field(
+        default=None, compare=False, repr=False
+    )
+    """The eviction for this subject as of a later state, None if it is not wanted there. Called before each
+    pod is evicted; without it the eviction holds until an effect without it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,13 @@ computed from a state in which the former one terminates: otherwise another pod 
 freed already. An eviction that a PodDisruptionBudget or another plugin does not allow is tried again later,
 and until then no other pod is evicted for the same subject. Where each pod helps by itself, only those stay
 that a plugin protects.
+
+Events may have followed that state when the turn of a pod comes. The plugin therefore computes the eviction
+once more from the present state (effects.Eviction.renewed), and one that is not wanted there has been
+interrupted: the seconds for which it must be wanted start again.
 """
 
+import functools
 import http
 import threading
 from collections.abc import Callable, Iterable
@@ -18,6 +23,7 @@ from app.framework import cycles, effects, registry
 from app.kube import backoffs, call_limits, errors
 from app.kube.client import clients
 from app.kube.writes import evictions
+from workers.controller import plugin_calls
 
 EVERY = 1.0
 """Seconds between two evictions for a plugin (Koordinator's revokePodInterval)."""
@@ -39,7 +45,7 @@ class _Wanted(NamedTuple):
     """The state that it was computed from."""
     term: str
     since: dict[str, float]
-    """Subject -> since when it has been wanted (monotonic)."""
+    """Subject -> since when it has been wanted (monotonic); without those that are not wanted any more."""
 
 
 class _Evicted(NamedTuple):
@@ -67,6 +73,7 @@ class Evictor:
         self._post = post
         self._limit = limit
         self._clock = clock
+        self._calls = plugin_calls.PluginCalls()
         self._lock = threading.Lock()
         self._wanted: dict[str, _Wanted] = {}
         """Plugin -> what it wants."""
@@ -98,10 +105,16 @@ class Evictor:
         plugin = wanted.found.plugin
         if not self._seen(wanted, now):
             return False
-        for one in wanted.found.wanted:
-            key = (plugin, one.subject)
+        for former in wanted.found.wanted:
+            key = (plugin, former.subject)
+            since = wanted.since.get(former.subject)
+            if key in self._refused or since is None or now - since < former.after:
+                continue
+            one = self._renewed(plugin, former, snapshot)
+            if one is None:
+                continue
             left = [pod for pod in one.pods if _evictable(pod, snapshot)]
-            if not left or key in self._refused or now - wanted.since[one.subject] < one.after:
+            if not left:
                 continue
             outcome = self._carried_out(left, one, wanted, snapshot)
             if outcome is not None:
@@ -110,6 +123,18 @@ class Evictor:
                 self._refused[key] = now + RETRY
             return outcome == "evicted"
         return False
+
+    def _renewed(
+        self, plugin: str, one: effects.Eviction, snapshot: snapshots.Snapshot
+    ) -> effects.Eviction | None:
+        """The eviction as of the present state; None if it is not wanted any more, or the plugin fails."""
+        if one.renewed is None:
+            return one
+        found = self._calls.call(plugin, "renewed", functools.partial(one.renewed, snapshot))
+        if found is None:
+            with self._lock:
+                self._wanted[plugin].since.pop(one.subject, None)
+        return found
 
     def _seen(self, wanted: _Wanted, now: float) -> bool:
         """Whether the plugin's state includes its latest eviction, so that another one may follow."""

@@ -5,6 +5,7 @@ Koordinator does the first in its scheduler (plugins/elasticquota/preempt.go), a
 to be free. Everything is computed from one state: what a view of that moment shows is what was evicted.
 """
 
+import functools
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, Protocol
 
@@ -65,7 +66,7 @@ def reconcile(
         return
     later = without_terminating(snapshot)
     wanted = list(_for_pods(later, rules, changes.objection)) if rules.quota_preemption == "evict" else []
-    wanted += _above_runtime(later, rules) if rules.overuse == "evict" else ()
+    wanted += _above_runtimes(later, rules) if rules.overuse == "evict" else ()
     yield effects.EvictPods(plugin, tuple(wanted))
 
 
@@ -161,35 +162,76 @@ def remarks(snapshot: snapshots.Snapshot, pod: model.Pod, rules: EvictionRules) 
 def _for_pods(
     later: snapshots.Snapshot, rules: EvictionRules, objection: effects.Objection
 ) -> Iterator[effects.Eviction]:
-    """Evictions without a violated budget; of equal ones the least important pod goes first."""
+    """Evictions without a violated budget."""
     for found in preemptions(later, rules, objection):
         if not found.eviction.violations:
-            waiting = f"pod {found.pod.key}"
-            yield effects.Eviction(
-                f"elastic quota {found.quota}: {waiting}",
-                tuple(reversed(found.eviction.victims)),
-                f"evicted from node {found.node}: {waiting} of elastic quota {found.quota} is more important",
-                WAITED,
-            )
+            yield _for_pod(found, rules, objection)
 
 
-def _above_runtime(later: snapshots.Snapshot, rules: EvictionRules) -> Iterator[effects.Eviction]:
+def _for_pod(found: Preemption, rules: EvictionRules, objection: effects.Objection) -> effects.Eviction:
+    """The eviction as an effect; of equal pods the least important one goes first."""
+    waiting = f"pod {found.pod.key}"
+    return effects.Eviction(
+        f"elastic quota {found.quota}: {waiting}",
+        tuple(reversed(found.eviction.victims)),
+        f"evicted from node {found.node}: {waiting} of elastic quota {found.quota} is more important",
+        WAITED,
+        renewed=functools.partial(_for_pod_again, found.pod.uid, found.quota, rules, objection),
+    )
+
+
+def _for_pod_again(
+    uid: model.Uid,
+    quota: str,
+    rules: EvictionRules,
+    objection: effects.Objection,
+    snapshot: snapshots.Snapshot,
+) -> effects.Eviction | None:
+    pod = _tried(snapshot, uid)
+    if pod is None or membership.of(pod, usage.forest(snapshot)).name != quota:
+        return None
+    found = _preemption(without_terminating(snapshot), pod, rules, objection)
+    return _for_pod(found, rules, objection) if found is not None and not found.eviction.violations else None
+
+
+def _above_runtimes(later: snapshots.Snapshot, rules: EvictionRules) -> Iterator[effects.Eviction]:
     for name in sorted(usage.forest(later).quotas) if later.all(kinds.QUOTAS) else ():
-        excess = overuse.over(later, name, rules)
-        going = overuse.excess_pods(excess, overuse.members(later, name)) if excess else ()
-        if going:
-            yield effects.Eviction(
-                f"elastic quota {name}: overuse",
-                tuple(one.pod for one in reversed(going) if one.pod.node),
-                f"evicted: elastic quota {name} uses more than its runtime in {', '.join(excess)}",
-                OVERUSED,
-                together=False,
-            )
+        found = _above_runtime(name, rules, later)
+        if found is not None:
+            yield found
+
+
+def _above_runtime(name: str, rules: EvictionRules, later: snapshots.Snapshot) -> effects.Eviction | None:
+    """The eviction with which the quota no longer exceeds its runtime."""
+    excess = overuse.over(later, name, rules)
+    going = overuse.excess_pods(excess, overuse.members(later, name)) if excess else ()
+    if not going:
+        return None
+    return effects.Eviction(
+        f"elastic quota {name}: overuse",
+        tuple(one.pod for one in reversed(going) if one.pod.node),
+        f"evicted: elastic quota {name} uses more than its runtime in {', '.join(excess)}",
+        OVERUSED,
+        together=False,
+        renewed=functools.partial(_above_runtime_again, name, rules),
+    )
+
+
+def _above_runtime_again(
+    name: str, rules: EvictionRules, snapshot: snapshots.Snapshot
+) -> effects.Eviction | None:
+    return _above_runtime(name, rules, without_terminating(snapshot))
 
 
 def _waiting(snapshot: snapshots.Snapshot) -> Iterator[model.Pod]:
     """The pods that kube-scheduler has tried in vain, and for which it evicts none itself."""
     for uid in snapshot.waiting:
-        pod = snapshot.pod(uid)
-        if pod is not None and pod.unscheduled and not pod.nominated:
+        pod = _tried(snapshot, uid)
+        if pod is not None:
             yield pod
+
+
+def _tried(snapshot: snapshots.Snapshot, uid: model.Uid) -> model.Pod | None:
+    """The pod, if kube-scheduler has tried it in vain and evicts none for it itself."""
+    pod = snapshot.pod(uid) if uid in snapshot.waiting else None
+    return pod if pod is not None and pod.unscheduled and not pod.nominated else None

@@ -3,7 +3,7 @@
 import functools
 import itertools
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
@@ -129,6 +129,49 @@ def test_a_pod_that_terminates_counts_as_gone() -> None:
     assert view(small, "q")["preemption"] is None
 
 
+def renewed(found: effects.Eviction, small: scheduling_driver.Cluster) -> effects.Eviction | None:
+    """The eviction as of the present state."""
+    assert found.renewed is not None
+    return found.renewed(small.snapshot)
+
+
+@pytest.mark.scenario("EQ-26", "TR-17")
+def test_what_is_still_wanted_is_renewed_from_the_present_state() -> None:
+    small = full()
+    (found,) = wanted(small) or ()
+    assert renewed(found, small) == found
+    small.gone(pod("other", 4, "r"))
+    small.see(pod("lowest", 4, "q", "n1", priority=-1))
+    again = renewed(found, small)
+    assert again is not None
+    assert names([again]) == [("elastic quota q: pod x/asks", ["lowest", "low"])]
+
+
+@pytest.mark.scenario("EQ-26", "TR-17")
+@pytest.mark.parametrize(
+    "happened",
+    [
+        lambda small: small.see(pod("asks", 4, "q", "n1", priority=9)),
+        lambda small: small.see(pod("asks", 4, "q", priority=9, nominated="n1")),
+        lambda small: small.see(pod("asks", 4, "r", priority=9)),
+        lambda small: small.gone(pod("asks", 4, "q")),
+        lambda small: small.gone(pod("middle", 8, "q")),
+        lambda small: small.see(pod("middle", 8, "q", "n2", priority=5, terminating=True)),
+        lambda small: small.see(small_quotas.quota("q", 0, 16)),
+        lambda small: small.see(pod("low", 4, "q", "n1", priority=9)),
+    ],
+    ids=["bound", "nominated", "quota", "deleted", "ended", "terminates", "max", "more important"],
+)
+def test_an_eviction_for_a_pod_that_needs_it_no_more_is_not_renewed(
+    happened: Callable[[scheduling_driver.Cluster], object],
+) -> None:
+    small = full()
+    (found,) = wanted(small) or ()
+    happened(small)
+    again = renewed(found, small)
+    assert again is None or "low" not in [one.name for one in again.pods]
+
+
 @pytest.mark.parametrize("protects", ["preemptible", "priority", "another quota"])
 def test_a_pod_that_the_quota_must_not_evict_stays(protects: str) -> None:
     changes: dict[str, dict[str, object]] = {
@@ -245,7 +288,9 @@ def test_pods_above_a_runtime_are_evicted_after_two_minutes_the_least_important_
     overuse = view(small, "q", rules)["overuse"]
     assert isinstance(overuse, list)
     assert [one["name"] for one in overuse] == ["q-lower"]
+    assert renewed(found, small) == found
     small.see(pod("q-lower", 5, "q", "n2", terminating=True))
+    assert renewed(found, small) is None
     assert wanted(small, rules) == ()
     assert wanted(small, ElasticQuota()) is None
 

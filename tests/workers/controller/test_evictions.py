@@ -90,6 +90,13 @@ class Evicting:
         )
         self.evictor.submit(effects.EvictPods(plugin, wanted), self.snapshot, term)
 
+    def want_renewed(
+        self, name: str, renewed: Callable[[snapshots.Snapshot], effects.Eviction | None], *, after: float
+    ) -> None:
+        """Want a pod evicted; its plugin computes that again before."""
+        one = effects.Eviction("subject", (self.pod(name),), f"for {name}", after, renewed=renewed)
+        self.evictor.submit(effects.EvictPods("P", (one,)), self.snapshot, TERM)
+
     def asked(self, *, after: float = 0.0) -> list[str]:
         """The pods whose eviction is requested when that many seconds have passed."""
         self.clock.now += after
@@ -248,6 +255,53 @@ def test_nothing_is_evicted_after_the_leadership(evicting: Evicting) -> None:
     evicting.term = lambda: None
     assert evicting.asked() == []
     assert outcomes() == before
+
+
+@pytest.mark.scenario("TR-17")
+def test_what_is_not_wanted_in_the_present_state_is_not_evicted_and_its_time_begins_again(
+    evicting: Evicting,
+) -> None:
+    states: list[snapshots.Snapshot] = []
+
+    def until_b_is_gone(snapshot: snapshots.Snapshot) -> effects.Eviction | None:
+        states.append(snapshot)
+        b = snapshot.pod_named("ns", "b")
+        return None if b is None else effects.Eviction("subject", (evicting.pod("a"),), "for b")
+
+    evicting.want_renewed("a", until_b_is_gone, after=15)
+    assert evicting.asked(after=14) == []
+    assert states == []
+    evicting.cluster.end_pod("b")
+    evicting.observe()
+    assert evicting.asked(after=1) == []
+    assert states == [evicting.snapshot]
+    assert evicting.asked(after=15) == []
+    evicting.cluster.pod("b", node="n")
+    evicting.observe()
+    assert evicting.asked(after=15) == [], "no plugin has wanted it since"
+    evicting.want_renewed("a", until_b_is_gone, after=15)
+    assert evicting.asked(after=14) == []
+    assert evicting.asked(after=1) == ["a"]
+
+
+def test_the_pods_of_the_present_state_are_evicted(evicting: Evicting) -> None:
+    other = effects.Eviction("subject", (evicting.pod("b"),), "for another reason")
+    evicting.want_renewed("a", lambda snapshot: other, after=0)
+    assert evicting.asked() == ["b"]
+    assert [one.message for one in evicting.posted] == ["for another reason"]
+
+
+def test_nothing_is_evicted_for_a_plugin_that_fails(evicting: Evicting) -> None:
+    def fails(snapshot: snapshots.Snapshot) -> effects.Eviction | None:
+        raise ValueError("a mistake")
+
+    evicting.want_renewed("a", fails, after=0)
+    evicting.want("b", plugin="Q")
+    with structlog.testing.capture_logs() as logged:
+        assert evicting.asked() == ["b"]
+    assert [(one["plugin"], one["method"]) for one in logged if one["event"] == "a plugin failed"] == [
+        ("P", "renewed")
+    ]
 
 
 def test_pods_of_two_plugins_do_not_wait_for_each_other(evicting: Evicting) -> None:
