@@ -285,9 +285,9 @@ FENCES = _counter(
 )
 WAKEUPS = _counter(
     "topolog_wakeups_total",
-    "Pending pods woken by a pod condition.",
+    "Attempts to wake pending pods by a pod condition. One that `failed` is repeated while the pod waits.",
     CONTROLLER,
-    outcome=("woken", "gone", "refused", "superseded", "failed"),
+    outcome=("woken", "gone", "refused", "superseded", "failed", "ended"),
 )
 STATUS_PATCHES = _counter(
     "topolog_status_patches_total",

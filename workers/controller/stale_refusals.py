@@ -6,7 +6,8 @@ state, and kube-scheduler, having used its event, would not try it again for min
 that is older than the head of the log is decided again, over the nodes that were offered. A pod that would
 now fit is woken, once for each refusal, and no more pods than there is capacity for: what a pod that was
 woken already is going to take is not announced to another one, also if a plugin woke it. Whether that pod
-ever takes it is unknown, so after a while it counts no more.
+ever takes it is unknown, so after a while it counts no more. A wake-up that was dropped, because too many
+waited or its leadership ended, counts as none: the refusal is decided again.
 """
 
 from collections import OrderedDict
@@ -77,7 +78,7 @@ class StaleRefusals:
         noted: Callable[[model.Uid], model.Position | None],
         clock: backoffs.Clock,
     ) -> None:
-        """``noted``: the position of a pod's latest wake-up, for whatever reason."""
+        """``noted``: the position of a pod's latest wake-up, for whatever reason; None if it was dropped."""
         self._records = records
         self._plugins = plugins
         self._snapshot = snapshot
@@ -132,14 +133,20 @@ class StaleRefusals:
 
     def _note_claims(self, snapshot: snapshots.Snapshot) -> None:
         """Note which pods have been woken since they were refused, by a plugin too, and forget those that no
-        longer wait.
+        longer wait or whose wake-up was dropped.
         """
-        self._claims = {uid: one for uid, one in self._claims.items() if uid in snapshot.waiting}
+        waiting = snapshot.waiting
+        self._claims = {
+            uid: one for uid, one in self._claims.items() if uid in waiting and self._woken(one.decision)
+        }
         for uid, refused in self._refused.items():
-            if uid in snapshot.waiting and uid not in self._claims:
-                woken = self._noted(uid)
-                if woken is not None and _before(refused.decision.position, woken):
-                    self._claims[uid] = self._claim(refused.decision)
+            if uid in waiting and uid not in self._claims and self._woken(refused.decision):
+                self._claims[uid] = self._claim(refused.decision)
+
+    def _woken(self, refusal: records.Decision) -> bool:
+        """Whether the pod has been woken since it was refused, or will be."""
+        noted = self._noted(refusal.pod.uid)
+        return noted is not None and _before(refusal.position, noted)
 
     def _claim(self, decision: records.Decision) -> _Claim:
         return _Claim(decision, self._clock.monotonic() + CLAIM)

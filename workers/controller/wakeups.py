@@ -1,7 +1,9 @@
 """Carries out WakePods: wakes pending pods when capacity becomes available.
 
 Wake-ups are only queued; one thread writes them, one pod at a time, at a limited rate.
-Only the latest wake-up per pod is kept; duplicates are coalesced.
+Only the latest wake-up per pod is kept; duplicates are coalesced. One that the API server is too busy for, or
+that does not reach it, is queued again for as long as the pod waits and the leadership lasts; the common
+limit of all calls has the backoff.
 
 A pod that kube-scheduler has not tried yet needs no waking: it is in the queue and will find the capacity. If
 it is refused nevertheless, the refusal may be based on an older state: the wake-up is kept until the refusal
@@ -24,7 +26,6 @@ from app.store.log import readers
 
 MAX_PODS = 10_000
 """Pods that may wait for their wake-up; beyond that the oldest wake-ups are dropped."""
-ATTEMPTS = 5
 
 
 class _Wakeup(NamedTuple):
@@ -98,16 +99,17 @@ class Waker:
             while len(self._noted) > MAX_PODS:
                 self._noted.popitem(last=False)
             while len(self._queue) > MAX_PODS:
-                self._queue.popitem(last=False)
+                uid, _ = self._queue.popitem(last=False)
+                self._noted.pop(uid, None)
                 self.dropped += 1
             self._changed.notify()
 
     def noted(self, uid: model.Uid) -> model.Position | None:
-        """The position of the latest event that the pod had a wake-up for."""
+        """The position of the latest event that the pod had a wake-up for; None also if that was dropped."""
         return self._noted.get(uid)
 
     def run_once(self, *, timeout: float) -> bool:
-        """Wake the next pod; false if no wake-up was queued within ``timeout`` seconds."""
+        """Try to wake the next pod; false if no wake-up was queued within ``timeout`` seconds."""
         with self._changed:
             if not self._queue:
                 self._changed.wait(timeout)
@@ -115,7 +117,7 @@ class Waker:
                 return False
             _, wakeup = self._queue.popitem(last=False)
         if wakeup.pod.uid in self._snapshot().waiting:
-            telemetry.metrics.WAKEUPS.labels(self._wake(wakeup)).inc()
+            telemetry.metrics.WAKEUPS.labels(self._attempt(wakeup)).inc()
         return True
 
     def interrupt(self) -> None:
@@ -123,29 +125,38 @@ class Waker:
         with self._changed:
             self._changed.notify_all()
 
+    def _attempt(self, wakeup: _Wakeup) -> str:
+        """Wake a pod, now or later; returns the outcome for the metric."""
+        outcome, uid = self._wake(wakeup), wakeup.pod.uid
+        if outcome not in ("failed", "ended"):
+            return outcome
+        with self._changed:
+            if uid in self._queue:
+                return "superseded"
+            if outcome == "failed":
+                self._queue[uid] = wakeup
+            else:  # The next leadership has to find out by itself whether the pod must be woken.
+                self._noted.pop(uid, None)
+        return outcome
+
     def _wake(self, wakeup: _Wakeup) -> str:
-        """Write the condition, with several attempts; returns the outcome for the metric."""
+        """Write the condition once; ``failed`` if the same call may succeed later."""
         # The offset makes every message a change, and only a change wakes the pod.
         message = f"{wakeup.message} (as of event {wakeup.position.offset})"
         condition = pod_conditions.Condition(
             pod_conditions.CAPACITY_AVAILABLE, "CapacityFreed", message, self._now()
         )
-        for _ in range(ATTEMPTS):
-            try:
-                with self._limit.sending(wakeup.term):
-                    pod_conditions.set_condition(self._client, wakeup.pod, condition)
-                return "woken"
-            except call_limits.NotAdmitted:
-                return "ended"
-            except errors.ApiError as problem:
-                if problem.status == http.HTTPStatus.NOT_FOUND or "metadata.uid" in problem.message:
-                    return "gone"
-                if problem.status in (http.HTTPStatus.FORBIDDEN, http.HTTPStatus.UNPROCESSABLE_ENTITY):
-                    telemetry.log.warning("cannot wake a pod", pod=wakeup.pod.key, error=str(problem))
-                    return "refused"
-            except errors.Unreachable:
-                pass
-            with self._changed:
-                if wakeup.pod.uid in self._queue:
-                    return "superseded"
-        return "failed"
+        try:
+            with self._limit.sending(wakeup.term):
+                pod_conditions.set_condition(self._client, wakeup.pod, condition)
+        except call_limits.NotAdmitted:
+            return "ended"
+        except errors.KubeError as problem:
+            status = problem.status if isinstance(problem, errors.ApiError) else None
+            if status == http.HTTPStatus.NOT_FOUND or "metadata.uid" in str(problem):
+                return "gone"
+            if call_limits.busy(problem) or status == http.HTTPStatus.CONFLICT:
+                return "failed"
+            telemetry.log.warning("cannot wake a pod", pod=wakeup.pod.key, error=str(problem))
+            return "refused"
+        return "woken"

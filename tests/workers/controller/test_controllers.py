@@ -203,14 +203,20 @@ class Waking:
     def __init__(
         self, cluster: clusters.Cluster, pods: tuple[model.Pod, ...], *, burst: float = 100.0
     ) -> None:
-        self.clock = fake_clock.VirtualClock()
-        seen = [events.PodSeen(pod=pod) for pod in pods]
-        self.snapshot = projections.project_all(snapshots.empty(schema=declared.SCHEMA), seen)
-        limit = call_limits.CallLimit(self.clock, term=lambda: "term", burst=burst, rate=2.0)
+        self.clock, self.term = fake_clock.VirtualClock(), "term"
+        self.snapshot = snapshots.empty(schema=declared.SCHEMA)
+        limit = call_limits.CallLimit(self.clock, term=lambda: self.term, burst=burst, rate=2.0)
         self.waker = wakeups.Waker(
             cluster.client, lambda: self.snapshot, limit, now=lambda: "2026-01-01T00:00:00Z"
         )
-        self.waker.submit(effects.WakePods(pods, "capacity", refused=True), model.Position("i", 7), "term")
+        self.wake(*pods)
+
+    def wake(self, *pods: model.Pod) -> None:
+        """Queue wake-ups of pods that wait, in the present leadership."""
+        seen = [events.PodSeen(pod=pod) for pod in pods]
+        self.snapshot = projections.project_all(self.snapshot, seen)
+        found = effects.WakePods(pods, "capacity", refused=True)
+        self.waker.submit(found, model.Position("i", 7), self.term)
 
     def drain(self) -> None:
         while self.waker.run_once(timeout=0.0):
@@ -226,6 +232,71 @@ def test_a_wakeup_is_repeated_if_the_server_was_busy(cluster_side: clusters.Clus
     waking.drain()
     assert wakeup(cluster_side, "p0") == "capacity (as of event 7)"
     assert waking.clock.waits, "the calls after a refusal wait"
+
+
+@pytest.mark.parametrize("kind", [faults.FaultKind.DROP, faults.FaultKind.FAIL])
+def test_a_wakeup_is_repeated_until_the_server_takes_it(
+    cluster_side: clusters.Cluster, kind: faults.FaultKind
+) -> None:
+    pod = pending(cluster_side, "p0")
+    waking = Waking(cluster_side, (pod,))
+    cluster_side.server.faults.add(kind, faults.calls("PATCH", "/status"), times=30, status=503)
+    waking.drain()
+    assert wakeup(cluster_side, "p0") == "capacity (as of event 7)"
+    assert waking.waker.noted(pod.uid) == model.Position("i", 7)
+    assert waking.clock.now - 1000.0 > 100, "with the backoff of all calls"
+
+
+def test_a_pod_that_cannot_be_woken_yet_delays_no_other_one(cluster_side: clusters.Cluster) -> None:
+    first, second = pending(cluster_side, "p0"), pending(cluster_side, "p1")
+    waking = Waking(cluster_side, (first, second))
+    cluster_side.server.faults.add(
+        faults.FaultKind.FAIL, faults.calls("PATCH", "/p0/status"), times=9, status=500
+    )
+    assert waking.waker.run_once(timeout=0.0)
+    assert waking.waker.run_once(timeout=0.0)
+    assert woken(cluster_side) == ["p1"]
+    waking.snapshot = projections.project(waking.snapshot, events.placed(first, "n"))
+    waking.drain()
+    assert woken(cluster_side) == ["p1"], "a pod that no longer waits is not tried again"
+
+
+def test_a_wakeup_that_may_not_be_written_is_not_repeated(cluster_side: clusters.Cluster) -> None:
+    pod = pending(cluster_side, "p0")
+    waking = Waking(cluster_side, (pod,))
+    cluster_side.server.faults.add(faults.FaultKind.FAIL, faults.calls("PATCH", "/status"), status=403)
+    with structlog.testing.capture_logs() as logged:
+        waking.drain()
+    assert [one["pod"] for one in logged if one["event"] == "cannot wake a pod"] == ["ns/p0"]
+    assert woken(cluster_side) == []
+    assert waking.waker.noted(pod.uid) is not None
+
+
+def test_a_wakeup_ends_with_its_leadership_and_counts_as_none(cluster_side: clusters.Cluster) -> None:
+    pod = pending(cluster_side, "p0")
+    waking = Waking(cluster_side, (pod,))
+    waking.term = "next"
+    waking.drain()
+    assert woken(cluster_side) == []
+    assert waking.waker.noted(pod.uid) is None
+    waking.wake(pod)
+    waking.drain()
+    assert woken(cluster_side) == ["p0"]
+
+
+def test_a_wakeup_that_too_many_others_displace_counts_as_none(
+    cluster_side: clusters.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pods = tuple(pending(cluster_side, f"p{at}") for at in range(3))
+    monkeypatch.setattr(wakeups, "MAX_PODS", 2)
+    waking = Waking(cluster_side, pods[:2])
+    cluster_side.server.faults.add(faults.FaultKind.FAIL, faults.calls("PATCH", "/p0/status"), status=503)
+    waking.waker.run_once(timeout=0.0)
+    waking.wake(pods[2])
+    assert waking.waker.dropped == 1
+    assert waking.waker.noted(pods[1].uid) is None
+    waking.drain()
+    assert woken(cluster_side) == ["p0", "p2"]
 
 
 def test_pods_are_woken_no_faster_than_the_bucket_allows(cluster_side: clusters.Cluster) -> None:

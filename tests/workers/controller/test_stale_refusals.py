@@ -225,6 +225,23 @@ def test_a_pod_woken_after_its_refusal_is_not_woken_again() -> None:
     assert world.woken() == []
 
 
+def test_a_pod_whose_wakeup_was_dropped_is_woken_again() -> None:
+    """By the end of a leadership, for example: nothing else would decide about the pod again."""
+    world = World(*small_clusters.f6())
+    pod = small_clusters.pod("p", scheduler="i-scheduler-extender")
+    world.cluster.see(pod)
+    assert not world.asked(pod)
+    world.cluster.see(labelled(N1))
+    for _ in range(2):
+        assert world.woken() == ["p"]
+        assert world.woken() == []
+        world.waker.before.pop(pod.uid)
+    world.waker.submit(effects.WakePods((pod,), "by a plugin", refused=True), world.cluster.snapshot)
+    assert world.woken() == ["p"]
+    world.waker.before.pop(pod.uid)
+    assert world.woken() == ["p"]
+
+
 def test_a_refusal_from_before_the_start_is_decided_over_all_nodes() -> None:
     world = World(*small_clusters.f6())
     pod = small_clusters.pod("p", scheduler="i-scheduler-extender")
