@@ -43,7 +43,7 @@ class Records(Protocol):
         ...
 
     def recent_candidates(self, decision: records.Decision) -> frozenset[str] | None:
-        """The nodes that were offered; None if they are not known yet."""
+        """The nodes that were offered; None if they are not known."""
         ...
 
 
@@ -183,11 +183,13 @@ class StaleRefusals:
                 del self._refused[uid]
 
     def _fitting(self, decision: records.Decision, snapshot: snapshots.Snapshot) -> node_sets.Names:
-        """The nodes that were refused and would now be kept."""
-        if self._since is None or _before(decision.position, self._since):
-            offered: frozenset[str] | None = frozenset(snapshot.nodes)
-        else:
-            offered = self._records.recent_candidates(decision)
+        """The nodes that were refused and would now be kept; of all nodes, if it is unknown which were
+        offered: too many changes of nodes ago, or in too long a record.
+        """
+        known = self._since is not None and not _before(decision.position, self._since)
+        offered = self._records.recent_candidates(decision) if known else None
+        if offered is None:
+            offered = frozenset(snapshot.nodes)
         if not offered:
             return node_sets.NONE
         pod = snapshot.pod(decision.pod.uid) or decision.pod

@@ -210,8 +210,8 @@ class DecisionLog:
         return self._known.unpacked(decision.candidates, snapshot.topology.everywhere)
 
     def recent_candidates(self, decision: records.Decision) -> frozenset[str] | None:
-        """As ``candidates``, with the nodes that the follower keeps; None if it is behind, or they were
-        not recorded.
+        """As ``candidates``, with the nodes that the follower keeps; None if it is behind, if too many
+        changes of nodes have followed, or if they were not recorded.
 
         Only for positions that the follower has passed event by event (Follower.subscribe).
         """

@@ -21,7 +21,7 @@ class Records:
     """Decision records as the store would give them."""
 
     found: list[records.Decision] = field(default_factory=list)
-    offered: dict[str, frozenset[str]] = field(default_factory=dict)
+    offered: dict[str, frozenset[str] | None] = field(default_factory=dict)
 
     def latest(self, *, limit: int = 100) -> list[records.Decision]:
         return self.found[::-1][:limit]
@@ -258,6 +258,20 @@ def test_a_refusal_from_before_the_start_is_decided_over_all_nodes() -> None:
         world.clock,
     )
     assert world.woken() == ["p"]
+
+
+def test_a_refusal_of_unknown_nodes_is_decided_over_all_nodes() -> None:
+    """The nodes of its time are not kept any more, or its record was shortened."""
+    world = World(*small_clusters.f6())
+    pod = small_clusters.pod("p", scheduler="i-scheduler-extender")
+    world.cluster.see(pod)
+    assert not world.asked(pod, N1, N2)
+    world.records.offered = dict.fromkeys(world.records.offered)
+    assert world.woken() == []
+    world.cluster.see(labelled(N3))
+    assert world.woken() == ["p"]
+    world.cluster.see(labelled(N2))
+    assert world.woken() == [], "once for each refusal"
 
 
 def test_wakeups_and_attempts_before_a_loss_do_not_count_after_it() -> None:
