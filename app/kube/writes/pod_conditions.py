@@ -1,8 +1,8 @@
 """Writes conditions of pending pods: to wake a pod that kube-scheduler has parked, or to fence a Binding.
 
 kube-scheduler has no event for capacity under Topolog's policies. A change of the pod's own status wakes that
-pod alone, within 20 ms, and requires no right to change pods. It also gives the pod a new resourceVersion
-(fencing). The message is for people who describe the pod.
+pod alone, within 20 ms, if an extender has refused it, and requires no right to change pods. It also gives
+the pod a new resourceVersion (fencing). The message is for people who describe the pod.
 """
 
 from dataclasses import dataclass
