@@ -56,7 +56,6 @@ class Projection:
         self._unlisted = snapshot.unlisted
         self._moves: dict[str, int] = {}
         """Subject touched since the start -> offset of its latest event; 0 if it no longer exists."""
-        self._counts = snapshot.counts.mutate()
         self._names = snapshot.names.mutate()
         self._residents = pod_index.Index(snapshot.residents, node_sums.Residents)
         self._labelled = pod_index.Index(snapshot.labelled, pod_index.plain)
@@ -169,7 +168,7 @@ class Projection:
             listed=self._listed,
             unlisted=self._unlisted,
             versions=self._moved_on(),
-            counts=self._counts.finish() if self.increments else self._start.counts,
+            counts=recounts.counted(self._start.counts, self.increments),
             topology=self._start.topology.moved(changed),
             names=self._names.finish(),
             residents=self._residents.finish(),
@@ -256,10 +255,11 @@ class Projection:
                 self._residents.add(to, uid)
         elif to and not node_sums.alike(before, after):
             self._residents.renew(to)
-        if before is None or after is None or before.key != after.key:
-            self._renamed(uid, before, after)
-        if self._start.indexed and before is not after:
-            self._relabelled(uid, before, after)
+        if before is not after:
+            if before is None or after is None or before.key != after.key:
+                self._renamed(uid, before, after)
+            if self._start.indexed:
+                self._relabelled(uid, before, after)
         if after is not None and not to and after.pending:
             self._waiting[uid] = None
         else:
@@ -384,13 +384,7 @@ class Projection:
 
     def _add_up(self, contributed: Iterable[tuple[schemas.CountKey, int]], by: int) -> None:
         for key, amount in contributed:
-            change = amount * by
-            self.increments[key] = self.increments.get(key, 0) + change
-            count = self._counts.get(key, 0) + change
-            if count:
-                self._counts[key] = count
-            else:
-                self._counts.pop(key, None)
+            self.increments[key] = self.increments.get(key, 0) + amount * by
 
 
 def settles(pod: model.Pod) -> bool:

@@ -7,7 +7,7 @@ one (victims gone, nominated pods placed) costs only what it changes.
 
 import operator
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import immutables
@@ -197,6 +197,26 @@ class Snapshot:
         for key, amount in self.schema.contributed(pod, self.nodes.get(node), self.objects):
             raised[key] = raised.get(key, 0) + amount
         return raised
+
+    def raised(self, pod: model.Pod, node: model.NodeName) -> Mapping[schemas.CountKey, int]:
+        """By how much counts are higher once a pod that waits is placed on the node."""
+        found: dict[schemas.CountKey, int] = {}
+        for key, amount in self.schema.contributed(pod, self.nodes.get(node), self.objects):
+            found[key] = found.get(key, 0) + amount
+        for key, amount in self.schema.pending(pod, self.objects):
+            found[key] = found.get(key, 0) - amount
+        return found
+
+    def counting(self, more: Mapping[schemas.CountKey, int]) -> "Snapshot":
+        """The state in which counts are higher by these amounts, and all else is the same.
+
+        It is for what reads no more of pods than counts: each pod is where it was.
+        """
+        if not more:
+            return self
+        counts = recounts.counted(self.counts, more)
+        recounted = recounts.then(self.recounted, more)
+        return replace(self, counts=counts, derivations=memos.Memo(), recounted=recounted)
 
     def derived(self, key: Hashable, compute: Callable[[], T]) -> T:
         """The value that ``compute`` derives from ``objects`` and ``counts`` alone.

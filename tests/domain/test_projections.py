@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.domain import events, model, projections, snapshots
+from app.domain.fold import recounts
 from tests.support import declared
 from tests.support.decisions import recomputation, strategies
 
@@ -123,6 +124,29 @@ def test_increments_are_the_difference_of_the_counts(
     assert increments == {
         key: by for key in keys if (by := end.counts.get(key, 0) - start.counts.get(key, 0))
     }
+
+
+@given(strategies.histories)
+@example(strategies.life())
+@settings(max_examples=50, deadline=None)
+def test_a_pod_that_only_counts_on_a_node_raises_what_its_placement_raises(
+    history: list[events.AnyEvent],
+) -> None:
+    start = projections.project_all(empty(), history)
+    for uid in start.waiting:
+        for name in start.nodes:
+            raised = start.raised(start.pods[uid], name)
+            counting, placed = (
+                start.counting(raised),
+                projections.project(start, events.placed(start.pods[uid], name)),
+            )
+            assert counting.counts == placed.counts
+            assert (counting.pods, counting.placements) == (start.pods, start.placements)
+            changed = recounts.between(start.recounted, counting.recounted) or {}
+            assert {key: by for key, by in changed.items() if by} == {
+                key: by for key, by in raised.items() if by
+            }
+            assert counting.counting({key: -by for key, by in raised.items()}).counts == start.counts
 
 
 def test_nodes_that_did_not_change_are_the_same_object() -> None:

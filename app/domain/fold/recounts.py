@@ -7,12 +7,16 @@ one of them is hypothetical, so they differ only by the steps after it.
 from collections.abc import Collection, Iterable, Mapping
 from typing import Generic, TypeVar
 
+import immutables
+
 from app.domain import model
 
 T = TypeVar("T")
 
 Changes = Mapping[str, int]
 """Count -> by how much it differs; may be zero."""
+
+Counts = immutables.Map[str, int]
 
 LENGTH = 64
 """Steps that a snapshot holds at most."""
@@ -54,6 +58,20 @@ def then(steps: Steps, changes: Changes, pods: Collection[model.Uid] = ()) -> St
     if len(changes) > KEYS or len(pods) > KEYS:
         return (RecountStep({}),)
     return (*steps[1 - LENGTH :], RecountStep(changes, pods))
+
+
+def counted(counts: Counts, changes: Changes) -> Counts:
+    """The counts after the changes; those of zero are left out. The same object without any change."""
+    if not changes:
+        return counts
+    found = counts.mutate()
+    for key, change in changes.items():
+        count = counts.get(key, 0) + change
+        if count:
+            found[key] = count
+        else:
+            found.pop(key, None)
+    return found.finish()
 
 
 def between(one: Steps, other: Steps) -> Changes | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from app.domain import model, snapshots, verdicts
+from app.domain import model, projections, snapshots, verdicts
 from app.framework import capabilities, cycles, pipeline
 from app.plugins.coscheduling import admission
 from app.plugins.coscheduling.planner import capacities, domains, other_plugins
@@ -331,6 +331,30 @@ def test_members_over_the_limit_of_a_domain_go_together_to_the_next() -> None:
     racks = [small.snapshot.nodes[name].labels[RACK] for name in found.plan.seats.values()]
     assert (racks.count("r0"), racks.count("r1")) == (15, 25)
     assert judged.call_count <= 30
+
+
+def test_members_are_counted_where_they_are_seated_and_not_placed() -> None:
+    """What the other plugins read of them is sums."""
+    small, asked = under_a_policy(15, 25)
+    with call_counts.counted(projections, "project") as projected:
+        assert small.planned(asked[0])
+    assert projected.call_count == 0
+
+
+def test_members_that_no_policy_limits_count_for_those_that_one_does() -> None:
+    """They name none, and its selector selects them, each in the rack of its seat."""
+    small, asked = under_a_policy(20, 10)
+    apart, _ = under_a_policy(20, 10)
+    apart.plugins.sums = {}
+    for number, one in enumerate(asked):
+        limited = number % 2 == 0
+        seen = one if limited else msgspec.structs.replace(one, labels={"app": "a", INDEX: str(number)})
+        small.see(seen)
+        apart.see(seen)
+    found = decided(small, asked[0])
+    assert found is not None
+    assert "r0 26/20" in found.reason
+    assert found == decided(apart, asked[0])
 
 
 def test_the_members_that_a_policy_admits_are_found_by_bisection() -> None:

@@ -4,7 +4,7 @@ import collections
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.domain import events, model, node_sets, projections, snapshots
+from app.domain import events, model, node_sets, projections, schema, snapshots
 from app.framework import cycles
 from app.plugins.coscheduling.planner import capacities, domains, nearest_nodes
 from app.plugins.coscheduling.planner.domains import Path
@@ -42,6 +42,10 @@ class Others:
                 self._kinds[pod.uid] = number
             if summed is not None:
                 self._summed[pod.uid] = summed.labels
+        self._by_sums = all(pod.uid in self._summed and snapshot.pods.get(pod.uid) is pod for pod in pods)
+        """Whether no more is read of members with seats than the counts that they raise."""
+        self._raised: dict[tuple[model.Uid, model.NodeName], Mapping[schema.CountKey, int]] = {}
+        """Member and node -> by how much it raises counts there."""
         self._alike: dict[tuple[str, ...], Mapping[model.NodeName, Hashable]] = {}
         """Labels -> the part of each node."""
         self._sizes: dict[model.Uid, Hashable] = {}
@@ -137,7 +141,35 @@ class Others:
 
     def _with(self, seats: Mapping[model.Uid, model.NodeName]) -> snapshots.Snapshot:
         """The state in which the members with these seats are placed."""
-        return _with_seats(self._snapshot, [pod for pod in self._pods if pod.uid in seats], seats)
+        return self._placed(self._snapshot, [pod for pod in self._pods if pod.uid in seats], seats)
+
+    def _placed(
+        self, ahead: snapshots.Snapshot, pods: Iterable[model.Pod], seats: Mapping[model.Uid, model.NodeName]
+    ) -> snapshots.Snapshot:
+        """A state with further members on the nodes of their seats."""
+        if not self._by_sums:
+            placements = tuple([model.Placement(pod=pod, node=seats[pod.uid]) for pod in pods])
+            placed = events.PlacementsCommitted(placements=placements)
+            return projections.project(ahead, placed) if placements else ahead
+        more: dict[schema.CountKey, int] = {}
+        for pod in pods:
+            for key, amount in self._counted(pod, seats[pod.uid]).items():
+                more[key] = more.get(key, 0) + amount
+        return ahead.counting(more)
+
+    def _apart(self, ahead: snapshots.Snapshot, pod: model.Pod, name: model.NodeName) -> snapshots.Snapshot:
+        """A state without a member that is on the node there."""
+        if not self._by_sums:
+            return projections.project(ahead, events.not_placed(pod, name))
+        raised = self._counted(pod, name)
+        return ahead.counting({key: -amount for key, amount in raised.items()})
+
+    def _counted(self, pod: model.Pod, name: model.NodeName) -> Mapping[schema.CountKey, int]:
+        """By how much the member raises counts on the node."""
+        found = self._raised.get((pod.uid, name))
+        if found is None:
+            found = self._raised[pod.uid, name] = self._snapshot.raised(pod, name)
+        return found
 
     def _in_order(self, seats: Mapping[model.Uid, model.NodeName]) -> dict[model.Uid, model.NodeName]:
         return {pod.uid: seats[pod.uid] for pod in self._pods if pod.uid in seats}
@@ -156,7 +188,7 @@ class Others:
             same = kind, self._part(pod, name)
             why = answers.get(same)
             if why is None:
-                apart = projections.project(ahead, events.not_placed(pod, name))
+                apart = self._apart(ahead, pod, name)
                 why = answers[same] = self._refused_nodes(pod, frozenset((name,)), apart)[1]
             if why:
                 self.why = why
@@ -222,7 +254,7 @@ class Others:
                     # The first is admitted there. The others are as far as the sums admit them.
                     places.move(run, moved)
                     kept[first.uid] = at[first.uid]
-                    ahead = _with_seats(ahead, (first,), at)
+                    ahead = self._placed(ahead, (first,), at)
                     nowhere.clear()
                     if run[len(moved) :]:
                         runs.appendleft((key, run[len(moved) :]))
@@ -235,7 +267,7 @@ class Others:
                 break
         if latest is not None:
             pod, beside = latest
-            apart = projections.project(beside, events.not_placed(pod, at[pod.uid]))
+            apart = self._apart(beside, pod, at[pod.uid])
             self.why = self._refused_nodes(pod, frozenset((seats[pod.uid],)), apart)[1] or self.why
         return kept, ahead
 
@@ -278,18 +310,18 @@ class Others:
         None is admitted after one that is refused. ``expected``: as for ``next_tried``.
         """
         if run[0].uid not in self._kinds:
-            return len(run), _with_seats(ahead, run, seats)
+            return len(run), self._placed(ahead, run, seats)
         low, high, held = 0, len(run), 0
         beyond = ahead
         while low < high:
             middle = next_tried(low, high, expected)
-            before = _with_seats(ahead, run[held : middle - 1], seats)
+            before = self._placed(ahead, run[held : middle - 1], seats)
             last = run[middle - 1]
             if self._refused_nodes(last, frozenset((seats[last.uid],)), before)[0]:
                 high, beyond = middle - 1, before
             else:
                 low, held, ahead = middle, middle - 1, before
-        return low, beyond if high < len(run) else _with_seats(ahead, run[held:], seats)
+        return low, beyond if high < len(run) else self._placed(ahead, run[held:], seats)
 
     def _instead(
         self,
@@ -342,16 +374,6 @@ def next_tried(low: int, high: int, expected: int) -> int:
     if high < expected:
         return max(middle, 2 * high + 1 - expected)
     return expected
-
-
-def _with_seats(
-    snapshot: snapshots.Snapshot, pods: Iterable[model.Pod], seats: Mapping[model.Uid, model.NodeName]
-) -> snapshots.Snapshot:
-    """The state in which the members are placed on the nodes of their seats."""
-    placements = tuple([model.Placement(pod=pod, node=seats[pod.uid]) for pod in pods])
-    if not placements:
-        return snapshot
-    return projections.project(snapshot, events.PlacementsCommitted(placements=placements))
 
 
 def _alike(pod: model.Pod) -> Hashable:
