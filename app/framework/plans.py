@@ -134,8 +134,10 @@ class _Merge:
         """Those that are not there already."""
         self._known = 1
         """Drafts that are merged, or are there already."""
-        self._ahead = cycle.snapshot
-        """The state in which the merged pods are placed, if there are several."""
+        self._state = cycle.snapshot
+        """The state in which the merged pods are placed, if there are several, but for those to come."""
+        self._coming: list[_Draft] = []
+        """Those that are placed before a plugin is asked."""
         self._admitted: set[Hashable] = set()
         """Kinds of which a pod was admitted beside all others, and assigned nothing."""
         self._subjects = {events.RUN}
@@ -168,10 +170,10 @@ class _Merge:
         new = [one for one in [*self._drafts.values()][self._known :] if not self._is_there(one)]
         self._known = len(self._drafts)
         if new and len(self._merged) == 1:
-            self._ahead = pipeline.as_planned(self._plugins, self._cycle)
-            self._place(*self._merged)
+            self._state = pipeline.as_planned(self._plugins, self._cycle)
+            self._coming += self._merged
         if new:
-            self._place(*new)
+            self._coming += new
             self._merged += new
             self._admitted.clear()  # Judged beside fewer pods.
 
@@ -181,34 +183,46 @@ class _Merge:
         if len(self._merged) == 1:
             self._reserve(self._cycle, draft)
             return
-        kind = self._kind(draft)
+        asking = self._asking(draft)
+        if not asking and not self._plugins.transforms and not self._plugins.transforms_nodes:
+            return
+        ahead = self._ahead()
+        kind = self._kind(draft, asking, ahead)
         if kind is not None and kind in self._admitted:
             return
-        apart = projections.project(self._ahead, events.not_placed(draft.pod, draft.node))
+        apart = projections.project(ahead, events.not_placed(draft.pod, draft.node))
         one = cycles.cycle(draft.pod, frozenset((draft.node,)), apart, score_max=self._cycle.score_max)
         trace = pipeline.run_filter(self._plugins, one, without=draft.planners)
         if trace.refusals:
             raise self._refused(draft, trace.refusals[0])
         if self._reserve(one, draft):
-            self._ahead = apart
-            self._place(draft)
+            self._state = apart
+            self._coming.append(draft)
         elif kind is not None:
             self._admitted.add(kind)
 
-    def _kind(self, draft: _Draft) -> Hashable | None:
+    def _asking(self, draft: _Draft) -> Collection[str]:
+        """The plugins that may refuse the pod or reserve for it, and have not decided about it."""
+        asking = (*self._plugins.filters, *self._plugins.reserves)
+        names = [one.name for one in asking if one.name not in draft.planners and one.interested(draft.pod)]
+        return dict.fromkeys(names)
+
+    def _kind(self, draft: _Draft, asking: Collection[str], ahead: snapshots.Snapshot) -> Hashable | None:
         """Equal for pods that all plugins refuse alike, and give the same conditions; None for one apart."""
-        pod, node = draft.pod, self._ahead.nodes.get(draft.node)
+        pod, node = draft.pod, ahead.nodes.get(draft.node)
         if node is None:
             return None
-        asking = (*self._plugins.filters, *self._plugins.reserves)
-        names = [one.name for one in asking if one.name not in draft.planners and one.interested(pod)]
-        kind = pipeline.summed(self._plugins, pod, self._ahead, dict.fromkeys(names))
+        kind = pipeline.summed(self._plugins, pod, ahead, asking)
         # The state without a pod of the log has its requests, and that without any other has not.
         return kind and (kind, kind.part(node), pod.uid in self._cycle.snapshot.pods)
 
-    def _place(self, *drafts: _Draft) -> None:
-        placements = tuple([draft.placement(planned=False) for draft in drafts])
-        self._ahead = projections.project(self._ahead, events.PlacementsCommitted(placements=placements))
+    def _ahead(self) -> snapshots.Snapshot:
+        """The state in which all merged pods are placed."""
+        if self._coming:
+            placements = tuple([draft.placement(planned=False) for draft in self._coming])
+            self._state = projections.project(self._state, events.PlacementsCommitted(placements=placements))
+            self._coming = []
+        return self._state
 
     def _is_there(self, draft: _Draft) -> bool:
         """Whether the pod is already on its node or placed there. Raises _Refused if it cannot be placed."""

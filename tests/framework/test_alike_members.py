@@ -44,6 +44,14 @@ class Summing(fake_plugins.Summing):
 
 
 @dataclass(frozen=True, slots=True)
+class Indifferent(Summing):
+    """Concerns no pod."""
+
+    def interested(self, pod: model.Pod) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
 class Consulting(pod_sets.PodSets):
     """Decides about the whole set before others are asked about its first pod."""
 
@@ -86,6 +94,15 @@ def commitment(
     empty = snapshots.empty(schema=declared.SCHEMA, indexed=(pod_sets.POD_SET,))
     cycle = cycles.cycle(members[0], frozenset("a"), projections.project_all(empty, seen))
     return plans.commitment(registry.Registry([Consulting(), plugin, *more]), cycle, "a")
+
+
+def test_no_state_with_the_members_is_made_that_no_plugin_reads() -> None:
+    members = [member(number, "a") for number in range(3)]
+    with call_counts.counted(projections, "project") as projected:
+        made = commitment(Indifferent(), *members)
+    assert isinstance(made, plans.Commitment)
+    assert {one.pod.uid for one in made.placements} == {pod.uid for pod in members}
+    assert projected.call_count == 0
 
 
 def test_one_member_of_each_kind_is_asked_about_in_each_part() -> None:
