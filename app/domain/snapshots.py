@@ -198,20 +198,19 @@ class Snapshot:
             raised[key] = raised.get(key, 0) + amount
         return raised
 
-    def raised(self, pod: model.Pod, node: model.NodeName) -> Mapping[schemas.CountKey, int]:
-        """By how much counts are higher once a pod that waits is placed on the node."""
-        found: dict[schemas.CountKey, int] = {}
-        for key, amount in self.schema.contributed(pod, self.nodes.get(node), self.objects):
-            found[key] = found.get(key, 0) + amount
-        for key, amount in self.schema.pending(pod, self.objects):
-            found[key] = found.get(key, 0) - amount
-        return found
+    def counting(self, seats: Iterable[tuple[model.Pod, model.NodeName]], by: int = 1) -> "Snapshot":
+        """The state in which pods count on these nodes, and all else is the same: each pod is where it was.
 
-    def counting(self, more: Mapping[schemas.CountKey, int]) -> "Snapshot":
-        """The state in which counts are higher by these amounts, and all else is the same.
-
-        It is for what reads no more of pods than counts: each pod is where it was.
+        The pods are on no node, or unknown. It is for what reads no more of them than counts. With -1 for
+        ``by``, they no longer count there.
         """
+        more: dict[schemas.CountKey, int] = {}
+        for pod, node in seats:
+            known = self.pods.get(pod.uid)
+            for key, amount in self.schema.contributed(known or pod, self.nodes.get(node), self.objects):
+                more[key] = more.get(key, 0) + by * amount
+            for key, amount in self.schema.pending(known, self.objects) if known is not None else ():
+                more[key] = more.get(key, 0) - by * amount
         if not more:
             return self
         counts = recounts.counted(self.counts, more)

@@ -89,7 +89,8 @@ class Classifies(Plugin, Protocol):
 class Sums(Plugin, Protocol):
     """Refuses pods by sums over nodes that are alike in some labels: a pod on all of them or on none.
 
-    Sums are counts (schema.Counter) and may include nominated pods; of other pods nothing else is read.
+    Sums are counts (schema.Counter) and may include nominated pods; of other pods nothing else is read, but
+    for assignments: pods that are placed together with one may be counted on their nodes and not be there.
     It also classifies: pods of a namespace that are equal in ``pod_class`` add the same to its sums. What it
     reserves for them on such nodes, beside assignments, is the same, too.
     """

@@ -6,7 +6,7 @@ those before it. So it does not matter which of them is bound first.
 """
 
 import re
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -60,6 +60,10 @@ def commitment(
         return _Merge(plugins, cycle, node).run()
     except _Refused as refused:
         return refused.refusal
+
+
+_Answer = tuple[str, capabilities.Plan | verdicts.Refusal]
+"""A plugin, and what it reserves."""
 
 
 @dataclass(slots=True)
@@ -137,7 +141,9 @@ class _Merge:
         self._state = cycle.snapshot
         """The state in which the merged pods are placed, if there are several, but for those to come."""
         self._coming: list[_Draft] = []
-        """Those that are placed before a plugin is asked."""
+        """Those that are placed before a plugin is asked that does not sum."""
+        self._counting: snapshots.Snapshot | None = None
+        """The same state with those to come counted, and not placed; None until it is read."""
         self._admitted: set[Hashable] = set()
         """Kinds of which a pod was admitted beside all others, and assigned nothing."""
         self._subjects = {events.RUN}
@@ -176,6 +182,7 @@ class _Merge:
             self._coming += new
             self._merged += new
             self._admitted.clear()  # Judged beside fewer pods.
+            self._counting = None
 
     def _decide(self, draft: _Draft) -> None:
         """Add what the plugins reserve for the pod, if none refuses it beside the others. Raises _Refused."""
@@ -186,20 +193,46 @@ class _Merge:
         asking = self._asking(draft)
         if not asking and not self._plugins.transforms and not self._plugins.transforms_nodes:
             return
-        ahead = self._ahead()
-        kind = self._kind(draft, asking, ahead)
+        kind = self._kind(draft, asking)
         if kind is not None and kind in self._admitted:
             return
-        apart = projections.project(ahead, events.not_placed(draft.pod, draft.node))
-        one = cycles.cycle(draft.pod, frozenset((draft.node,)), apart, score_max=self._cycle.score_max)
-        trace = pipeline.run_filter(self._plugins, one, without=draft.planners)
-        if trace.refusals:
-            raise self._refused(draft, trace.refusals[0])
-        if self._reserve(one, draft):
+        if kind is not None and self._reserve_counted(draft):
+            self._admitted.add(kind)
+            return
+        apart = projections.project(self._ahead(), events.not_placed(draft.pod, draft.node))
+        if self._reserve(self._admitted_there(draft, apart), draft):
             self._state = apart
             self._coming.append(draft)
         elif kind is not None:
             self._admitted.add(kind)
+
+    def _reserve_counted(self, draft: _Draft) -> bool:
+        """As ``_reserve``, by plugins that sum, of which none assigns anything: whether that is so.
+
+        They read no more of the other pods than counts.
+        """
+        if len(self._coming) < len(self._merged):
+            return False  # Something is assigned to others.
+        if not self._drafts.keys().isdisjoint(self._state.nominated):
+            return False  # Until it is placed, a nominated pod counts where it is nominated.
+        if self._counting is None:
+            self._counting = self._state.counting([(one.pod, one.node) for one in self._coming])
+        apart = self._counting.counting([(draft.pod, draft.node)], -1)
+        cycle = self._admitted_there(draft, apart)
+        answers = [*self._answers(cycle, draft, self._reserving(draft))]
+        if any(not isinstance(plan, verdicts.Refusal) and plan.assignments for _, plan in answers):
+            return False
+        for plugin, plan in answers:
+            self._add(plugin, draft, plan)
+        return True
+
+    def _admitted_there(self, draft: _Draft, apart: snapshots.Snapshot) -> cycles.Cycle:
+        """The cycle of the pod on its node, in a state without it. Raises _Refused."""
+        one = cycles.cycle(draft.pod, frozenset((draft.node,)), apart, score_max=self._cycle.score_max)
+        trace = pipeline.run_filter(self._plugins, one, without=draft.planners)
+        if trace.refusals:
+            raise self._refused(draft, trace.refusals[0])
+        return one
 
     def _asking(self, draft: _Draft) -> Collection[str]:
         """The plugins that may refuse the pod or reserve for it, and have not decided about it."""
@@ -207,12 +240,12 @@ class _Merge:
         names = [one.name for one in asking if one.name not in draft.planners and one.interested(draft.pod)]
         return dict.fromkeys(names)
 
-    def _kind(self, draft: _Draft, asking: Collection[str], ahead: snapshots.Snapshot) -> Hashable | None:
+    def _kind(self, draft: _Draft, asking: Collection[str]) -> Hashable | None:
         """Equal for pods that all plugins refuse alike, and give the same conditions; None for one apart."""
-        pod, node = draft.pod, ahead.nodes.get(draft.node)
+        pod, node = draft.pod, self._state.nodes.get(draft.node)
         if node is None:
             return None
-        kind = pipeline.summed(self._plugins, pod, ahead, asking)
+        kind = pipeline.summed(self._plugins, pod, self._state, asking)
         # The state without a pod of the log has its requests, and that without any other has not.
         return kind and (kind, kind.part(node), pod.uid in self._cycle.snapshot.pods)
 
@@ -249,27 +282,36 @@ class _Merge:
         if judged.pod is not cycle.pod:
             self._subjects.update(cycle.snapshot.schema.footprint(judged.pod, draft.node))
             self._note_difference(cycle.snapshot, draft, judged.pod)
-        asked = {plugin.name for plugin in self._plugins.reserves} - draft.planners
-        return self._ask(judged, draft, asked)
+        return self._ask(judged, draft, self._reserving(draft))
+
+    def _reserving(self, draft: _Draft) -> Collection[str]:
+        """The plugins that are asked about the pod alone."""
+        return {plugin.name for plugin in self._plugins.reserves} - draft.planners
 
     def _ask(self, judged: cycles.Cycle, draft: _Draft, names: Collection[str]) -> bool:
         """The same for the named plugins. Raises _Refused and InvalidPlan."""
         assigned = False
-        for plugin in self._plugins.reserves:
-            if plugin.name not in names or not plugin.interested(judged.pod):
-                continue
-            asking = pipeline.with_peers(self._plugins, judged, plugin.name)
-            plan = plugin.reserve(asking, draft.node)
-            if isinstance(plan, verdicts.Refusal):
-                raise self._refused(draft, replace(plan, plugin=plugin.name))
-            self._subjects.update(plan.subjects)
-            self._claims.update(plan.claims)
-            for key, ceiling in plan.ceilings.items():
-                self._ceilings[key] = min(ceiling, self._ceilings.get(key, ceiling))
-            if plan.assignments:
-                assigned = True
-                self._assign(plugin.name, draft, plan.assignments)
+        for plugin, plan in self._answers(judged, draft, names):
+            assigned = self._add(plugin, draft, plan) or assigned
         return assigned
+
+    def _answers(self, judged: cycles.Cycle, draft: _Draft, names: Collection[str]) -> Iterator[_Answer]:
+        """What each of the named plugins reserves, as it is asked for."""
+        for plugin in self._plugins.reserves:
+            if plugin.name in names and plugin.interested(judged.pod):
+                asking = pipeline.with_peers(self._plugins, judged, plugin.name)
+                yield plugin.name, plugin.reserve(asking, draft.node)
+
+    def _add(self, plugin: str, draft: _Draft, plan: capabilities.Plan | verdicts.Refusal) -> bool:
+        """Add one answer: whether something is assigned. Raises _Refused and InvalidPlan."""
+        if isinstance(plan, verdicts.Refusal):
+            raise self._refused(draft, replace(plan, plugin=plugin))
+        self._subjects.update(plan.subjects)
+        self._claims.update(plan.claims)
+        for key, ceiling in plan.ceilings.items():
+            self._ceilings[key] = min(ceiling, self._ceilings.get(key, ceiling))
+        self._assign(plugin, draft, plan.assignments)
+        return bool(plan.assignments)
 
     def _note_difference(self, snapshot: snapshots.Snapshot, draft: _Draft, judged: model.Pod) -> None:
         """Note by how much the pod that plugins judge counts for more than the pod that is placed.

@@ -133,20 +133,17 @@ def test_a_pod_that_only_counts_on_a_node_raises_what_its_placement_raises(
     history: list[events.AnyEvent],
 ) -> None:
     start = projections.project_all(empty(), history)
-    for uid in start.waiting:
+    unknown = model.Pod(uid="unknown", namespace="blue", name="unknown", labels={"app": "a"})
+    for pod in (*map(start.pods.__getitem__, start.waiting), unknown):
         for name in start.nodes:
-            raised = start.raised(start.pods[uid], name)
-            counting, placed = (
-                start.counting(raised),
-                projections.project(start, events.placed(start.pods[uid], name)),
-            )
-            assert counting.counts == placed.counts
+            counting = start.counting([(pod, name)])
+            projection = projections.Projection(start)
+            projection.apply(events.placed(pod, name))
+            assert counting.counts == projection.finish().counts
             assert (counting.pods, counting.placements) == (start.pods, start.placements)
-            changed = recounts.between(start.recounted, counting.recounted) or {}
-            assert {key: by for key, by in changed.items() if by} == {
-                key: by for key, by in raised.items() if by
-            }
-            assert counting.counting({key: -by for key, by in raised.items()}).counts == start.counts
+            changed = recounts.between(start.recounted, counting.recounted)
+            assert changed == (projection.increments if start.recounted else None)
+            assert counting.counting([(pod, name)], -1).counts == start.counts
 
 
 def test_nodes_that_did_not_change_are_the_same_object() -> None:

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.domain import events, model, projections, snapshots, verdicts
+import msgspec
+
+from app.domain import declared_objects, events, model, projections, schema, snapshots, verdicts
 from app.framework import capabilities, cycles, plans, registry
-from tests.support import declared
 from tests.support.decisions import call_counts, fake_plugins, pod_sets
 
 SIZE, JOINS = "size", "joins"
@@ -36,7 +37,8 @@ class Summing(fake_plugins.Summing):
         if JOINS in cycle.pod.labels:
             return capabilities.Plan(self.joining)
         if self.noting:
-            return capabilities.Plan((capabilities.Assignment(cycle.pod, node, {"name": cycle.pod.name}),))
+            data = {"name": cycle.pod.name, "beside": sum(1 for _ in cycle.snapshot.on(node))}
+            return capabilities.Plan((capabilities.Assignment(cycle.pod, node, data),))
         here = rack(cycle.snapshot, node)
         known = cycle.pod.uid in cycle.snapshot.pods
         size = cycle.pod.labels.get(SIZE, "")
@@ -73,8 +75,18 @@ def rack(snapshot: snapshots.Snapshot, name: model.NodeName) -> str:
     return snapshot.nodes[name].labels["rack"]
 
 
+def counted(
+    pod: model.Pod, node: model.Node, _: declared_objects.Objects
+) -> tuple[tuple[schema.CountKey, int], ...]:
+    return ((f"racks|{node.labels['rack']}", 1),)
+
+
+SCHEMA = schema.Schema(counters=(schema.Counter("racks", 1, counted, pod_fields=()),))
+"""A count of the pods in each rack."""
+
+
 def placed(snapshot: snapshots.Snapshot, here: str) -> int:
-    return sum(rack(snapshot, name) == here for name in snapshot.nodes for _ in snapshot.on(name))
+    return snapshot.counts.get(f"racks|{here}", 0)
 
 
 def member(number: int, seat: str, **labels: str) -> model.Pod:
@@ -91,7 +103,7 @@ def commitment(
         for name, at in (("a", "r0"), ("b", "r0"), ("c", "r1"))
     ]
     seen += [events.PodSeen(pod=pod) for pod in members[not known :]]
-    empty = snapshots.empty(schema=declared.SCHEMA, indexed=(pod_sets.POD_SET,))
+    empty = snapshots.empty(schema=SCHEMA, indexed=(pod_sets.POD_SET,))
     cycle = cycles.cycle(members[0], frozenset("a"), projections.project_all(empty, seen))
     return plans.commitment(registry.Registry([Consulting(), plugin, *more]), cycle, "a")
 
@@ -118,10 +130,22 @@ def test_one_member_of_each_kind_is_asked_about_in_each_part() -> None:
     assert made.ceilings == {"r0 True": 9, "r1 True": 9}
 
 
+def test_members_that_plugins_sum_are_counted_and_not_placed() -> None:
+    members = [member(number, "abc"[number % 3]) for number in range(8)]
+    with call_counts.counted(projections, "project") as projected:
+        made = commitment(Summing(), *members)
+    assert isinstance(made, plans.Commitment)
+    assert projected.call_count == 0
+    crowded = commitment(Summing(most=5), *members)
+    assert isinstance(crowded, verdicts.Refusal)
+
+
 def test_every_member_that_is_assigned_something_is_asked_about() -> None:
     made = commitment(Summing(noting=True), *(member(number, "a") for number in range(4)))
     assert isinstance(made, plans.Commitment)
-    assert [one.data["Summing"]["name"] for one in made.placements] == ["m-0", "m-1", "m-2", "m-3"]
+    noted = [one.data["Summing"] for one in made.placements]
+    assert [one["name"] for one in noted] == ["m-0", "m-1", "m-2", "m-3"]
+    assert [one["beside"] for one in noted] == [3, 3, 3, 3], "the others are not placed"
 
 
 def test_every_member_is_asked_about_beside_a_plugin_that_does_not_sum() -> None:
@@ -138,6 +162,12 @@ def test_members_of_a_kind_are_asked_about_again_beside_pods_that_are_added() ->
     assert isinstance(found, verdicts.Refusal)
     assert found.reason == "pod ns/m-3, which is placed with it, cannot be placed on its node: full"
     assert isinstance(commitment(Summing(most=4), *members), plans.Commitment)
+
+
+def test_a_nominated_member_counts_once() -> None:
+    members = [member(number, "a") for number in range(3)]
+    members[1] = msgspec.structs.replace(members[1], nominated="b")
+    assert isinstance(commitment(Summing(most=3), *members), plans.Commitment)
 
 
 def test_a_pod_that_the_state_does_not_have_stands_for_no_other() -> None:

@@ -578,7 +578,7 @@ BUGS = (
     ),
     Bug(
         "the quotas of others do not hold for a planned pod",
-        "app.framework.plans:_Merge._decide",
+        "app.framework.plans:_Merge._admitted_there",
         "if trace.refusals:",
         "if False:",
     ),

@@ -4,7 +4,7 @@ import collections
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.domain import events, model, node_sets, projections, schema, snapshots
+from app.domain import events, model, node_sets, projections, snapshots
 from app.framework import cycles
 from app.plugins.coscheduling.planner import capacities, domains, nearest_nodes
 from app.plugins.coscheduling.planner.domains import Path
@@ -42,10 +42,8 @@ class Others:
                 self._kinds[pod.uid] = number
             if summed is not None:
                 self._summed[pod.uid] = summed.labels
-        self._by_sums = all(pod.uid in self._summed and snapshot.pods.get(pod.uid) is pod for pod in pods)
+        self._by_sums = all(pod.uid in self._summed for pod in pods)
         """Whether no more is read of members with seats than the counts that they raise."""
-        self._raised: dict[tuple[model.Uid, model.NodeName], Mapping[schema.CountKey, int]] = {}
-        """Member and node -> by how much it raises counts there."""
         self._alike: dict[tuple[str, ...], Mapping[model.NodeName, Hashable]] = {}
         """Labels -> the part of each node."""
         self._sizes: dict[model.Uid, Hashable] = {}
@@ -151,25 +149,13 @@ class Others:
             placements = tuple([model.Placement(pod=pod, node=seats[pod.uid]) for pod in pods])
             placed = events.PlacementsCommitted(placements=placements)
             return projections.project(ahead, placed) if placements else ahead
-        more: dict[schema.CountKey, int] = {}
-        for pod in pods:
-            for key, amount in self._counted(pod, seats[pod.uid]).items():
-                more[key] = more.get(key, 0) + amount
-        return ahead.counting(more)
+        return ahead.counting([(pod, seats[pod.uid]) for pod in pods])
 
     def _apart(self, ahead: snapshots.Snapshot, pod: model.Pod, name: model.NodeName) -> snapshots.Snapshot:
         """A state without a member that is on the node there."""
         if not self._by_sums:
             return projections.project(ahead, events.not_placed(pod, name))
-        raised = self._counted(pod, name)
-        return ahead.counting({key: -amount for key, amount in raised.items()})
-
-    def _counted(self, pod: model.Pod, name: model.NodeName) -> Mapping[schema.CountKey, int]:
-        """By how much the member raises counts on the node."""
-        found = self._raised.get((pod.uid, name))
-        if found is None:
-            found = self._raised[pod.uid, name] = self._snapshot.raised(pod, name)
-        return found
+        return ahead.counting([(pod, name)], -1)
 
     def _in_order(self, seats: Mapping[model.Uid, model.NodeName]) -> dict[model.Uid, model.NodeName]:
         return {pod.uid: seats[pod.uid] for pod in self._pods if pod.uid in seats}
