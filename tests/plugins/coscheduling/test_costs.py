@@ -8,7 +8,7 @@ from app.domain import model
 from app.domain.fit import budgets
 from app.domain.fold import node_sums
 from app.plugins.coscheduling import gangs
-from app.plugins.coscheduling.planner import capacities, domains, packing, plans
+from app.plugins.coscheduling.planner import capacities, domains, evictions, packing, plans
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.trees import forests, membership
 from app.verbs.explain import explanations
@@ -103,6 +103,16 @@ def test_the_pods_of_a_node_are_ranked_once() -> None:
     small.see(msgspec.structs.replace(LIMIT, allowed=0))  # The plan is made again.
     with mock.patch.object(node_sums, "holding", side_effect=AssertionError("a pod was examined again")):
         assert small.filter(asked[0], names, offered=True).kept
+
+
+def test_only_nodes_with_a_less_important_pod_are_examined_for_what_may_go() -> None:
+    asked = members(4, 8)
+    small, names = occupied(3, asked)
+    equal = [small_gangs.pod(f"e{at}", 8, node=f"e{at}", priority=group_evictions.GROUP) for at in range(5)]
+    small.see(*(small_gangs.node(one.node, 8) for one in equal), *equal)
+    with call_counts.counted(evictions.Evictions, "occupancy") as examined:
+        assert not small.filter(asked[0], [*names, *(one.node for one in equal)], offered=True).kept
+    assert {call.args[1] for call in examined.call_args_list} == {*names}
 
 
 def test_a_port_of_a_pod_that_stays_is_not_free() -> None:

@@ -7,7 +7,7 @@ has to be left out of the supposition here.
 """
 
 import functools
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from app.domain import model, node_sets, snapshots
@@ -69,7 +69,7 @@ class Evictions:
 
         The nodes that it offers to one member do not show more: the members before it may fill all others.
         """
-        return any(self.occupancy(name) is not None for name in self._snapshot.residents)
+        return any(self.occupancy(name) is not None for name in self._low())
 
     def shown(self, pod: model.Pod, candidates: Collection[model.NodeName]) -> bool:
         """Whether the candidates show that it supposes so: the pod has no capacity on one as it is."""
@@ -86,7 +86,7 @@ class Evictions:
 
     def occupancies(self) -> dict[model.NodeName, node_fit.Occupancy]:
         """What the nodes would hold, of those on which that differs."""
-        found = ((name, self.occupancy(name)) for name in self._snapshot.residents)
+        found = ((name, self.occupancy(name)) for name in self._low())
         return {name: held for name, held in found if held is not None}
 
     def occupancy(self, name: model.NodeName) -> node_fit.Occupancy | None:
@@ -95,9 +95,10 @@ class Evictions:
         A node on which a less important pod has to stay with its gang is left as it is: kube-scheduler might
         put a more important pod back in its place.
         """
-        if name not in self._found:
-            self._found[name] = self._occupancy(name) if self._has_less_important(name) else None
-        return self._found[name]
+        found = self._found
+        if name not in found:
+            found[name] = self._occupancy(name) if self._has_less_important(name) else None
+        return found[name]
 
     def _occupancy(self, name: model.NodeName) -> node_fit.Occupancy | None:
         snapshot, priority = self._snapshot, self._priority
@@ -137,7 +138,7 @@ class Evictions:
         snapshot = self._snapshot
         found: list[Unit] = []
         groups: dict[str, tuple[model.Pod, bool]] = {}
-        going = [name for name in snapshot.residents if self.occupancy(name) is not None]
+        going = [name for name in self._low() if self.occupancy(name) is not None]
         leaving = (pod for name in going for pod in self._going[name])
         for stays, pods in ((False, leaving), (True, self._staying)):
             for pod in pods:
@@ -181,6 +182,13 @@ class Evictions:
         """The group of kube-scheduler's own that the pod is evicted with; empty if it is evicted alone."""
         group = self._snapshot.get(kinds.NATIVE, f"{pod.namespace}/{pod.group}") if pod.group else None
         return group.key if group is not None and group.disrupted_whole else ""
+
+    def _low(self) -> Iterator[model.NodeName]:
+        """The nodes with a less important pod, of which some may be gone: no other is examined further."""
+        for name, there in self._snapshot.residents.items():
+            lowest = there.lowest_priority(self._snapshot.pod)
+            if lowest is not None and lowest < self._priority:
+                yield name
 
     def _has_less_important(self, name: model.NodeName) -> bool:
         """On a node that is gone, kube-scheduler sees no pods: they go for no one, and use up no budget."""
