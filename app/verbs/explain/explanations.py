@@ -12,6 +12,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from app.domain import model, node_sets, schema, snapshots, verdicts
+from app.domain.fit import fitting_nodes
 from app.framework import cycles, pipeline, registry
 from app.store import errors
 from app.store.decisions import decision_log, records
@@ -68,6 +69,8 @@ class Explanation:
     """The one node of filter_onlyone and bind."""
     place: model.NodeName = ""
     """The node that the pod is bound to or placed on at the requested moment; empty without one."""
+    nowhere: str = ""
+    """Why there is no candidate; empty if there is one."""
     changes: tuple[str, ...] = ()
     """The changes that would let the pod fit; empty if it fits."""
     placements: tuple[PlacementSummary, ...] = ()
@@ -83,6 +86,11 @@ class Explanation:
     def fits(self) -> bool:
         """Whether some candidate was kept."""
         return bool(self.trace.kept)
+
+    @property
+    def summary(self) -> str:
+        """One sentence: how many nodes fit, and why the others do not."""
+        return self.nowhere or summary(self.trace)
 
 
 def explain(
@@ -131,6 +139,7 @@ def of_cycle(cycle: cycles.Cycle, plugins: registry.Registry) -> Explanation:
     placements, in_flight = _in_flight(cycle)
     return Explanation(
         trace=trace,
+        nowhere=nowhere(cycle),
         changes=_advice(plugins, cycle, trace),
         placements=placements,
         in_flight=in_flight,
@@ -175,7 +184,13 @@ class Waits:
             return Waiting("", ())
         self._diagnosed += 1
         advised = self._diagnosed <= DIAGNOSED
-        return Waiting(summary(trace), _advice(plugins, cycle, trace) if advised else (UNDIAGNOSED,))
+        changes = _advice(plugins, cycle, trace) if advised else (UNDIAGNOSED,)
+        return Waiting(nowhere(cycle) or summary(trace), changes)
+
+
+def nowhere(cycle: cycles.Cycle) -> str:
+    """Why the cycle has no candidate, in one sentence; empty if it has one."""
+    return "" if cycle.candidates else fitting_nodes.FittingNodes(cycle.snapshot).nowhere(cycle.pod)
 
 
 def summary(trace: verdicts.Trace) -> str:
@@ -186,9 +201,7 @@ def summary(trace: verdicts.Trace) -> str:
 
 
 def _advice(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Trace) -> tuple[str, ...]:
-    if not trace.candidates:
-        return ("there is no node in the cluster",)
-    return () if trace.kept else advice.smallest(plugins, cycle, trace.refusals)
+    return () if trace.kept or not trace.candidates else advice.smallest(plugins, cycle, trace.refusals)
 
 
 def _remarks(plugins: registry.Registry, cycle: cycles.Cycle) -> tuple[Remark, ...]:

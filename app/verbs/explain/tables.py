@@ -111,7 +111,7 @@ def structure(explanation: explanations.Explanation, *, limit: int = 100) -> dic
         "source": "computed" if decision is None else "decision",
         "decision": None if decision is None else _decision(decision),
         "position": str(trace.position),
-        "summary": explanations.summary(trace),
+        "summary": explanation.summary,
         "fits": kept > 0,
         "difference": explanation.difference or None,
         "plugins": list(trace.interested),
@@ -225,7 +225,8 @@ def _scored(row: Row) -> dict[str, object]:
 
 def _head(explanation: explanations.Explanation) -> Iterator[str]:
     trace, decision = explanation.trace, explanation.decision
-    yield f"# {trace.pod.key}: {len(trace.kept)} of {len(trace.candidates)} nodes fit"
+    fit = explanation.nowhere or f"{len(trace.kept)} of {len(trace.candidates)} nodes fit"
+    yield f"# {trace.pod.key}: {fit}"
     yield ""
     if decision is None:
         yield f"No decision is recorded: computed now over all nodes, at position {trace.position}."

@@ -82,7 +82,7 @@ def fit(
         raise errors.Missing("the pod of the question does not exist in the situation")
     cycle = cycles.cycle(pod, frozenset(offered), resolved.snapshot, score_max=resolved.plugins.score_max)
     trace = pipeline.run_filter(resolved.plugins, cycle)
-    summary = explanations.summary(trace)
+    summary = explanations.nowhere(cycle) or explanations.summary(trace)
     if trace.kept or not trace.candidates:
         return Fit(summary, bool(trace.kept), (), 0, True)
     search = _Search(resolved, uid, cycle.candidates, frozenset(allow), running, roomy=roomy)

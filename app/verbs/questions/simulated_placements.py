@@ -138,13 +138,14 @@ def one(
     pod = _asked(resolved.snapshot, uid)
     cycle = cycles.cycle(pod, offered, resolved.snapshot, score_max=resolved.plugins.score_max)
     explanation = explanations.of_cycle(cycle, resolved.plugins)
-    unchanged = explanation.trace
+    unchanged, summary = explanation.trace, explanation.summary
     if resolved.snapshot is not resolved.base or resolved.plugins is not plugins:
         unchanged_pod = resolved.base.pod(uid) or pod
         start = cycles.cycle(unchanged_pod, before, resolved.base, score_max=plugins.score_max)
         unchanged = pipeline.run_filter(plugins, start)
+        summary = explanations.nowhere(start) or explanations.summary(unchanged)
     node = chosen(resolved.plugins, cycle, explanation.trace)
-    return One(explanation, node, Baseline(len(unchanged.kept), explanations.summary(unchanged)))
+    return One(explanation, node, Baseline(len(unchanged.kept), summary))
 
 
 def several(
@@ -196,7 +197,7 @@ class _Placing:
         trace = pipeline.run(self._plugins, cycle)
         node = chosen(self._plugins, cycle, trace)
         if not node:
-            return Placed(pod.key, "", explanations.summary(trace))
+            return Placed(pod.key, "", self._reason(cycle, trace))
         made = self._commitment(cycle, node)
         if isinstance(made, str):
             return Placed(pod.key, "", made)
@@ -208,6 +209,12 @@ class _Placing:
             self.state = situations.fold(self.state, (events.PlacementsCommitted(placements=made),))
         self.state = situations.fold(self.state, (situations.bound(pod, node),))
         return Placed(pod.key, node, "")
+
+    def _reason(self, cycle: cycles.Cycle, trace: verdicts.Trace) -> str:
+        """Why the pod is refused, in one sentence."""
+        if cycle.candidates or self._fitting is None:
+            return explanations.nowhere(cycle) or explanations.summary(trace)
+        return self._fitting.nowhere(cycle.pod)
 
     def _seated(self, pod: model.Pod, seat: model.NodeName) -> Placed:
         """The pod has its node already, unless kube-scheduler does not offer that node."""

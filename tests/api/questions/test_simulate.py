@@ -196,7 +196,29 @@ def test_free_capacity_limits_roomy_candidates_and_is_used_up(six: api_worlds.Wo
     answer = ask(six, "simulate", pending={}, situation={"overrides": [*cordoned, added]}, top=50)
     assert answer["placedPods"] == 16
     assert {one["node"] for one in answer["placed"]} == {"host-4"}
-    assert answer["refused"][0]["reason"] == "0 of 0 nodes fit"
+    assert answer["refused"][0]["reason"] == (
+        "0 of 6 nodes fit by kube-scheduler's own rules: 1 Insufficient cpu; 5 node(s) were unschedulable"
+    )
+
+
+def test_what_kube_scheduler_refuses_on_every_node_is_named(six: api_worlds.World) -> None:
+    large = manifest("large")
+    large["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1000"}}
+    reason = "0 of 6 nodes fit by kube-scheduler's own rules: 6 Insufficient cpu"
+    answer = ask(six, "simulate", pod=large, candidates="roomy")
+    explanation = answer["explanation"]
+    assert (explanation["summary"], explanation["change"]) == (reason, [])
+    assert (answer["baseline"]["summary"], answer["refused"][0]["reason"]) == (reason, reason)
+    several = ask(six, "simulate", pods=[large])
+    assert [one["reason"] for one in several["refused"]] == [reason]
+    assert ask(six, "fit", pod=large, candidates="roomy")["summary"] == reason
+
+
+def test_candidates_that_the_situation_removes_are_no_rule_of_kube_scheduler(six: api_worlds.World) -> None:
+    situation = {"overrides": [{"op": "removeNodes", "nodes": ["host-4"]}]}
+    answer = ask(six, "simulate", pod="shop/a-5", candidates=["host-4"], situation=situation)
+    expected = "5 of 5 nodes fit by kube-scheduler's own rules, and none of them is a candidate"
+    assert answer["explanation"]["summary"] == expected
 
 
 @pytest.mark.scenario("WI-13")

@@ -31,6 +31,17 @@ def test_one_pod_is_compared_with_the_answer_as_it_is(run: Run) -> None:
     assert "would fit:  host needs 1 more replica" in refused.stdout
 
 
+def test_a_pod_that_kube_scheduler_itself_refuses_gets_its_reason_and_no_advice(run: Run) -> None:
+    large = manifest("large")
+    large["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1000"}}
+    asked = ("-f", "-", "--candidates", "roomy")
+    reason = "0 of 6 nodes fit by kube-scheduler's own rules: 6 Insufficient cpu\n"
+    simulated = run("simulate", *asked, stdin=json.dumps(large))
+    assert (simulated.returncode, simulated.stdout) == (1, f"as it is:   {reason}situation:  {reason}")
+    fitted = run("fit", *asked, stdin=json.dumps(large))
+    assert fitted.stdout == f"{reason}no change is known that would let it fit\n"
+
+
 def test_nodes_are_named_or_selected_by_their_labels(run: Run) -> None:
     asked = ("simulate", "a-5", "-n", "shop", "--scale", "shop/spread", "host=9", "--candidates", "all")
     named = run(*asked, *(part for at in range(1, 5) for part in ("--remove-node", f"host-{at}")))

@@ -147,7 +147,8 @@ def test_a_pod_that_fits_needs_no_change() -> None:
 
 def test_a_cluster_without_nodes_is_shown_as_such() -> None:
     nowhere = snapshots.empty(schema=declared.SCHEMA, indexed=PLUGINS.indexed())
-    assert explanations.presently(pod("w"), nowhere, PLUGINS).changes == ("there is no node in the cluster",)
+    explanation = explanations.presently(pod("w"), nowhere, PLUGINS)
+    assert (explanation.summary, explanation.changes) == ("there is no node in the cluster", ())
 
 
 # -- enforce: selected -------------------------------------------------------------------------
