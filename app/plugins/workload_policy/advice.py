@@ -4,7 +4,7 @@ Also the override ``scalePolicy``, by which a hypothetical question changes quot
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, ClassVar
 
@@ -126,11 +126,18 @@ def _quota(policy: policy_model.WorkloadPolicy, domain: str, replicas: int) -> c
     """The policy with that many replicas in the domain: copied only if the hypothesis is evaluated."""
 
     def change() -> events.ObjectObserved:
-        others = tuple(a for a in policy.allocations if a.name != domain)
-        wider = (*others, policy_model.Allocation(name=domain, replicas=replicas))
-        return kinds.POLICIES.observed(msgspec.structs.replace(policy, allocations=wider))
+        return kinds.POLICIES.observed(_with_quotas(policy, {domain: replicas}))
 
     return change
+
+
+def _with_quotas(
+    policy: policy_model.WorkloadPolicy, quotas: Mapping[str, int]
+) -> policy_model.WorkloadPolicy:
+    """The policy with these quotas: each in its place in the list, and new ones at its end."""
+    every = {**{one.name: one.replicas for one in policy.allocations}, **quotas}
+    allocations = tuple(policy_model.Allocation(name, replicas) for name, replicas in every.items())
+    return msgspec.structs.replace(policy, allocations=allocations)
 
 
 def _many(number: int, noun: str) -> str:
@@ -157,13 +164,11 @@ class ScalePolicy(supposed_operations.Operation, frozen=True, tag="scalePolicy")
             raise supposed_operations.Impossible(
                 "policy", f"there is no workload policy {self.policy} at {snapshot.position}"
             )
-        quotas = {allocation.name: allocation.replicas for allocation in policy.allocations}
-        for domain, change in self.allocations.items():
-            quotas[domain] = _scaled(domain, quotas.get(domain, 0), change)
-        allocations = tuple(policy_model.Allocation(domain, replicas) for domain, replicas in quotas.items())
-        return observations.declared(
-            kinds.POLICIES, policy, msgspec.structs.replace(policy, allocations=allocations)
-        )
+        quotas = {
+            domain: _scaled(domain, policy.desired(domain) or 0, change)
+            for domain, change in self.allocations.items()
+        }
+        return observations.declared(kinds.POLICIES, policy, _with_quotas(policy, quotas))
 
 
 def operations() -> tuple[type[supposed_operations.Operation], ...]:

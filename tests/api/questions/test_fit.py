@@ -36,6 +36,15 @@ def test_only_allowed_changes_are_returned(six: api_worlds.World) -> None:
     assert labelled == []
 
 
+def test_a_quota_that_is_raised_keeps_its_place_in_the_list(six: api_worlds.World) -> None:
+    changes = ask(six, "fit", pod="shop/a-5", allow=["objects"])["changes"]
+    patched = [change["overrides"][0]["patch"]["allocations"] for change in changes]
+    assert sorted([(one["name"], one["replicas"]) for one in quotas] for quotas in patched) == [
+        [("host", 3), ("member", 2)],
+        [("host", 4), ("member", 1)],
+    ]
+
+
 def test_a_node_or_a_label_can_be_the_smallest_change(six: api_worlds.World) -> None:
     six.append(api_worlds.policy(host=9), api_worlds.node("bare"))
     bare = ask(six, "fit", pod="shop/a-5", candidates=["bare"])["changes"]
