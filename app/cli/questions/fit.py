@@ -58,7 +58,7 @@ def fit_command(
     topolog fit --group ml/train --allow nodes,pods
     topolog fit -f worker.yaml --members 8
 
-    Exit code 0 if it fits as it is, 1 if not.
+    Exit code 0 if it fits as it is, or no pod of the gang waits, and 1 if not.
     """
     manifests, created = question_options.pods_and_objects([file] if file is not None else [], namespace)
     asked: list[str | question_options.Document] = (
@@ -93,6 +93,8 @@ def _table(reply: question_options.Document, *, alone: bool) -> None:
         )
         then = f"{change['kept']} {'nodes fit' if alone else 'members are placed'} then"
         click.echo(f"\n{change['message']} ({then})\n  {spelled}")
+    if reply["more"]:
+        click.echo("\n... and more (--most)")
     if not reply["changes"] and not reply["fits"] and reply["complete"]:
         click.echo("no change is known that would let it fit")
     question_options.show_limits(reply)

@@ -74,7 +74,7 @@ def simulate_command(
     topolog simulate --group ml/train --add-nodes 2 --like n1
     topolog simulate --pending -n shop --scale shop/spread host=+2
 
-    Exit code 0 if all pods fit, or the gang is placed, and 1 if not.
+    Exit code 0 if all pods fit, the gang is placed, or no pod waits, and 1 if not.
     """
     manifests, created = question_options.pods_and_objects(files, namespace)
     asked: list[str | question_options.Document] = [
@@ -114,8 +114,11 @@ def _table(reply: question_options.Document, *, wide: bool = False) -> None:
         click.echo(f"situation:  {explanation['summary']}")
         _one(explanation, reply["placed"], wide=wide)
     else:
-        click.echo(f"situation:  {reply['placedPods']} of {reply['pods']} pods are placed")
         group = reply["group"]
+        if group is not None and not group["waiting"]:
+            click.echo(f"situation:  no pod of the gang {group['name']} waits")
+        else:
+            click.echo(f"situation:  {reply['placedPods']} of {reply['pods']} pods are placed")
         if group is not None:
             needed = group["needed"] or "each alone"
             click.echo(f"group:      {group['name']}, {group['waiting']} waiting, together {needed}")
@@ -135,6 +138,7 @@ def _one(
         click.echo(f"chosen:     {placed[0]['node']}\n")
         rows = [(one["node"], one["total"]) for one in explanation["scores"] if one["kept"]]
         tables.show(["NODE", "SCORE"], rows)
+        _show_more(explanation["kept"] - len(rows), "node")
     if wide and explanation["refusals"]:
         click.echo()
         refusals = [(one["plugin"], one["nodes"], one["reason"]) for one in explanation["refusals"]]
@@ -148,7 +152,15 @@ def _several(reply: question_options.Document) -> None:
     rows += [(one["pod"], None, one["reason"]) for one in reply["refused"]]
     click.echo()
     tables.show(["POD", "NODE", "REASON"], rows, empty="no pod waits")
+    _show_more(reply["pods"] - len(rows), "pod")
     if reply["counts"]:
         click.echo()
         changed = [(one["count"], one["before"], one["after"]) for one in reply["counts"]]
         tables.show(["COUNT", "BEFORE", "AFTER"], changed)
+        _show_more(reply["moreCounts"], "count")
+
+
+def _show_more(number: int, what: str) -> None:
+    """Write how many rows --top leaves out, if any."""
+    if number:
+        click.echo(f"({number} more {what}{'' if number == 1 else 's'})")

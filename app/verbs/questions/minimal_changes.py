@@ -61,6 +61,8 @@ class Fit:
     tried: int
     complete: bool
     """Whether everything was tried within the budget."""
+    more: bool = False
+    """Whether there are other changes of the same cost, beyond the number that was asked for."""
 
 
 def fit(
@@ -94,16 +96,17 @@ def fit(
         spelled = (as_change(resolved.snapshot, pod, one) for one in proposed)
         return islice(allowed(spelled, search.allow), number)
 
-    found = search.cheapest(single(EVALUATED), most)
+    wanted = most + 1  # One that is not returned shows that there are more.
+    found = search.cheapest(single(EVALUATED), wanted)
     if "pods" in search.allow:
         bound = found[0].cost if found else None
         deletions = sorted(search.deletions(pod, bound), key=order)
         found = sorted([*found, *deletions], key=order)
-        found = [one for one in found if one.cost == found[0].cost][:most]
+        found = [one for one in found if one.cost == found[0].cost]
     if not found:
         pairs = sorted((both(*pair) for pair in combinations(single(_PAIRED), 2)), key=order)
-        found = search.cheapest(pairs, most)
-    return Fit(summary, False, tuple(found), search.tried, search.complete)
+        found = search.cheapest(pairs, wanted)
+    return Fit(summary, False, tuple(found[:most]), search.tried, search.complete, more=len(found) > most)
 
 
 class _Search:

@@ -26,6 +26,12 @@ def test_each_advice_makes_the_simulation_fit(six: api_worlds.World, pod: str) -
         assert simulated["explanation"]["kept"] == change["kept"] > 0
 
 
+@pytest.mark.parametrize(("most", "more"), [(1, True), (3, True), (4, False), (5, False)])
+def test_changes_that_are_not_shown_are_announced(six: api_worlds.World, most: int, more: bool) -> None:
+    answer = ask(six, "fit", pod="shop/a-5", most=most)
+    assert (len(answer["changes"]), answer["more"]) == (min(most, 4), more)
+
+
 def test_only_allowed_changes_are_returned(six: api_worlds.World) -> None:
     deleted = ask(six, "fit", pod="shop/a-5", allow=["pods"])["changes"]
     assert [one["overrides"] for one in deleted] == [

@@ -18,6 +18,11 @@ def test_the_printed_options_make_simulate_fit(run: Run) -> None:
     assert simulated.returncode == 0, simulated.stderr
 
 
+def test_changes_that_are_not_shown_are_announced(run: Run) -> None:
+    assert "\n\n... and more (--most)\n" in run("fit", "shop/a-5", "--most", "3").stdout
+    assert "--most" not in run("fit", "shop/a-5", "--most", "4").stdout
+
+
 def test_a_pod_that_fits_is_exit_code_zero(run: Run) -> None:
     done = run("fit", "shop/a-5", "--scale", "shop/spread", "host=9")
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)

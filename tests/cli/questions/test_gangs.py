@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from app.framework import registry
+from app.plugins.coscheduling import kinds
 from app.plugins.coscheduling.plugin import Coscheduling
 from app.store.server import embedded
+from tests.support.decisions import small_gangs
 from tests.support.extender import api_worlds, http_servers
 from tests.support.extender.questions import Run, f6
 
@@ -58,6 +60,16 @@ def test_fit_of_a_gang_is_asked_as_simulate_is(gangs: Run, tmp_path: pathlib.Pat
     assert "0 of 2 members are placed" in done.stdout
     named = gangs("fit", "--group", "nothing", "-n", "ml")
     assert (named.returncode, "cannot find a group ml/nothing" in named.stderr) == (1, True)
+
+
+def test_a_gang_of_which_no_pod_waits_is_named_and_not_refused(gangs: Run) -> None:
+    gangs.world.append(kinds.SIGS.observed(small_gangs.sigs("train", 4, namespace="ml")))
+    fitted = gangs("fit", "--group", "ml/train")
+    assert (fitted.returncode, fitted.stdout) == (0, "no pod of the gang ml/train waits\n")
+    simulated = gangs("simulate", "--group", "ml/train")
+    assert simulated.returncode == 0, simulated.stderr
+    assert simulated.stdout.startswith("as it is:   no pod of the gang ml/train waits\n"), simulated.stdout
+    assert "situation:  no pod of the gang ml/train waits\n" in simulated.stdout
 
 
 @pytest.mark.scenario("WI-11")

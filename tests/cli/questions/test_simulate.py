@@ -76,6 +76,17 @@ def test_the_wide_table_has_the_refusals_too(run: Run) -> None:
     assert "REASON" not in run("simulate", "shop/a-5").stdout
 
 
+def test_rows_that_are_not_shown_are_counted(run: Run) -> None:
+    """One row is shown of four hosts, of two pods and of two counts."""
+    one = run("simulate", "shop/a-5", "--scale", "shop/spread", "host=+2", "--top", "1")
+    assert one.stdout.endswith("(3 more nodes)\n"), one.stdout
+    more = ("--scale", "shop/spread", "host=+1", "--scale", "shop/spread", "member=+1")
+    several = run("simulate", "--pending", *more, "--top", "1")
+    assert "\n(1 more pod)\n" in several.stdout
+    assert several.stdout.endswith("(1 more count)\n"), several.stdout
+    assert "more" not in run("simulate", "--pending", *more).stdout
+
+
 def test_a_dry_run_of_a_preemption_is_shown_for_the_situation(run: Run) -> None:
     done = run("simulate", "shop/a-5", "--scale", "shop/spread", "host=9", "--preemption")
     assert done.returncode == 0, done.stderr

@@ -40,6 +40,7 @@ class Fitted(Schema):
     fits = schemas.truth("Whether the pod or the group fits without any change.")
     summary = schemas.text("One sentence: how many nodes fit, or members are placed, and why no more.")
     changes = schemas.nested(Change, "The changes, the cheapest only.", many=True)
+    more = schemas.truth("Whether there are other changes of that cost, beyond ``most``.")
     tried = schemas.number("Changes that were evaluated.")
     complete = schemas.truth("False if the budget was spent before all changes were evaluated.")
     limits = schemas.texts("What the answer does not model.")
@@ -77,6 +78,7 @@ def fit(_: pages.Query) -> pages.Body:
                 }
                 for one in answer.changes
             ],
+            "more": answer.more,
             "tried": answer.tried,
             "complete": answer.complete,
             "limits": found.limits,

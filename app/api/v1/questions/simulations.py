@@ -265,8 +265,7 @@ def _fits(answer: simulated_placements.Several, group: group_placement.Outcome |
 
 def _baseline(answer: simulated_placements.Several, group: group_placement.Outcome | None) -> pages.Body:
     placed, tried = answer.placed, len(answer.results)
-    return {
-        "fits": _fits(answer, group),
-        "kept": placed,
-        "summary": f"{placed} of {tried} pods are placed",
-    }
+    summary = f"{placed} of {tried} pods are placed"
+    if group is not None and not tried:
+        summary = group.summary
+    return {"fits": _fits(answer, group), "kept": placed, "summary": summary}

@@ -39,18 +39,11 @@ def fit(
     """
     outcome = group_placement.place(resolved.plugins, resolved.snapshot, name, candidates, running)
     if outcome.fits or not outcome.group.waiting:
-        return minimal_changes.Fit(_summary(outcome), outcome.fits, (), 0, complete=True)
+        return minimal_changes.Fit(outcome.summary, outcome.fits, (), 0, complete=True)
     search = _Search(resolved, outcome.group, candidates, frozenset(allow), running)
-    found = search.cheapest(most)
-    return minimal_changes.Fit(_summary(outcome), False, tuple(found), search.tried, search.complete)
-
-
-def _summary(outcome: group_placement.Outcome) -> str:
-    """One sentence: how many members are placed, and why no more are."""
-    results = outcome.several.results
-    text = f"{outcome.several.placed} of {len(outcome.group.waiting)} members are placed"
-    reason = next((one.reason for one in results if not one.node), "")
-    return f"{text}: {reason}" if reason else text
+    found = search.cheapest()
+    shown, more = tuple(found[:most]), len(found) > most
+    return minimal_changes.Fit(outcome.summary, False, shown, search.tried, search.complete, more=more)
 
 
 class _Search:
@@ -76,7 +69,7 @@ class _Search:
         self.tried = 0
         self.complete = True
 
-    def cheapest(self, most: int) -> list[Change]:
+    def cheapest(self) -> list[Change]:
         """The changes of the lowest cost."""
         found: list[Change] = []
         for made in self._all():
@@ -87,7 +80,7 @@ class _Search:
         if not self._running():
             self.complete = False
         unique = {str(one.overrides): one for one in found}
-        return sorted(unique.values(), key=lambda one: (one.cost, one.message))[:most]
+        return sorted(unique.values(), key=lambda one: (one.cost, one.message))
 
     def _all(self) -> Iterator[Change | None]:
         yield from self._proposed()

@@ -12,11 +12,20 @@ from app.verbs.questions import errors, manifests, operations, question_schema, 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a group: all that are needed are placed, or none is."""
+    """What became of a group: all that are needed are placed, or none is. It fits if no pod of it waits."""
 
     group: supposed_operations.Group
     fits: bool
     several: simulated_placements.Several
+
+    @property
+    def summary(self) -> str:
+        """One sentence: how many members are placed, and why no more are."""
+        if not self.group.waiting:
+            return f"no pod of the gang {self.group.name} waits"
+        text = f"{self.several.placed} of {len(self.group.waiting)} members are placed"
+        reason = next((one.reason for one in self.several.results if not one.node), "")
+        return f"{text}: {reason}" if reason else text
 
 
 def introduced(
@@ -57,7 +66,7 @@ def place(
     group = find(plugins, snapshot, name)
     uids = [pod.uid for pod in group.waiting]
     found = simulated_placements.several(snapshot, uids, candidates, plugins, running)
-    fits = found.placed >= (group.needed or len(uids))
+    fits = not uids or found.placed >= (group.needed or len(uids))
     return Outcome(group, fits, found if fits else _none(found, snapshot))
 
 
