@@ -1,7 +1,7 @@
 """The stretch of the log that is requested: a range, or the minutes around a moment or a pod."""
 
 from app.api import errors
-from app.api.introspection import moments, pages, services
+from app.api.introspection import moments, pages, services, times
 from app.domain import model
 from app.store import errors as store_errors
 from app.store.decisions import records
@@ -23,6 +23,7 @@ def asked(query: pages.Query, head: moments.Moment) -> tuple[int, int]:
         first = _offset(query.get("from_"), "from", head, _clipped(0))
         if first > last:
             raise errors.bad(f"from: offset {first} is behind to, which is {last}")
+        _begun(last, "to", head)
         return first, last
     past, now_ms = services.current().histories, services.current().wall() * 1000
     at, around = query.get("at"), query.get("around")
@@ -33,11 +34,21 @@ def asked(query: pages.Query, head: moments.Moment) -> tuple[int, int]:
     half = int(query["minutes"]) * 60_000
     until = middle + half
     last = head.snapshot.offset if until >= now_ms else past.offset_at(int(until))
+    _begun(last, "at", head)
     try:
         first = past.offset_at(int(middle - half))
     except store_errors.Trimmed:
         first = 0
     return min(last, _clipped(first)), last
+
+
+def _begun(last: int, path: str, head: moments.Moment) -> None:
+    """Raises Problem 400 for a stretch that ends before the first event, unless there is none."""
+    if last or not head.snapshot.offset:
+        return
+    began = services.current().histories.appended_ms(1)
+    when = f", which is of {times.rfc3339(began / 1000)}" if began is not None else ""
+    raise errors.bad(f"{path}: the stretch ends before the first event of the log{when}: name a later moment")
 
 
 def _offset(at: moments.At | None, path: str, head: moments.Moment, otherwise: int) -> int:
