@@ -29,7 +29,7 @@ CORE = ("nodes", "pods")
 FIRST_FORMS = "2"
 """``Schema.forms`` of the stores and checkpoints that do not name it."""
 
-_SUBJECTS = frozenset(("pod", "node", "flag", "kind", "relist", "store"))
+_SUBJECTS = frozenset(("pod", "node", "flag", "kind", "relist", "shadow", "store"))
 """Prefixes of the subjects that no kind may use."""
 _KIND_NAME = re.compile(r"[a-z][a-z0-9]{0,62}")
 _FAMILY_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}|")
@@ -128,6 +128,16 @@ class Schema:
         self._waiting = [(_needed(one), one.pending) for one in self.counters if one.pending]
         self._gates = object()  # The key of its gates among what is derived from objects.
         self._kinds = {kind.name: kind for kind in self.kinds}
+        self._prefixes = {kind.prefix: kind for kind in self.kinds if kind.prefix}
+        further = (subject for kind in self.kinds for subject in kind.moves(""))
+        self.prefixes = frozenset(
+            (
+                *_SUBJECTS,
+                *(kind.prefix or kind.name for kind in self.kinds),
+                *(subject.partition(":")[0] for subject in further),
+            )
+        )
+        """What the subjects of events begin with, up to the colon."""
         self._types = {kind.type: kind for kind in self.kinds}
         self._dependents: dict[str, tuple[tuple[Counter, Dependency[Any]], ...]] = {
             kind.name: tuple(
@@ -146,6 +156,10 @@ class Schema:
     def kind(self, name: str) -> declared_objects.Kind[Any] | None:
         """The declared kind of the name; None for pods, nodes and a kind that this version does not have."""
         return self._kinds.get(name)
+
+    def called(self, name: str) -> declared_objects.Kind[Any] | None:
+        """The declared kind of the name, or of the prefix of its subjects; None if there is none."""
+        return self._kinds.get(name) or self._prefixes.get(name)
 
     def of(self, found: model.DeclaredObject) -> declared_objects.Kind[Any]:
         """The kind of an object. Raises KeyError for an object of no declared kind."""
@@ -182,6 +196,12 @@ class Schema:
             one.selects(pod, held) if one.selects else _reached(_needed(one), pod, held)
             for one in self.counters
         )
+
+    def spelled(self, subject: str) -> str:
+        """The subject as events spell it: of a declared kind it may be named by the kind, too."""
+        name, _, identity = subject.partition(":")
+        known = self.kind(name)
+        return subject if known is None else known.subject(identity)
 
     def subject(self, kind: str, identity: str) -> str:
         """The subject of an object of any kind."""

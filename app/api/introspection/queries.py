@@ -164,6 +164,14 @@ def subject(description: str) -> fields.String:
     )
 
 
+def about() -> fields.String:
+    """The parameter that selects events by their subject."""
+    return subject(
+        "Only events about this subject: pod:NS/NAME, pod:UID, node:NAME, flag:LETTER, shadow:NAME,"
+        " kind:KIND, relist:KIND, store:ASPECT, or an object of a declared kind, such as policy:NS/NAME."
+    )
+
+
 def event_type() -> fields.String:
     """A parameter that names a type of events."""
     return fields.String(
@@ -178,10 +186,7 @@ class Events(Page):
     from_ = at("Only events at or after this moment", data_key="from")
     to = at("Only events up to this moment")
     type = event_type()
-    object = subject(
-        "Only events about this subject: pod:UID, pod:NS/NAME, node:NAME, policy:NS/NAME, flag:LETTER,"
-        " shadow:NAME."
-    )
+    object = about()
 
 
 def levels() -> fields.String:

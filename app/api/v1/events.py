@@ -4,6 +4,7 @@ import flask
 import msgspec
 from marshmallow import Schema
 
+from app.api import errors
 from app.api.introspection import blueprints, moments, pages, queries, schemas, services, times
 from app.domain import event_subjects, events, model
 from app.store import errors as store_errors
@@ -21,7 +22,8 @@ class Event(Schema):
     at = schemas.text("When it was appended (RFC 3339).")
     type = schemas.text("Event type.")
     object = schemas.text(
-        "The subject: pod:UID, node:NAME, policy:NS/NAME, flag:LETTER, shadow:NAME or kind:NAME."
+        "The subject: pod:UID, node:NAME, flag:LETTER, shadow:NAME, kind:KIND, relist:KIND, store:ASPECT, or"
+        " that of a declared kind, such as policy:NS/NAME."
     )
     name = schemas.text("The name of the subject.")
     data = schemas.anything("The event's fields.")
@@ -52,7 +54,7 @@ def _window(query: pages.Query, since: int, last: int) -> tuple[list[readers.Ent
     limit, end = int(query["limit"]), min(last, since + _WINDOW - 1)
     if end < since:
         return [], last + 1
-    subject = query.get("object")
+    subject = subject_of(query)
     named = subject is not None and subject.startswith("pod:") and "/" in subject
     name = str(subject).removeprefix("pod:")
     entries = services.current().histories.entries(
@@ -90,6 +92,20 @@ def shown(entry: readers.Entry) -> pages.Body:
         "name": _names(entry.event)[0],
         "data": data,
     }
+
+
+def subject_of(query: pages.Query) -> str | None:
+    """The subject of the parameter ``object``, as events spell it. Raises Problem 400 if none begins so."""
+    asked = query.get("object")
+    if asked is None:
+        return None
+    schema = services.current().follower.snapshot.schema
+    found = schema.spelled(str(asked))
+    kind = found.partition(":")[0]
+    if kind not in schema.prefixes:
+        known = ", ".join(sorted(schema.prefixes))
+        raise errors.bad(f"object: no event is about {kind[:80]!r}: a subject begins with one of {known}")
+    return found
 
 
 def about(event: events.AnyEvent, subject: str) -> bool:

@@ -18,7 +18,11 @@ from app.cli.questions import question_options
 @click.option("--fits", is_flag=True, help="Since when the pod fits, or not; a pod alone means this.")
 @click.option("--count", nargs=2, metavar="COUNT N", help="Since when the count is at least N, or less.")
 @click.option("--waiting", type=click.IntRange(1), metavar="N", help="Since when N pods wait, or fewer.")
-@click.option("--exists", metavar="KIND:NAME", help="Since when it exists or not: node:n1, pod:ns/name.")
+@click.option(
+    "--exists",
+    metavar="KIND:NAME",
+    help="Since when it exists or not: node:n1, pod:ns/name, or another object as watch names it.",
+)
 @click.option(
     "--candidates",
     type=click.Choice(["all", "roomy"]),

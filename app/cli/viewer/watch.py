@@ -15,7 +15,13 @@ _NOTICES = ("gap", "incarnation")
 @click.command("watch")
 @click.option("--from", "start", type=moment_option.MOMENT, help="Begin behind this moment, instead of now.")
 @click.option("--type", "kind", metavar="TYPE", help="Only events of this type, such as PodSeen.")
-@click.option("--object", "subject", metavar="SUBJECT", help="Only about pod:NS/NAME, node:NAME ...")
+@click.option(
+    "--object",
+    "subject",
+    metavar="SUBJECT",
+    help="Only about pod:NS/NAME, node:NAME, flag:LETTER, shadow:NAME, kind:KIND, relist:KIND, store:ASPECT,"
+    " or an object of another kind as events name it, such as policy:NS/NAME.",
+)
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Only about objects of this namespace.")
 @click.option("--count", type=click.IntRange(1), metavar="N", help="End after so many events.")
 @api_client.server_options

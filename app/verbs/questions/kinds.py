@@ -152,9 +152,9 @@ def _parted(
 
 
 def _kind(snapshot: snapshots.Snapshot, name: str) -> declared_objects.Kind[Any]:
-    """The kind, by its name or by that of its manifests."""
+    """The kind, by its name, by that of its manifests, or by what the subjects of its objects begin with."""
     named = (kind for kind in snapshot.schema.kinds if kind.manifest == name)
-    kind = snapshot.schema.kind(name) or next(named, None)
+    kind = snapshot.schema.called(name) or next(named, None)
     if kind is None:
         declared = ", ".join(sorted(names(snapshot)))
         raise supposed_operations.Impossible("kind", f"there is no kind {name}; declared kinds: {declared}")

@@ -65,7 +65,16 @@ def test_a_stream_begins_with_the_head(still: api_worlds.World) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["type=NodeSeen", "object=pod:shop/web-1", "object=node:host-1", "namespace=shop"]
+    "query",
+    [
+        "type=NodeSeen",
+        "object=pod:shop/web-1",
+        "object=node:host-1",
+        "object=policy:shop/spread",
+        "object=policies:shop",
+        "object=workloadpolicies:shop/spread",
+        "namespace=shop",
+    ],
 )
 def test_a_filtered_stream_equals_the_filtered_list(still: api_worlds.World, query: str) -> None:
     found = facts(messages(still, f"?from=0&{query}"))

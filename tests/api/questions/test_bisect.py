@@ -90,6 +90,10 @@ def test_counts_waiting_pods_and_objects_are_followed(six: api_worlds.World) -> 
     assert ask(six, "bisect", waiting={"atLeast": 1, "namespace": "none"})["since"] is None
     assert ask(six, "bisect", exists="node:host-4")["since"]["event"]["type"] == "NodeSeen"
     assert (
+        ask(six, "bisect", exists="policy:shop/spread")["since"]
+        == ask(six, "bisect", exists="workloadpolicies:shop/spread")["since"]
+    )
+    assert (
         ask(six, "bisect", exists="workloadpolicies:shop/spread")["since"]["event"]["type"]
         == "ObjectObserved"
     )

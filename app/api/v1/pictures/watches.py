@@ -33,7 +33,7 @@ class WatchQuery(queries.Empty):
 
     from_ = queries.at("Only events behind this position; Last-Event-ID comes first", data_key="from")
     type = queries.event_type()
-    object = queries.subject("Only events about this subject: pod:UID, node:NAME, policy:NS/NAME ...")
+    object = queries.about()
     namespace = queries.text("Only events about objects of this namespace.")
     tick = fields.Integer(
         validate=validate.Range(50, 60_000),
@@ -56,6 +56,7 @@ def watch(query: pages.Query) -> flask.Response:
     """
     given = services.current()
     start = _start(query)
+    query = {**query, "object": event_views.subject_of(query)}
     stream = _Stream(given.streams, given, query, start, given.stream_seconds)
     identity = given.identity()
     given.streams.enter(identity)
