@@ -119,7 +119,7 @@ def test_commands_find_the_demo_by_its_environment(small: pathlib.Path) -> None:
         for process in ("extender", "recorder", "controller", "auditor", "compactor", "view"):
             assert f"\n{process} " in status
         # It asks view.
-        assert printed("topolog bisect --exists node:n1").startswith("yes, since ")
+        assert printed("topolog bisect --exists node:n1").startswith("yes, node:n1 exists, since ")
 
 
 def test_a_stage_that_fails_to_start_is_one_sentence(

@@ -1,5 +1,7 @@
 """``topolog bisect``: since when."""
 
+import functools
+
 import click
 
 from app.cli.client import api_client, moment_option
@@ -64,6 +66,9 @@ def bisect_command(
     topolog bisect --count 'shop/spread|role=host' 3    # since when the quota is used
     topolog bisect --waiting 50
     topolog bisect --exists node:n1
+
+    Exit code 0 whatever the answer is, 1 if the pod of the question does not exist, and 2 if there is no such
+    kind.
     """
     question: question_options.Document = {"budget": budget}
     if pod is not None:
@@ -84,9 +89,8 @@ def bisect_command(
         raise click.UsageError("-n is not for --count: the name of a count has the namespace of its object")
     given = (("candidates", candidates), ("from", from_), ("to", to))
     question.update({name: value for name, value in given if value is not None})
-    question_options.show(
-        output, question_options.answer(config, options, "bisect", question), _table, _names
-    )
+    reply = question_options.answer(config, options, "bisect", question)
+    question_options.show(output, reply, functools.partial(_table, question), _names)
 
 
 def _named(what: str, namespace: str | None) -> str:
@@ -101,13 +105,31 @@ def _names(reply: question_options.Document) -> list[str]:
     return [reply["since"]["after"]] if reply["since"] is not None else []
 
 
-def _table(reply: question_options.Document) -> None:
-    answer = "yes" if reply["now"] else "no"
+def _sentence(question: question_options.Document, holds: bool) -> str:
+    """The answer to the question, as a sentence."""
+    match question:
+        case {"fits": pod}:
+            return f"yes, {pod} fits" if holds else f"no, {pod} does not fit"
+        case {"count": {"count": count, "atLeast": number}}:
+            return f"yes, {count} is at least {number}" if holds else f"no, {count} is less than {number}"
+        case {"waiting": {"atLeast": number, "namespace": namespace}}:
+            where = f" in {namespace}" if namespace else ""
+            if number == 1:
+                return f"yes, pods wait{where}" if holds else f"no, no pod waits{where}"
+            return f"{'yes, at least' if holds else 'no, fewer than'} {number} pods wait{where}"
+        case _:
+            return (
+                f"yes, {question['exists']} exists" if holds else f"no, {question['exists']} does not exist"
+            )
+
+
+def _table(question: question_options.Document, reply: question_options.Document) -> None:
+    answer = _sentence(question, reply["now"])
     since = reply["since"]
     if since is None and not reply["complete"]:
-        click.echo(f"{answer}: the last change was not found yet")
+        click.echo(f"{answer}; the last change was not found yet")
     elif since is None:
-        click.echo(f"{answer}: no change since {reply['from']}")
+        click.echo(f"{answer}; no change since {reply['from']}")
     elif not reply["complete"]:
         click.echo(f"{answer}, since an event after {since['before']}, at the latest {since['after']}")
     else:

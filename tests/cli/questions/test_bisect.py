@@ -11,7 +11,7 @@ def test_the_event_is_a_row(run: Run) -> None:
     offset = run.world.append(api_worlds.policy(host=3))
     done = run("bisect", "a-5", "-n", "shop")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("no, since ")
+    assert done.stdout.startswith("no, shop/a-5 does not fit, since ")
     assert f"{offset}" in done.stdout
     assert "ObjectObserved  shop/spread" in done.stdout
     named = run("bisect", "--count", "shop/spread|role=host", "3", "-o", "name")
@@ -33,15 +33,33 @@ def test_a_pod_alone_is_asked_about_as_with_fits(run: Run) -> None:
 
 
 def test_what_did_not_change_is_stated(run: Run) -> None:
-    assert ": no change since " in run("bisect", "--exists", "pod:shop/none").stdout
+    done = run("bisect", "--exists", "pod:shop/none")
+    assert done.stdout.startswith("no, pod:shop/none does not exist; no change since ")
     assert run("bisect").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--fits", "shop/a-5", "--candidates", "roomy"), "no, shop/a-5 does not fit"),
+        (("--count", "shop/spread|role=host", "3"), "yes, shop/spread|role=host is at least 3"),
+        (("--count", "shop/spread|role=host", "4"), "no, shop/spread|role=host is less than 4"),
+        (("--waiting", "2", "-n", "shop"), "yes, at least 2 pods wait in shop"),
+        (("--waiting", "3"), "no, fewer than 3 pods wait"),
+        (("--waiting", "1", "-n", "none"), "no, no pod waits in none"),
+        (("--exists", "policy:shop/spread"), "yes, policy:shop/spread exists"),
+    ],
+)
+def test_the_answer_repeats_its_question(run: Run, words: tuple[str, ...], sentence: str) -> None:
+    first, _, _ = run("bisect", *words).stdout.partition(" since ")
+    assert first.rstrip(",").removesuffix("; no change") == sentence
 
 
 def test_a_namespace_completes_what_exists(run: Run) -> None:
     named = run("bisect", "--exists", "pod:shop/a-5").stdout
-    assert named.startswith("yes, since ")
+    assert named.startswith("yes, pod:shop/a-5 exists, since ")
     assert run("bisect", "--exists", "pod:a-5", "-n", "shop").stdout == named
-    assert run("bisect", "--exists", "node:host-4", "-n", "shop").stdout.startswith("yes, since ")
+    assert run("bisect", "--exists", "node:host-4", "-n", "shop").stdout.startswith("yes, node:host-4 ")
     assert "is not pod:NAMESPACE/NAME" in run("bisect", "--exists", "pod:a-5").stderr
 
 

@@ -61,7 +61,8 @@ def test_a_range_begins_so_long_ago(run: Run) -> None:
     none = run("replay", "--to", "24h", "--fail-on", "refused")
     assert (none.returncode, none.stdout) == (2, "")
     assert "is recorded: none was made in this range" in none.stderr
-    assert run("bisect", "--exists", "node:host-1", "--since", "24h").stdout.startswith("yes, since")
+    found = run("bisect", "--exists", "node:host-1", "--since", "24h").stdout
+    assert found.startswith("yes, node:host-1 exists, since")
     whole = json.loads(run("diff", "24h", "-o", "json").stdout)
     assert whole["from"].endswith("/0")
     # They were recorded just now; the time of the decisions is that of a test.
