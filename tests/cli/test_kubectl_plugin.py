@@ -316,6 +316,21 @@ def test_each_reason_is_given(cluster: clusters.Cluster, name: str) -> None:
     assert reason in line
 
 
+@pytest.mark.parametrize("command", [("watch",), ("bundle", "create", "-o", "b.tar")])
+def test_the_commands_of_view_give_the_reason_and_name_its_process(
+    cluster: clusters.Cluster, tmp_path: pathlib.Path, command: tuple[str, ...]
+) -> None:
+    change, reason = FAULTS["there is no Secret"]
+    change(cluster)
+    words = [str(tmp_path / word) if word == "b.tar" else word for word in command]
+    done = topolog(cluster, *words)
+    assert (done.returncode, done.stdout) == (5, ""), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert "nothing listens there: does `topolog view` run, or a port-forward to it?" in line
+    assert "; nor by the kubeconfig: " in line
+    assert reason in line
+
+
 def test_what_is_named_is_used_instead(cluster: clusters.Cluster, tmp_path: pathlib.Path) -> None:
     done = topolog(cluster, "get", "lag", "--server", "https://127.0.0.1:9")
     assert done.returncode == 5

@@ -231,4 +231,4 @@ def test_plain_http_to_a_port_with_tls_is_recognized(extender: server_processes.
 
 def test_a_port_without_a_listener_is_described(right: Asked) -> None:
     hint = right.hint(f"https://127.0.0.1:{child_processes.free_port()}")
-    assert hint.startswith("nothing listens there")
+    assert hint == "nothing listens there: does the extender run, or a port-forward to it?"

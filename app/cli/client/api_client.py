@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., None])
 _HTTPS_PORT = 443
+_EXTENDER, _VIEW = "the extender", "`topolog view`"
 
 
 def server_options(command: F) -> F:
@@ -52,7 +53,9 @@ class ExtenderClient:
 
     client: settings.Client
     otherwise: str = ""
-    """Why the kubeconfig led to no extender, for the message if this one is unreachable."""
+    """Why the kubeconfig led to no process, for the message if this one is unreachable."""
+    process: str = _EXTENDER
+    """What answers there, for the same message."""
     forward: "port_forwards.Forward | None" = None
     """The port that is forwarded to it, if the kubeconfig led to one."""
 
@@ -124,7 +127,7 @@ class ExtenderClient:
                 request = functools.partial(pool.request, retries=False, redirect=False)
                 reply = self._sent_to_a_pod(lambda: request(method, url, body=body, headers=headers))
         except (urllib3.exceptions.HTTPError, OSError, http.client.HTTPException, ValueError) as error:
-            message = self._unreachable(error) + self.otherwise
+            message = self._unreachable(error)
             raise exits.Failed(exit_codes.UNREACHABLE, message, temporary=True) from error
         if reply.status != http.HTTPStatus.OK:
             raise self.failure(reply.status, reply.data, path)
@@ -215,6 +218,10 @@ class ExtenderClient:
         return context
 
     def _unreachable(self, error: Exception) -> str:
+        """Why there is no reply, and why the kubeconfig led nowhere."""
+        return self._why(error) + self.otherwise
+
+    def _why(self, error: Exception) -> str:
         # Only a failure needs it, and it imports cryptography.
         from app.cli.client import tls_hints
 
@@ -237,7 +244,7 @@ class ExtenderClient:
             key=client.key,
             timeout=client.timeout,
         )
-        hint = tls_hints.of(connection, cause)
+        hint = tls_hints.of(connection, cause, self.process)
         return f"{text} ({hint})" if hint else text
 
     def _lost(self, error: Exception) -> str:
@@ -291,7 +298,7 @@ def view(config: str | None, options: Mapping[str, str | None]) -> ExtenderClien
     if not options["server"]:
         client = replace(client, url=client.view_url or _next_port(client.url))
     if found or client.view_url:
-        return ExtenderClient(client)
+        return ExtenderClient(client, process=_VIEW)
     return _forwarded(replace(loaded, client=client), role_names.VIEWER, "view")
 
 
@@ -318,6 +325,7 @@ def _chosen(
 
 def _forwarded(loaded: settings.Settings, role: str, component: str) -> ExtenderClient:
     """A client by way of the kubeconfig, as long as the command runs; else of the URL in the settings."""
+    process = _VIEW if component == "view" else _EXTENDER
     from app.cli.client import port_forwards
 
     until = contextlib.ExitStack()
@@ -326,8 +334,8 @@ def _forwarded(loaded: settings.Settings, role: str, component: str) -> Extender
     try:
         client, forward = until.enter_context(port_forwards.opened(loaded, role, component))
     except port_forwards.NotFound as reason:
-        return ExtenderClient(loaded.client, f"; nor by the kubeconfig: {reason}")
-    return ExtenderClient(client, forward=forward)
+        return ExtenderClient(loaded.client, f"; nor by the kubeconfig: {reason}", process)
+    return ExtenderClient(client, process=process, forward=forward)
 
 
 def _next_port(url: str) -> str:

@@ -35,12 +35,12 @@ class Connection:
     timeout: float
 
 
-def of(connection: Connection, error: OSError) -> str:
-    """The cause of the error and its remedy; empty if nothing is known about it."""
+def of(connection: Connection, error: OSError, process: str = "the extender") -> str:
+    """The cause of the error and its remedy; empty if nothing is known about it. ``process``: the server."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _of_server(connection, error)
     if isinstance(error, ConnectionRefusedError):
-        return "nothing listens there: does the extender run, and the port-forward to it?"
+        return f"nothing listens there: does {process} run, or a port-forward to it?"
     text = str(error).lower()
     if not isinstance(error, ssl.SSLError | ConnectionError):
         return ""
