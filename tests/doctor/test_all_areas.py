@@ -74,7 +74,7 @@ def test_the_text_has_the_worst_first_and_fits_into_a_bug_report() -> None:
     assert verdicts == sorted(verdicts, key=["PROBLEM", "UNSURE", "WARNING"].index)
     assert verdicts[0] == "PROBLEM"
     assert max(map(len, lines)) <= 100
-    assert re.fullmatch(r"\d+ problem, \d+ unsure, \d+ warning, \d+ ok", lines[-1])
+    assert re.fullmatch(r"(1 problem|\d+ problems), \d+ unsure, (1 warning|\d+ warnings), \d+ ok", lines[-1])
 
 
 def test_what_is_unsure_for_one_reason_is_shown_once() -> None:

@@ -204,6 +204,12 @@ def test_each_mistake_is_found_and_nothing_else(cluster: clusters.Cluster, name:
     assert doctor(cluster).wrong() == expected
 
 
+def test_pods_that_wait_and_free_places_are_counted(cluster: clusters.Cluster) -> None:
+    too_many(cluster)
+    (found,) = [one for one in doctor(cluster).of("P08") if one["verdict"] != "ok"]
+    assert found["seen"] == "2 pods wait for 1 free place"
+
+
 @pytest.mark.parametrize(
     ("unavailable", "surge", "replicas", "surging"),
     [

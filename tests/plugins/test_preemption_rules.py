@@ -137,6 +137,14 @@ def test_violations_are_counted_again_where_victims_were_added() -> None:
     assert preempting.judge(plugins, base, {"n1": ["server"]}).kept["n1"].violations is None
 
 
+def test_pods_that_wait_for_evictions_are_counted() -> None:
+    waiting = [crowded_nodes.pod(f"waiting-{number}", 50, nominated="n1") for number in range(2)]
+    shown = plugin.PreemptionRules().shown().summary
+    assert shown is not None
+    seen = [[line.seen for line in shown(crowded_nodes.world(HERE, *waiting[:number]))] for number in (1, 2)]
+    assert seen == [["1 pod waits for evictions"], ["2 pods wait for evictions"]]
+
+
 def test_nominations_are_listed() -> None:
     waiting = crowded_nodes.pod("waiting", 50, nominated="n1")
     lost = crowded_nodes.pod("lost", 50, nominated="gone")

@@ -85,7 +85,7 @@ def _text(results: Sequence[doctor_checks.Result]) -> Iterator[str]:
         first, *others = _wrapped(f"{'ok':8} {one.id}  ", f"{one.subject}: {one.seen}")
         yield from (first.replace("ok", colours.verdict("ok", one.verdict, bold=False), 1), *others)
     counts = _counts(results)
-    yield "\n" + ", ".join(f"{counts[verdict]} {verdict}" for verdict in doctor_checks.VERDICTS)
+    yield "\n" + ", ".join(_counted(counts[verdict], verdict) for verdict in doctor_checks.VERDICTS)
 
 
 def _show_table(results: Sequence[doctor_checks.Result], *, wide: bool) -> None:
@@ -118,6 +118,12 @@ def _wrapped(first: str, text: str) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def _counted(number: int, verdict: doctor_checks.Verdict) -> str:
+    """Of the verdicts, two are nouns."""
+    noun = verdict in (doctor_checks.PROBLEM, doctor_checks.WARNING)
+    return f"{number} {verdict}{'s' if noun and number != 1 else ''}"
 
 
 def _counts(results: Sequence[doctor_checks.Result]) -> dict[str, int]:

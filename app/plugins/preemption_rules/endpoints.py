@@ -75,6 +75,7 @@ def _lines(snapshot: snapshots.Snapshot) -> Iterator[views.StatusLine]:
     unread = [key for key in held if held[key].error]
     nominated = sum(1 for uid in snapshot.nominated if snapshot.pod(uid))
     if nominated:
-        yield views.StatusLine("nominations", f"{nominated} pods wait for evictions")
+        pods = "1 pod waits" if nominated == 1 else f"{nominated} pods wait"
+        yield views.StatusLine("nominations", f"{pods} for evictions")
     if unread:
         yield views.StatusLine("budgets", f"{len(held)}", f"{len(unread)} unreadable: {min(unread)}, ...")

@@ -153,7 +153,8 @@ def _capacity(
     waiting = sum(1 for _ in wakeups.naming(snapshot, policy.namespace, policy.name))
     free = logic.free(snapshot, policy)
     if waiting > free:
-        yield CAPACITY.warning(subject, f"{waiting} pods wait for {free} free places", known=_known(policy))
+        pods = f"{_many(waiting, 'pod')} {'waits' if waiting == 1 else 'wait'}"
+        yield CAPACITY.warning(subject, f"{pods} for {_many(free, 'free place')}", known=_known(policy))
 
 
 def _known(policy: policy_model.WorkloadPolicy) -> dict[str, str]:
@@ -223,6 +224,10 @@ def _in_template(one: doctor_checks.Workload) -> str | None:
     """The policy that the pods of a workload name; None if they name none."""
     labels = one.template_labels
     return next((labels[label] for label in logic.indexed() if label in labels), None)
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _listed(names: Sequence[str]) -> str:
