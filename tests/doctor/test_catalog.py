@@ -46,6 +46,7 @@ FILLED = {
     "T02": ["DIRECTORY", "NAME"],
     "T04": ["NAMESPACE", "NAME"],
     "T05": ["FILES"],
+    "R02": ["COMMAND"],
     "R03": ["NAMESPACE", "REPLICAS"],
     "R04": ["NAMESPACE"],
     "P01": ["NAMESPACE", "POLICY"],

@@ -237,7 +237,12 @@ def test_a_rolling_update_is_resolved_as_by_kubernetes(
 
 def test_without_a_scheduler_the_escape_is_unsure(cluster: clusters.Cluster) -> None:
     cluster.api.objects.remove("pods", (clusters.HOME, "topolog-extender-a"))
-    assert doctor(cluster).wrong() == {"P03": "unsure"}
+    examined = doctor(cluster)
+    assert examined.wrong() == {"P03": "unsure"}
+    (found,) = examined.of("P03")
+    assert found["fix"] == (
+        f"topolog doctor policies --scheduler-name {OURS}, with those that call the extender"
+    )
     assert doctor(cluster, "--scheduler-name", OURS).wrong() == {}
     assert doctor(cluster, "--scheduler-name", "another").wrong() == {"P03": "problem"}
 
@@ -247,7 +252,7 @@ def test_a_template_without_pods_may_escape(cluster: clusters.Cluster) -> None:
     for name in ("web-1", "web-2"):
         cluster.api.objects.remove("pods", ("shop", name))
     (found,) = doctor(cluster).of("P03")
-    assert (found["verdict"], found["subject"]) == ("unsure", "0 pods, 1 templates")
+    assert (found["verdict"], found["subject"]) == ("unsure", "0 pods, 1 template")
     cluster.api.objects.remove("deployments", ("shop", "web"))
     assert [one["verdict"] for one in doctor(cluster).of("P03")] == ["ok"]
 

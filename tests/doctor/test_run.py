@@ -9,7 +9,7 @@ import pytest
 from app.doctor import api_reader
 from app.doctor.run import checks, processes
 from app.telemetry import metrics
-from tests.support import polling
+from tests.support import child_processes, polling
 from tests.support.doctor import altered, runs
 from tests.support.extender import server_processes, stages
 from tests.support.monitoring import installations
@@ -119,6 +119,21 @@ def test_a_missing_process_is_found(healthy: installations.Installation, role: s
     assert doctor(healthy, urls(healthy, **{role: None})).wrong() == {"R02": verdict}
 
 
+def test_a_missing_process_is_named_with_what_is_lost_and_its_command() -> None:
+    found = [one for one in checks.of_processes([], time.time(), "topolog-system") if one.id == "R02"]
+    assert [one.subject for one in found] == list(metrics.PROCESSES)
+    for one in found:
+        assert f" {one.subject} " in one.why
+        assert not any(f" {role} " in one.why for role in metrics.PROCESSES if role != one.subject)
+    commands = ["extender", "record", "control", "audit", "compact"]
+    assert [one.fix for one in found] == [f"topolog {command}" for command in commands]
+
+
+def test_a_port_without_a_process_is_described_in_words() -> None:
+    (found,) = processes.by_urls([f"http://127.0.0.1:{child_processes.free_port()}"])
+    assert found.problems == ("does not answer: Connection refused",)
+
+
 def test_without_a_compactor_an_archive_is_not_seen(healthy: installations.Installation) -> None:
     audited(healthy)
     assert doctor(healthy, urls(healthy, compactor=None)).wrong() == {"R02": "warning", "R11": "unsure"}
@@ -133,9 +148,9 @@ ARCHIVING: dict[str, tuple[tuple[Mapping[str, str], float], ...]] = {"topolog_ar
     ("found", "verdict", "fix"),
     [
         (UNSEEN, "unsure", "another kubeconfig"),
-        ([], "unsure", "start it: "),
+        ([], "unsure", "topolog compact"),
         ([processes.Process("a", metrics.COMPACTOR, unseen="403", fix="a right")], "unsure", "a right"),
-        ([processes.Process("a", metrics.COMPACTOR, problems=("away",))], "unsure", "start it: "),
+        ([processes.Process("a", metrics.COMPACTOR, problems=("away",))], "unsure", "topolog compact"),
         ([processes.Process("a", metrics.COMPACTOR, samples=SEEN)], "ok", ""),
         ([processes.Process("a", metrics.COMPACTOR, samples=ARCHIVING)], "warning", "set compaction.archive"),
     ],

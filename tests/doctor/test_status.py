@@ -252,3 +252,32 @@ def test_long_names_and_many_reasons_stay_on_one_screen() -> None:
     assert sum("-000" in line for line in lines) == 12, "each name keeps the end by which replicas differ"
     assert any("and 12 more" in line for line in lines)
     assert lines[-1] == "... and 24 more"
+
+
+@pytest.mark.parametrize(
+    ("ids", "span"),
+    [
+        ("R01 R02 R03", "R01..R03"),
+        ("R01 R04 R05 R14", "R01,R04..R05,R14"),
+        ("R09 R10", "R09..R10"),
+        ("C09 R10", "C09,R10"),
+    ],
+)
+def test_checks_are_a_span_only_where_none_is_left_out(ids: str, span: str) -> None:
+    attention = [
+        {"verdict": "unsure", "id": one, "subject": "processes", "seen": "no"} for one in ids.split()
+    ]
+    found = {
+        "topolog": "0.1.0",
+        "name": "a",
+        "at": "2026-07-01T10:00:00Z",
+        "verdict": "unsure",
+        "processes": [],
+        "store": {"up": None, "head": None, "memoryUsed": None},
+        "audit": None,
+        "cluster": None,
+        "pending": [],
+        "plugins": [],
+        "attention": attention,
+    }
+    assert click.unstyle(list(screens.lines(found))[-1]) == f"unsure   {span}  processes: no"

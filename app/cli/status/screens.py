@@ -150,8 +150,7 @@ def _attention(found: Sequence[Json], width: int) -> Iterator[str]:
         one, ids = group[0], list(dict.fromkeys(each["id"] for each in group))
         subjects = list(dict.fromkeys(each["subject"] for each in group))
         others = f" and {len(subjects) - 1} more" if len(subjects) > 1 else ""
-        span = ids[0] if len(ids) == 1 else f"{ids[0]}..{ids[-1]}"
-        text = f"{one['verdict']:8} {span}  "
+        text = f"{one['verdict']:8} {_spans(ids)}  "
         wrapped = textwrap.wrap(
             tables.cell(f"{one['subject']}{others}: {one['seen']}"),
             width,
@@ -164,6 +163,20 @@ def _attention(found: Sequence[Json], width: int) -> Iterator[str]:
         yield from wrapped
     if len(groups) > 2 * _SHOWN:
         yield f"... and {len(groups) - 2 * _SHOWN} more"
+
+
+def _spans(ids: Sequence[str]) -> str:
+    """The ids of checks; A..B for those that follow one another."""
+    runs: list[list[str]] = []
+    for one in ids:
+        if not runs or one != _following(runs[-1][-1]):
+            runs.append([])
+        runs[-1].append(one)
+    return ",".join(run[0] if len(run) == 1 else f"{run[0]}..{run[-1]}" for run in runs)
+
+
+def _following(check: str) -> str:
+    return f"{check[0]}{int(check[1:]) + 1:02}"
 
 
 def _groups(found: Sequence[Json]) -> list[list[Json]]:

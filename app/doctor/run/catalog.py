@@ -3,6 +3,7 @@
 from typing import Final
 
 from app.framework import doctor_checks
+from app.telemetry import metrics
 
 _PAGE: Final = "how-to/monitoring.md"
 
@@ -13,12 +14,28 @@ READY = doctor_checks.Check(
     "what is named by the failing check; the log of the process has the reason",
     f"{_PAGE}#topologextenderdown",
 )
+LACKING: Final = {
+    metrics.EXTENDER: "without an extender kube-scheduler gets no answer, and pods under hard quotas stay"
+    " pending",
+    metrics.RECORDER: "without a recorder nothing is recorded",
+    metrics.CONTROLLER: "without a controller no pod is woken",
+    metrics.AUDITOR: "without an auditor nothing is compared",
+    metrics.COMPACTOR: "without a compactor the log grows without bound",
+}
+"""Role -> what is lost without a process of it."""
+COMMANDS: Final = {
+    metrics.EXTENDER: "extender",
+    metrics.RECORDER: "record",
+    metrics.CONTROLLER: "control",
+    metrics.AUDITOR: "audit",
+    metrics.COMPACTOR: "compact",
+}
+"""Role -> the command of topolog that starts a process of it."""
 COMPLETE = doctor_checks.Check(
     "R02",
     "There is a process of each kind.",
-    "without a recorder nothing is recorded, without a controller no pod is woken, without an auditor nothing"
-    " is compared, and without a compactor the log grows without bound",
-    "start it: topolog record, control, audit, compact or extender",
+    "; ".join(LACKING.values()),
+    "topolog COMMAND",
     "how-to/find-out-what-is-wrong.md#check-an-installation-that-runs",
 )
 LEADER = doctor_checks.Check(

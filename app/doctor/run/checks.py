@@ -92,7 +92,8 @@ def archive(
     if written:
         return catalog.ARCHIVE.warning(subject, f"{written[0].name} archives, and {empty}")
     if not seen:
-        fix = next((one.fix for one in compactors if one.unseen), catalog.COMPLETE.fix)
+        start = doctor_checks.filled(catalog.COMPLETE.fix, _start(metrics.COMPACTOR))
+        fix = next((one.fix for one in compactors if one.unseen), start)
         return catalog.ARCHIVE.unsure(subject, f"{empty}; whether a compactor archives was not seen", fix=fix)
     return catalog.ARCHIVE.ok(subject, "there is no archive")
 
@@ -118,7 +119,12 @@ def _complete(found: Sequence[processes.Process]) -> Iterator[doctor_checks.Resu
             yield catalog.COMPLETE.unsure(role, seen, fix=unseen.fix)
         else:
             verdict = catalog.COMPLETE.problem if role in _REQUIRED else catalog.COMPLETE.warning
-            yield verdict(role, seen if own else "none")
+            yield verdict(role, seen if own else "none", why=catalog.LACKING[role], known=_start(role))
+
+
+def _start(role: str) -> Mapping[str, str]:
+    """What the capitals of the fix of R02 stand for."""
+    return {"COMMAND": catalog.COMMANDS[role]}
 
 
 def _leader(

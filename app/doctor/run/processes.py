@@ -165,8 +165,19 @@ def _fetch(url: str, path: str) -> tuple[int, str]:
     try:
         reply = urllib3.request("GET", f"{url}{path}", timeout=_SECONDS, retries=False, redirect=False)
     except urllib3.exceptions.HTTPError as problem:
-        raise OSError(str(problem)) from problem
+        raise OSError(_cause(problem)) from problem
     return reply.status, reply.data.decode(errors="replace")
+
+
+def _cause(problem: urllib3.exceptions.HTTPError) -> str:
+    """The error of the socket behind that of the library, whose text has the library's own objects."""
+    cause: BaseException | None = problem
+    while cause is not None and not (isinstance(cause, OSError) and cause.strerror):
+        cause = cause.__cause__ or cause.__context__
+    if cause is not None:
+        return str(cause.strerror)
+    late = isinstance(problem, urllib3.exceptions.TimeoutError)
+    return f"no reply within {_SECONDS:.0f} s" if late else str(problem)
 
 
 def _url(address: str, port: int) -> str:

@@ -168,12 +168,14 @@ def _of_pods(snapshot: snapshots.Snapshot, cluster: doctor_checks.Cluster) -> It
     naming = [pod for pod in snapshot.pods.values() if pod.counted and logic.concerned(pod)]
     naming.sort(key=lambda pod: pod.key)
     if cluster.schedulers is None:
-        templates = sum(_in_template(one) is not None for one in cluster.workloads)
+        templates = [one for one in cluster.workloads if _in_template(one) is not None]
         if naming or templates:
+            names = sorted({pod.scheduler for pod in naming} | {one.scheduler for one in templates})
+            options = " ".join(f"--scheduler-name {name}" for name in names)
             yield SCHEDULER.unsure(
-                f"{len(naming)} pods, {templates} templates",
+                f"{_many(len(naming), 'pod')}, {_many(len(templates), 'template')}",
                 "which schedulers call the extender was not seen",
-                fix="name them with --scheduler-name",
+                fix=f"topolog doctor policies {options}, with those that call the extender",
             )
     else:
         others: dict[str, list[model.Pod]] = {}
