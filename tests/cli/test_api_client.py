@@ -206,7 +206,7 @@ def test_a_preemption_is_shown_as_a_table_or_json(server: str, certs: pathlib.Pa
         [
             "n1",
             "Insufficient cpu, Too many pods",
-            "a/x (7, violates a budget), b/y (-1, co-dependent)",
+            "a/x (7, violates a budget); b/y (-1, co-dependent)",
             "1",
             "-",
         ],

@@ -5,6 +5,7 @@ import types
 import click
 import pytest
 
+from app.cli.get import printers
 from app.cli.output import tables
 
 
@@ -12,6 +13,7 @@ def test_objects_of_a_list_are_apart_in_a_cell() -> None:
     taints = [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "NoExecute"}]
     assert tables.cell(taints) == "key=a, effect=NoSchedule; key=b, effect=NoExecute"
     assert tables.cell(["a", "b"]) == "a, b"
+    assert tables.cell(["one, or another", "a third"]) == "one, or another; a third"
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,17 @@ def test_a_heading_has_the_words_of_the_field(field: str, heading: str) -> None:
 )
 def test_an_age_is_in_its_largest_unit(seconds: float | None, shown: str | None) -> None:
     assert tables.pick({"age": seconds}, "age~") == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0.0, "0.0s"), (0.379, "0.4s"), (10.2, "10s"), (1158.772, "19m"), (-1.0, "-")]
+)
+def test_a_duration_of_an_object_has_its_unit(
+    seconds: float, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printers.show_one({"age": seconds, "seconds": seconds, "epoch": 1.5})
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[1:] == [["age", shown], ["seconds", shown], ["epoch", "1.5"]]
 
 
 @pytest.fixture

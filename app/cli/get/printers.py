@@ -11,6 +11,8 @@ from app.cli.output import formats, paths, tables
 
 _NAMES = ("domain", "key", "kind", "name", "op", "pod", "policy")
 """Fields that identify a row."""
+_SECONDS = ("age", "seconds")
+"""Fields that are durations; a negative one is that of something that never happened."""
 
 
 @dataclass
@@ -82,7 +84,7 @@ def show_list(rows: Rows, reply: Mapping[str, Any]) -> None:
 def show_one(reply: Mapping[str, Any], *, heading: bool = True) -> None:
     """Print one object: scalar fields as lines, lists of objects as tables."""
     lists = {key: value for key, value in reply.items() if _is_table(value)}
-    fields = [(key, value) for key, value in reply.items() if key not in lists]
+    fields = [(key, _value(key, value)) for key, value in reply.items() if key not in lists]
     tables.show(["FIELD", "VALUE"], fields, heading=heading)
     for key, items in lists.items():
         click.echo(f"\n{key}:")
@@ -91,6 +93,13 @@ def show_one(reply: Mapping[str, Any], *, heading: bool = True) -> None:
         names = sorted(found, key=lambda name: name not in _NAMES)
         rows = [[item.get(name) for name in names] for item in items]
         tables.show([tables.heading(name) for name in names], rows, heading=heading)
+
+
+def _value(key: str, value: object) -> object:
+    """The value of a field, with its unit if it is a duration."""
+    if key not in _SECONDS or not isinstance(value, int | float):
+        return value
+    return tables.duration(value) if value >= 0 else None
 
 
 def _is_table(value: object) -> bool:

@@ -11,6 +11,8 @@ import click
 
 _GAP = "  "
 _CUT = "..."
+_PRECISE = 10.0
+"""Seconds below which a duration shows tenths."""
 _NOTED = f"{__name__}.cut"
 
 
@@ -86,10 +88,14 @@ def cell(value: object) -> str:
         case Mapping():
             return cell(", ".join(f"{key}={inner}" for key, inner in value.items()))
         case list() | tuple():
-            gap = "; " if any(isinstance(inner, Mapping) for inner in value) else ", "
+            gap = "; " if any(map(_has_commas, value)) else ", "
             return cell(gap.join(cell(inner) for inner in value))
         case _:
             return "".join(c if c.isprintable() else " " for c in str(value))
+
+
+def _has_commas(value: object) -> bool:
+    return isinstance(value, Mapping) or (isinstance(value, str) and ", " in value)
 
 
 def heading(field: str) -> str:
@@ -103,6 +109,11 @@ def age(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size:.0f}{unit}"
     return f"{seconds:.0f}s"
+
+
+def duration(seconds: float) -> str:
+    """A duration of one object: as ``age``, and with a tenth of a second while these matter."""
+    return f"{seconds:.1f}s" if seconds < _PRECISE else age(seconds)
 
 
 def pick(item: Mapping[str, Any], path: str) -> object:
