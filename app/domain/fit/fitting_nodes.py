@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -9,6 +10,7 @@ from app.domain import model, snapshots
 from app.domain.fit import node_fit
 from app.domain.fold import node_sums
 
+NO_NODES: Final = "there is no node in the cluster"
 _spelling = msgspec.json.Encoder(order="deterministic")
 
 
@@ -36,7 +38,7 @@ class FittingNodes:
     def nowhere(self, pod: model.Pod) -> str:
         """Why the pod has no candidate, in one sentence."""
         if not self._names:
-            return "there is no node in the cluster"
+            return NO_NODES
         refusals, number = self._refusals(pod), len(self._names)
         text = f"{number - len(refusals)} of {number} nodes fit by kube-scheduler's own rules"
         if len(refusals) < number:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from app.domain import model, snapshots
+from app.domain.fit import fitting_nodes
 from app.framework import cycles, pipeline, registry
 from app.verbs.explain import equivalence
 
@@ -16,7 +17,6 @@ KUBE_SCHEDULER: Final = "kube-scheduler"
 NEITHER: Final = "none"
 """Nothing is known against the pod: it has not been attempted, or its state has just changed."""
 NOT_ATTEMPTED: Final = "kube-scheduler has not reported an attempt"
-NO_NODES: Final = "there is no node in the cluster"
 
 
 class Cause(NamedTuple):
@@ -69,7 +69,7 @@ def _caused(snapshot: snapshots.Snapshot, plugins: registry.Registry) -> Iterato
 def _refused(plugins: registry.Registry, cycle: cycles.Cycle) -> Cause | None:
     """Why no node is left; None if one is."""
     if not cycle.candidates:
-        return Cause(KUBE_SCHEDULER, NO_NODES)
+        return Cause(KUBE_SCHEDULER, fitting_nodes.NO_NODES)
     trace = pipeline.run_filter(plugins, cycle)
     if trace.kept:
         return None
