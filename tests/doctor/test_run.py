@@ -129,6 +129,23 @@ def test_a_missing_process_is_named_with_what_is_lost_and_its_command() -> None:
     assert [one.fix for one in found] == [f"topolog {command}" for command in commands]
 
 
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("topolog-system/recorder-a", "kubectl -n topolog-system logs recorder-a --all-containers"),
+        ("http://127.0.0.1:8082", "see the log of the process at http://127.0.0.1:8082"),
+    ],
+)
+def test_the_log_of_a_process_is_named(name: str, fix: str) -> None:
+    stale: dict[str, tuple[tuple[Mapping[str, str], float], ...]] = {
+        "topolog_watch_last_progress_timestamp_seconds": (({"kind": "pods"}, 0.0),)
+    }
+    process = processes.Process(name, metrics.RECORDER, problems=("lag: 40 s behind",), samples=stale)
+    found = {one.id: one for one in checks.of_processes([process], time.time(), "topolog-system")}
+    assert found["R01"].fix == f"{fix}, which has the reason of what was seen"
+    assert found["R06"].fix == f"{fix}, which has the failures of its watches"
+
+
 def test_a_port_without_a_process_is_described_in_words() -> None:
     (found,) = processes.by_urls([f"http://127.0.0.1:{child_processes.free_port()}"])
     assert found.problems == ("does not answer: Connection refused",)

@@ -11,7 +11,7 @@ READY = doctor_checks.Check(
     "R01",
     "Each process answers, and is ready.",
     "an extender that is not ready gets no calls; another process does no work until it is",
-    "what is named by the failing check; the log of the process has the reason",
+    "LOG, which has the reason of what was seen",
     f"{_PAGE}#topologextenderdown",
 )
 LACKING: Final = {
@@ -63,7 +63,7 @@ WATCHING = doctor_checks.Check(
     "R06",
     "The recorder has received something of each kind within three minutes.",
     "the log is behind the cluster: decisions are made on an outdated state",
-    "see the recorder's log, and whether it reaches the API server",
+    "LOG, which has the failures of its watches",
     f"{_PAGE}#topologwatchstale",
 )
 FOLLOWING = doctor_checks.Check(

@@ -103,7 +103,7 @@ def _ready(one: processes.Process) -> doctor_checks.Result:
     if one.unseen:
         return catalog.READY.unsure(subject, one.unseen, fix=one.fix)
     if not one.ready:
-        return catalog.READY.problem(subject, "; ".join(one.problems) or "not ready")
+        return catalog.READY.problem(subject, "; ".join(one.problems) or "not ready", known={"LOG": one.log})
     return catalog.READY.ok(subject, "ready")
 
 
@@ -198,7 +198,7 @@ def _watching(one: processes.Process, now: float) -> Iterator[doctor_checks.Resu
     stale = [f"{labels['kind']} {now - at:.0f} s ago" for labels, at in progress if now - at > STALE_WATCH]
     subject = f"{one.role} {one.name}"
     if stale:
-        yield catalog.WATCHING.problem(subject, ", ".join(stale))
+        yield catalog.WATCHING.problem(subject, ", ".join(stale), known={"LOG": one.log})
     elif progress:
         oldest = max(now - at for _, at in progress)
         yield catalog.WATCHING.ok(subject, f"{len(progress)} kinds, within {max(oldest, 0):.0f} s")

@@ -56,6 +56,14 @@ class Process:
         """Where its pod runs; empty if it is known by a URL."""
         return "" if "://" in self.name else self.name.partition("/")[0]
 
+    @property
+    def log(self) -> str:
+        """The command that prints its log; a sentence if it is known by a URL."""
+        pod = self.name.partition("/")[2]
+        if not self.namespace:
+            return f"see the log of the process at {self.name}"
+        return f"kubectl -n {self.namespace} logs {pod} --all-containers"
+
     def value(self, name: str) -> float | None:
         """The value of a metric without labels; None if it is absent."""
         found = self.samples.get(name, ())
