@@ -202,6 +202,10 @@ class World:
             self._recorder.recorder.stop()
             self._recorder.thread.join(recordings.LIMIT)
 
+    def start(self) -> None:
+        """Start the recorder, and wait until it has recorded the cluster."""
+        self._recorder = recordings.Recording(self._again(emptied=True), self._cluster).ready()
+
     def run_once(self) -> None:
         """Run each process once."""
         if self._recorder is None or not self._recorder.thread.is_alive():
@@ -262,6 +266,9 @@ class World:
         self.run_once()
         if self.problem is not None or self._extender is None or self._auditor is None:
             return False
+        report = self._auditor.report
+        if report is None or not report.complete or report.differences:
+            return False
         try:
             self._append()
             snapshot = self._extender.follower.catch_up()
@@ -272,15 +279,11 @@ class World:
         except (errors.StoreError, ValueError):
             return False
         wanted = (dict(snapshot.counts), dict(snapshot.versions))
-        report = self._auditor.report
         return (
             log.head() == snapshot.position == fresh.position
             and views == wanted
             and whole == {b"stream", b"hash"}
             and bool(snapshot.counts)
-            and report is not None
-            and report.complete
-            and not report.differences
         )
 
     def follow_advice(self) -> str:
@@ -336,6 +339,7 @@ def world(
     for number in range(4):
         cluster_side.pod(f"w{number}", node=f"n{1 + number % 2}", app="x")
     made = World(cluster_side, store, again)
+    made.start()
     recordings.eventually(made.sound, "it begins sound")
     made.client.xadd(store.keys.decisions, {"d": "{}"})
     snapshot, at_ms = opened[-1].follower.dated()
