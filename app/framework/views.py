@@ -82,6 +82,11 @@ class Followed:
     """(snapshot, name) -> line -> value; empty if the object does not exist."""
 
 
+def singular(kind: str) -> str:
+    """The name of one item of a kind of ``topolog get``: ``policy`` of ``policies``."""
+    return f"{kind.removesuffix('ies')}y" if kind.endswith("ies") else kind.removesuffix("s")
+
+
 Look = Literal["none", "empty", "low", "mid", "high", "higher", "full", "over", "bad", "chosen", "kept"]
 """How a class of nodes is drawn: ``empty`` to ``over`` are a scale."""
 

@@ -99,6 +99,46 @@ def test_short_names_are_those_of_kubectl(running: installations.Installation) -
     assert get(running, "po", "shop/web-0", "-o", "name").stdout == "pods/shop/web-0\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("pod shop/web-0", "pods/shop/web-0"),
+        ("pod/shop/web-0 node/n0", "pods/shop/web-0 nodes/n0"),
+        ("node n1", "nodes/n1"),
+        ("policy spread -n shop", "policies/shop/spread"),
+        ("flag debugTopNScores", "flags/debugTopNScores"),
+    ],
+)
+def test_a_kind_may_be_singular(running: installations.Installation, words: str, name: str) -> None:
+    done = get(running, *words.split(), "-o", "name")
+    assert (done.returncode, done.stdout.split()) == (0, name.split()), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        ("pods shop/nope", "pod shop/nope"),
+        ("policies shop/nope", "policy shop/nope"),
+        ("flags x", "flag x"),
+        ("topology zone", "topology zone"),
+        ("events 99999", "event 99999"),
+        ("shadows nope", "shadow nope; set are: none"),
+    ],
+)
+def test_what_does_not_exist_is_named_by_its_singular(
+    running: installations.Installation, words: str, missing: str
+) -> None:
+    done = get(running, *words.split())
+    assert (done.returncode, done.stderr) == (1, f"topolog: cannot find {missing}\n")
+
+
+def test_a_flag_has_the_name_that_its_table_shows(running: installations.Installation) -> None:
+    header, first, *_ = (line.split() for line in get(running, "flags").stdout.splitlines())
+    by = dict(zip(header, first, strict=False))
+    one, other = (get(running, "flags", by[column], "-o", "json").stdout for column in ("FLAG", "NAME"))
+    assert one == other != ""
+
+
 SELECTED = {
     "nodes -l zone=a": ["nodes/n0", "nodes/n1", "nodes/n2"],
     "nodes -l zone!=a": [],
@@ -123,6 +163,13 @@ USAGE = {
     "nodes n0 -l a=b": "-l selects items of a list; leave out the name, or -l",
     "nodes -l a=b,": "'a=b,' is not a selector such as a=b,c!=d",
     "nothing": "'nothing' is not one of nodes, pods",
+    "polices": "; did you mean policies?",
+    "Pod": "; did you mean pod?",
+    "pods --where state=pending": "pods have no condition 'state'; known: namespace; -o 'jsonpath=",
+    "pods --where limit=1": "pods have no condition 'limit'; known: namespace",
+    "pods --where kept<3": "'kept<3' is not FIELD=VALUE; only decisions are compared, as in kept<3",
+    "nodes --where ready=true": "nodes have no conditions, only pods, topology, decisions, events have",
+    "events --where limit=1": "events have no condition 'limit'; known: from, to, type, object",
     "nodes n0 -n shop": "leave out -n: no namespace contains nodes",
     "nodes ../lag": "'../lag' is not the name of one of nodes",
     "pods shop/": "'shop/' is not the name of one of pods",

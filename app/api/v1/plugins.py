@@ -69,7 +69,7 @@ def _view(path: str, handle: views.Handle) -> Callable[..., object]:
         shown = pages.moment(query) if "limit" in query else moments.take(query.get("at") or moments.NOW)
         answer = handle(shown.snapshot, parameters)
         if answer is None:
-            raise errors.missing(path.partition("/")[0], "/".join(parameters.values()))
+            raise errors.missing(views.singular(path.partition("/")[0]), "/".join(parameters.values()))
         if isinstance(answer, views.Listed):
             paged = query if "limit" in query else {**query, "limit": pages.MAX_LIMIT}
             keys, metadata = pages.cut(answer.keys, paged, shown)

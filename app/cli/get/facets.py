@@ -1,7 +1,7 @@
 """``topolog get decisions --facet``: how often each value of a property occurs among the decisions."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -14,10 +14,17 @@ NAMES: Final = ("verb", "outcome", "plugin", "reason", "object", "namespace", "n
 _PATH: Final = "/apis/v1/decisions/facets"
 
 
+class Chosen(NamedTuple):
+    """Which facets are shown, and how many values of each."""
+
+    names: tuple[str, ...]
+    limit: int
+
+
 def show(
     client: api_client.ExtenderClient,
     query: Mapping[str, object],
-    chosen: tuple[str, ...],
+    chosen: Chosen,
     output: str,
     *,
     heading: bool,
@@ -26,7 +33,7 @@ def show(
     reply = client.get(_PATH, query)
     if isinstance(reply, str):
         raise exits.Failed(exit_codes.UNREACHABLE, f"the reply to {_PATH} is not JSON")
-    found: list[dict[str, Any]] = [one for one in reply["facets"] if one["name"] in chosen]
+    found = [_cut(one, chosen.limit) for one in reply["facets"] if one["name"] in chosen.names]
     if formats.is_document(output):
         formats.show_document({**reply, "facets": found}, output)
         return
@@ -41,3 +48,9 @@ def show(
             click.echo(f"... and {facet['more']} more values of {facet['name']}", err=True)
     if not reply["complete"]:
         click.echo(f"only the newest {reply['looked']} decisions were counted", err=True)
+
+
+def _cut(facet: Mapping[str, Any], limit: int) -> dict[str, Any]:
+    """The facet with so many values at most."""
+    values = facet["values"]
+    return {**facet, "values": values[:limit], "more": facet["more"] + len(values[limit:])}

@@ -1,6 +1,5 @@
 """``topolog get``: shows the cluster state known to an extender as tables."""
 
-import re
 import signal
 import urllib.parse
 from collections.abc import Mapping, Sequence
@@ -12,10 +11,10 @@ import click
 from app import exit_codes
 from app.cli import exits
 from app.cli.client import api_client, moment_option
-from app.cli.get import facets, list_watch, lists, printers, resources, selectors
+from app.cli.get import facets, list_watch, lists, printers, resources, selectors, where_options
 from app.cli.output import formats, paths
 from app.domain import model
-from app.store.decisions import conditions
+from app.framework import views
 
 
 class Path(click.ParamType[str]):
@@ -52,7 +51,10 @@ class Path(click.ParamType[str]):
     "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Maximum number of items."
 )
 @click.option(
-    "--where", multiple=True, metavar="FIELD=VALUE", help="Filter the items: pod=ns/name, kept<3 ..."
+    "--where",
+    multiple=True,
+    metavar="CONDITION",
+    help="Filter decisions, such as by pod=ns/name or kept<3, or by FIELD=VALUE events, pods and topology.",
 )
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Only items of this namespace; that of NAME.")
 @click.option(
@@ -74,7 +76,7 @@ class Path(click.ParamType[str]):
     "chosen",
     multiple=True,
     type=click.Choice(facets.NAMES),
-    help="Of decisions: how many have each value of this property, instead of a list.",
+    help="Of decisions: how many have each value of this property, instead of a list. --limit is for each.",
 )
 @click.option(
     "-w", "--watch", is_flag=True, help="Print changes, too. Asks `topolog view` (client.view_url)."
@@ -114,14 +116,14 @@ def get_command(
     asked = list(resources.asked(what, namespace or ""))
     if selector is not None:
         _refuse_labels(asked)
-    selected = _conditions(where, expressions=all(kind == "decisions" for kind, _ in asked))
+    selected = where_options.query(where, [kind for kind, _ in asked])
     if chosen:
         if watch or sort_by or asked != [("decisions", None)]:
             raise click.UsageError("--facet counts decisions: topolog get decisions --facet reason")
         within = f"where=namespace={namespace}" if namespace else ""
         wanted = lists.selecting({"at": at, **selected}, within) if within else {"at": at, **selected}
         client = api_client.extender(config, options)
-        facets.show(client, wanted, chosen, output, heading=not no_headers)
+        facets.show(client, wanted, facets.Chosen(chosen, limit), output, heading=not no_headers)
         return
     if watch:
         if len(asked) > 1:
@@ -207,39 +209,8 @@ class _Request:
     def _of_list(self, kind: str, name: str) -> dict[str, Any]:
         reply = lists.read(self.client, kind, self.query, lists.Selection(1, name=name))
         if not reply["items"]:
-            raise exits.Failed(exit_codes.NEGATIVE, f"cannot find {kind}/{name}")
+            raise exits.Failed(exit_codes.NEGATIVE, f"cannot find {views.singular(kind)} {name}")
         return dict(reply["items"][0])
-
-
-_SELECTING = ("pod", "namespace", "node", "plugin", "reason", "object", "outcome", "verb", "since", "until")
-"""Parameters of decisions."""
-_MOMENTS = ("since", "until", "from", "to")
-"""Parameters of decisions and events."""
-_PLAIN = re.compile(r"(?P<field>[a-z]\w*)=(?!=)(?P<value>.*)\Z", re.DOTALL)
-
-
-def _conditions(where: tuple[str, ...], *, expressions: bool) -> dict[str, object]:
-    """Query parameters; a condition that is more than FIELD=VALUE is for decisions only."""
-    found: dict[str, object] = {}
-    others = []
-    for condition in where:
-        plain = _PLAIN.match(condition)
-        if expressions and (plain is None or plain["field"] not in _SELECTING or _several(condition)):
-            others.append(condition)
-        elif plain is not None:
-            timed = plain["field"] in _MOMENTS
-            found[plain["field"]] = moment_option.moment(plain["value"]) if timed else plain["value"]
-        else:
-            raise click.BadParameter(f"{condition} is not FIELD=VALUE", param_hint="--where")
-    return {**found, "where": ",".join(others)} if others else found
-
-
-def _several(condition: str) -> bool:
-    """Whether it is a list of conditions, and not a value with commas."""
-    try:
-        return len(conditions.parse(condition).requirements) > 1
-    except conditions.Invalid:
-        return False
 
 
 def _raw(client: api_client.ExtenderClient, path: str) -> Mapping[str, Any] | str:

@@ -34,7 +34,7 @@ class Selection:
     labels: model.Selector = _ALL
     """Only items with these labels."""
     name: str = ""
-    """Only the item with this name (resources.named)."""
+    """Only the item with this name (resources.is_named)."""
 
 
 def read(
@@ -115,7 +115,7 @@ def _is_selected(resource: resources.Resource, item: Mapping[str, Any], selectio
     """Whether the item is in the namespace, which a path may name as NAMESPACE/NAME, and has the labels."""
     if selection.labels.expressions and not selectors.matches(selection.labels, item["labels"]):
         return False
-    if selection.name and resources.named(resource, item) != selection.name:
+    if selection.name and not resources.is_named(resource, item, selection.name):
         return False
     if not selection.namespace:
         return True

@@ -1,5 +1,6 @@
 """The kinds of ``topolog get``, and which of them the arguments ask for."""
 
+import difflib
 import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from click import shell_completion
 
 from app import plugins
 from app.cli.completion import items
-from app.framework import registry
+from app.framework import registry, views
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,10 @@ class Resource:
     """The query by which the API itself selects a namespace, such as ``namespace={}``."""
     select_name: tuple[str, ...] = ()
     """The parameters by which the API itself selects the item of a name, which is a number: each has it."""
+    other_names: tuple[str, ...] = ()
+    """Fields by which an item may be named, too."""
+    conditions: tuple[str, ...] = ()
+    """The fields of --where=FIELD=VALUE: parameters of the API."""
     labelled: bool = False
     """Items have labels."""
     endless: bool = False
@@ -62,6 +67,7 @@ _CORE: Mapping[str, Resource] = {
         named=True,
         namespace="namespace",
         select="namespace={}",
+        conditions=("namespace",),
         labelled=True,
     ),
     "pending": Resource(
@@ -81,6 +87,7 @@ _CORE: Mapping[str, Resource] = {
         "topology",
         "node domains with counts",
         {"KEY": "key", "VALUE": "value", "NODES": "nodes", "READY": "ready", "PODS": "pods"},
+        conditions=("levels",),
     ),
     "decisions": Resource(
         "decisions",
@@ -100,6 +107,9 @@ _CORE: Mapping[str, Resource] = {
         named=True,
         namespace="pod.namespace",
         select="where=namespace={}",
+        conditions=(
+            *("pod", "namespace", "node", "plugin", "reason", "object", "outcome", "verb", "since", "until"),
+        ),
         endless=True,
         recorded=False,
     ),
@@ -110,12 +120,14 @@ _CORE: Mapping[str, Resource] = {
         namespace="name",
         identity="offset",
         select_name=("from", "to"),
+        conditions=("from", "to", "type", "object"),
         endless=True,
     ),
     "flags": Resource(
         "flags",
         "debug flags",
-        {"FLAG": "name", "TITLE": "title", "VALUE": "value", "POD": "pod", "UNTIL": "until"},
+        {"FLAG": "name", "NAME": "title", "VALUE": "value", "POD": "pod", "UNTIL": "until"},
+        other_names=("title",),
     ),
     "shadows": Resource(
         "shadows",
@@ -162,6 +174,8 @@ def _of_plugins() -> Iterator[tuple[str, Resource]]:
 SHORT = {"no": "nodes", "po": "pods", "ev": "events"}
 """Short name, as kubectl's -> kind."""
 RESOURCES: Mapping[str, Resource] = {**_CORE, **dict(sorted(_of_plugins(), key=operator.itemgetter(0)))}
+_KINDS: Mapping[str, str] = {**{views.singular(kind): kind for kind in RESOURCES}, **SHORT}
+"""Singular or short name -> kind."""
 
 _IDENTIFYING = ("id", "name", "pod", "budget")
 """Fields that identify an item without a namespace, the first that it has."""
@@ -188,7 +202,7 @@ class KindArgument(click.ParamType[str]):
                 for name, kind in RESOURCES.items()
                 if name.startswith(incomplete)
             ]
-        kind = RESOURCES.get(SHORT.get(given[0], given[0]))
+        kind = RESOURCES.get(_KINDS.get(given[0], given[0]))
         if kind is None or not kind.columns or len(given) > 1:
             return []
         return [
@@ -212,9 +226,9 @@ def asked(what: tuple[str, ...], namespace: str = "") -> Iterator[tuple[str, str
     else:
         pairs = [(what[0], what[1] if len(what) == 2 else None)]
     for kind, name in pairs:
-        full = SHORT.get(kind, kind)
+        full = _KINDS.get(kind, kind)
         if full not in RESOURCES:
-            raise click.UsageError(f"{kind!r} is not one of {', '.join(RESOURCES)}")
+            raise click.UsageError(_unknown(kind))
         if name is not None and not RESOURCES[full].columns:
             raise click.UsageError(f"{full} does not take a name")
         if name is not None and not {"", ".", ".."}.isdisjoint(name.split("/")):
@@ -223,6 +237,12 @@ def asked(what: tuple[str, ...], namespace: str = "") -> Iterator[tuple[str, str
         if name and "/" not in name and not namespace and kind_in_full.namespace and not kind_in_full.endless:
             raise click.UsageError(f"{full}/{name} needs a namespace: NAMESPACE/{name}, or -n NAMESPACE")
         yield full, _within(full, name, namespace) if namespace else name
+
+
+def _unknown(kind: str) -> str:
+    near = difflib.get_close_matches(kind.lower(), [*RESOURCES, *_KINDS], n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return f"{kind!r} is not one of {', '.join(RESOURCES)}{meant}"
 
 
 def _within(kind: str, name: str | None, namespace: str) -> str | None:
@@ -246,3 +266,8 @@ def named(kind: Resource, item: Mapping[str, Any]) -> str:
         return f"{item['namespace']}/{item['name']}"
     found = next((item[field] for field in _IDENTIFYING if item.get(field) not in (None, "")), None)
     return f"{item['key']}={item['value']}" if found is None else str(found)
+
+
+def is_named(kind: Resource, item: Mapping[str, Any], name: str) -> bool:
+    """Whether the item is requested by this name."""
+    return name in (named(kind, item), *(item[field] for field in kind.other_names))

@@ -53,7 +53,7 @@ def test_a_shadow_is_deleted_by_an_event_that_names_who_did_it(world: api_worlds
     assert entry.event == events.ShadowGone("strict", by="operator@example")
     for method in ("GET", "DELETE"):
         again = world.client.open("/apis/v1/shadows/strict", method=method)
-        assert_problem(again, 404, "NotFound", "there is no shadow strict; set are: none")
+        assert_problem(again, 404, "NotFound", "cannot find shadow strict; set are: none")
 
 
 def test_the_same_shadow_is_not_set_twice_and_another_one_replaces_it(world: api_worlds.World) -> None:

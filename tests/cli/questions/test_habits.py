@@ -149,6 +149,11 @@ def test_decisions_are_counted_by_a_facet(run: Run) -> None:
     assert [len(one) for one in named] == [2, 0]
     path = "jsonpath=$.facets[*].values[*].count"
     assert run("get", "decisions", "--facet", "verb", "--where", "pod=shop/a-5", "-o", path).stdout == "1\n"
+    api_worlds.decide(run.world, api_worlds.pod("a-1"))
+    names = ("get", "decisions", "--facet", "outcome", "--facet", "verb")
+    cut = run(*names, "--limit", "1", "-o", "name")
+    assert sorted(one.partition("/")[0] for one in cut.stdout.split()) == ["outcome", "verb"]
+    assert "more values of outcome" in run(*names, "--limit", "1").stderr
     for wrong in (("pods", "--facet", "verb"), ("decisions", "--facet", "verb", "-w")):
         assert "--facet counts decisions" in run("get", *wrong).stderr
 

@@ -40,7 +40,7 @@ def test_a_shadow_is_set_compared_and_deleted(run: questions.Run, six: api_world
     gone = run("shadow", "delete", "wider")
     assert (gone.returncode, gone.stdout) == (0, "shadow wider deleted\n")
     missing = run("shadow", "delete", "wider")
-    assert (missing.returncode, missing.stderr) == (1, "topolog: there is no shadow wider; set are: none\n")
+    assert (missing.returncode, missing.stderr) == (1, "topolog: cannot find shadow wider; set are: none\n")
 
 
 def test_what_was_not_compared_is_noted_as_in_a_replay(run: questions.Run, six: api_worlds.World) -> None:

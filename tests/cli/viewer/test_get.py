@@ -126,7 +126,7 @@ def test_an_event_is_asked_by_its_offset_alone(seen: Seen, monkeypatch: pytest.M
 def test_an_offset_that_the_log_has_not_is_not_found(seen: Seen, name: str) -> None:
     done = get(seen, f"events/{name}")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert f"cannot find events/{name}" in done.stderr
+    assert f"cannot find event {name}" in done.stderr
 
 
 # -- order and columns ---------------------------------------------------------------------------

@@ -152,7 +152,7 @@ def _held(snapshot: snapshots.Snapshot, name: str) -> model.Shadow:
     found = snapshot.shadows.get(name)
     if found is None:
         names = ", ".join(sorted(snapshot.shadows)) or "none"
-        raise errors.Problem(404, "NotFound", f"there is no shadow {name[:63]}; set are: {names}")
+        raise errors.Problem(404, "NotFound", f"cannot find shadow {name[:63]}; set are: {names}")
     return found
 
 
