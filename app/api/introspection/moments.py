@@ -89,7 +89,7 @@ def take(at: At = NOW, path: str = "at") -> Moment:
 def span(begin: At | None, end: At = NOW) -> tuple[int | None, Moment]:
     """The offset of ``from``, None if it is not given, and the moment of ``to``, which ``stamp`` shows too.
 
-    Raises Problem 400 if ``from`` is in the future, beyond the head or behind ``to``; else as ``take``.
+    Raises Problem 400 if ``from`` is in the future, beyond the head or after ``to``; else as ``take``.
     """
     # First, so that what is appended meanwhile lies behind it.
     first = None if begin is None else offset(begin, "from")
@@ -99,7 +99,7 @@ def span(begin: At | None, end: At = NOW) -> tuple[int | None, Moment]:
         head = services.current().follower.snapshot.offset
         if first > head:
             raise beyond("from", first, head)
-        raise errors.bad(f"from: offset {first} is behind to, which is {last}")
+        raise errors.bad(f"from: offset {first} is after to, which is offset {last}")
     return first, shown
 
 

@@ -18,7 +18,7 @@ import urllib3
 
 from app import exit_codes, settings
 from app.cli import certs, exits
-from app.cli.client import urls
+from app.cli.client import option_names, urls
 from app.serving.tls import role_names
 
 if TYPE_CHECKING:
@@ -274,6 +274,8 @@ class ExtenderClient:
             http.HTTPStatus.SERVICE_UNAVAILABLE: exit_codes.STORE,
         }
         code = codes.get(status, exit_codes.UNREACHABLE)
+        if code == exit_codes.USAGE:
+            message = option_names.spelled(message)
         if reason == "NotRecorded":
             return exits.Failed(exit_codes.USAGE, message)
         return exits.Failed(code, message, temporary=temporary)

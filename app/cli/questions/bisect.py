@@ -81,8 +81,12 @@ def bisect_command(
         question["exists"] = _named(exists, namespace)
     if fits and pod is None:
         raise click.UsageError("--fits requires a pod")
-    if len(question) != 2:
+    named = (("a pod", pod), ("--count", count), ("--waiting", waiting), ("--exists", exists))
+    conditions = [name for name, one in named if one is not None]
+    if not conditions:
         raise click.UsageError("name a pod, or use one of --count, --waiting and --exists")
+    if len(conditions) > 1:
+        raise click.UsageError(f"only one condition is allowed; given are {', '.join(conditions)}")
     if candidates is not None and pod is None:
         raise click.UsageError("--candidates is for a pod")
     if namespace is not None and count is not None:

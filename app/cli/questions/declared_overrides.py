@@ -55,12 +55,17 @@ def options() -> Iterator[Callable[[F], F]]:
         )
 
 
-def taken(given: dict[str, Value]) -> list[dict[str, Any]]:
+Spelled: TypeAlias = tuple[str, dict[str, Any]]
+"""An override, and the option that it was given by."""
+
+
+def taken(given: dict[str, Value]) -> list[Spelled]:
     """The overrides of the options, which are taken out of ``given``."""
     found = []
     for one in _with_option():
         for values in given.pop(_parameter(one), ()):
-            found.append(_override(one, values if isinstance(values, tuple) else (values,)))
+            override = _override(one, values if isinstance(values, tuple) else (values,))
+            found.append((one.option, override))
     return found
 
 

@@ -67,6 +67,8 @@ def fit_command(
     asked += manifests
     question: question_options.Document = groups.question(options, asked, namespace)
     if not question:
+        if file is not None and not asked:
+            question_options.refuse_without_pod([file], created)
         if file is not None and len(manifests) != 1:
             raise click.BadParameter(f"{file} must contain one pod", param_hint="-f")
         if len(asked) != 1:

@@ -10,7 +10,7 @@ import click
 
 from app import exit_codes
 from app.cli import exits
-from app.cli.client import api_client, moment_option
+from app.cli.client import api_client, moment_option, option_names
 from app.cli.get import selectors
 from app.cli.output import formats, progress
 from app.cli.questions import declared_overrides
@@ -62,27 +62,35 @@ def situation_options(command: F) -> F:
     file = click.option(
         "--situation", metavar="FILE", help="A situation as JSON or YAML (- for stdin); options add to it."
     )
-    command = _overriding(file(save_option()(command)))
+    command = _overriding(file(save_option()(command)), _core_options(), _object_options())
     return click.option("--at", type=moment_option.MOMENT, help="The moment.  [default: now]")(command)
 
 
 def override_options(command: F) -> F:
     """Add the options that become overrides, and those of the configuration; -f names a file of objects."""
-    return _overriding(command, "-f", "--file")
+    return _overriding(command, _core_options(), _object_options("-f", "--file"))
 
 
-def _overriding(command: F, *file: str) -> F:
-    for option in reversed(list(_override_options(*file))):
+def object_options(command: F) -> F:
+    """Add the options of ``override_options`` that change neither nodes nor pods."""
+    return _overriding(command, _object_options("-f", "--file"))
+
+
+def _overriding(command: F, *options: Iterator[Callable[[F], F]]) -> F:
+    for option in reversed([one for several in options for one in several]):
         command = option(command)
     return command
 
 
-def _override_options(*file: str) -> Iterator[Callable[[F], F]]:
+def _core_options() -> Iterator[Callable[[F], F]]:
     for option, does in _OF_NODES.values():
         yield click.option(option, type=_Nodes(), multiple=True, metavar="NODE|LABEL=VALUE,...", help=does)
     yield click.option("--add-nodes", type=click.IntRange(1), metavar="N", help="Add N nodes ...")
     yield click.option("--like", metavar="NODE", help="... that are like this one.")
     yield click.option("--delete-pod", multiple=True, metavar="NS/POD", help="Delete a pod.")
+
+
+def _object_options(*file: str) -> Iterator[Callable[[F], F]]:
     yield from declared_overrides.options()
     yield click.option(
         *file,
@@ -125,7 +133,9 @@ def situation(options: dict[str, Value], first: Sequence[Document] = ()) -> Docu
     made = overridden(options)
     spelled = [*first, *made.get("overrides", [])]
     if spelled:
-        base["overrides"] = [*base.get("overrides", []), *spelled]
+        held = base.get("overrides", [])
+        option_names.prepend_overrides([""] * len(held) + ["-f"] * len(first))
+        base["overrides"] = [*held, *spelled]
     if "configuration" in made:
         base["configuration"] = _merged(base.get("configuration"), made["configuration"])
     return base
@@ -164,26 +174,32 @@ def overridden(options: dict[str, Value]) -> Document:
 
 def overrides(options: dict[str, Value]) -> list[Document]:
     """The overrides of the options, which are taken out of ``options``, in the order of the help text."""
-    found: list[Document] = []
+    found = [*_of_core(options), *declared_overrides.taken(options)]
+    for file in options.pop("set_objects"):
+        found += [("--set-policy", {"op": "setObject", "manifest": one}) for one in read(file)]
+    found += [("--override", _json(text, "--override")) for text in options.pop("override")]
+    option_names.set_overrides([option for option, _ in found])
+    return [override for _, override in found]
+
+
+def _of_core(options: dict[str, Value]) -> Iterator[declared_overrides.Spelled]:
+    """The overrides of nodes and pods; none for a command without these options."""
     for op, (option, _) in _OF_NODES.items():
-        given = options.pop(option.removeprefix("--").replace("-", "_"))
+        given = options.pop(option.removeprefix("--").replace("-", "_"), ())
         names = [one for one in given if isinstance(one, str)]
         if names:
-            found.append({"op": op, "nodes": names})
-        found += [{"op": op, "nodes": {"selector": one}} for one in given if isinstance(one, dict)]
-    count, like = options.pop("add_nodes"), options.pop("like")
+            yield option, {"op": op, "nodes": names}
+        for one in given:
+            if isinstance(one, dict):
+                yield option, {"op": op, "nodes": {"selector": one}}
+    count, like = options.pop("add_nodes", None), options.pop("like", None)
     if count is not None:
-        found.append({"op": "addNodes", "count": count, **({"like": like} if like else {})})
+        yield "--add-nodes", {"op": "addNodes", "count": count, **({"like": like} if like else {})}
     elif like is not None:
         raise click.UsageError("--like requires --add-nodes")
-    deleted = options.pop("delete_pod")
+    deleted = options.pop("delete_pod", ())
     if deleted:
-        found.append({"op": "deletePods", "pods": list(deleted)})
-    found += declared_overrides.taken(options)
-    for file in options.pop("set_objects"):
-        found += [{"op": "setObject", "manifest": one} for one in read(file)]
-    found += [_json(text, "--override") for text in options.pop("override")]
-    return found
+        yield "--delete-pod", {"op": "deletePods", "pods": list(deleted)}
 
 
 def _configuration(options: dict[str, Value]) -> Document:
@@ -247,6 +263,12 @@ def pods_and_objects(files: Sequence[str], namespace: str | None) -> tuple[list[
     pods = [one for one in documents if one.get("kind", "Pod") == "Pod"]
     others = [one for one in documents if one.get("kind", "Pod") != "Pod"]
     return pods, [{"op": "setObject", "manifest": one} for one in others]
+
+
+def refuse_without_pod(files: Sequence[str], created: Sequence[Document]) -> None:
+    """Raise BadParameter for files that were to contain pods and have other objects only."""
+    kinds = dict.fromkeys(str(one["manifest"].get("kind")) for one in created)
+    raise click.BadParameter(f"{', '.join(files)}: contains no Pod, only {', '.join(kinds)}", param_hint="-f")
 
 
 def labels(selector: model.Selector | None, option: str = "-l") -> dict[str, str]:

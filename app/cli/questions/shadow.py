@@ -26,7 +26,7 @@ def shadow_command() -> None:
 @click.option("--until", metavar="TIME", help="When it ends (RFC 3339).  [default: never]")
 @click.option("--ttl", metavar="DURATION", help="Instead of --until: how long it lasts, such as 24h.")
 @click.option("--note", metavar="TEXT", help="What it is for.")
-@question_options.override_options
+@question_options.object_options
 @api_client.server_options
 @question_options.output_option
 @click.pass_obj

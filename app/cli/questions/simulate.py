@@ -82,6 +82,8 @@ def simulate_command(
     ]
     asked += manifests
     question: question_options.Document = groups.question(options, asked, namespace)
+    if files and not (pending or question or asked):
+        question_options.refuse_without_pod(files, created)
     if pending + bool(question or asked) != 1:
         raise click.UsageError("name pods, or use -f FILE or --pending, or --group")
     question |= {"situation": question_options.situation(options, created), "top": top, "budget": budget}

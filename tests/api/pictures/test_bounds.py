@@ -16,7 +16,7 @@ from tests.support.extender.error_shape import assert_problem, body
         ("map?at=999999", ("beyond the head",)),
         ("map?levels=,", ("levels",)),
         ("frames?count=121", ("count",)),
-        ("frames?from=9&to=3", ("from: offset 9 is behind to, which is 3",)),
+        ("frames?from=9&to=3", ("from: offset 9 is after to, which is offset 3",)),
         ("frames?from=999999", ("from: offset 999999 is beyond the head",)),
         ("frames?to=999999", ("to: offset 999999 is beyond the head",)),
         ("moments?from=2099-01-01T00:00:00Z", ("from: 2099-01-01T00:00:00.000Z is in the future",)),

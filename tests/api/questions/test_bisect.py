@@ -125,7 +125,7 @@ def test_counts_waiting_pods_and_objects_are_followed(six: api_worlds.World) -> 
             {"waiting": {}, "from": "9", "to": "5"},
             400,
             "BadRequest",
-            "from: offset 9 is behind to, which is 5",
+            "from: offset 9 is after to, which is offset 5",
         ),
         ({"exists": "pod:a-5"}, 400, "BadRequest", "exists: 'pod:a-5' is not pod:NAMESPACE/NAME"),
         (

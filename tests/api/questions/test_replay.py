@@ -281,7 +281,7 @@ def test_an_override_that_never_applies_is_idle(lived: api_worlds.World) -> None
             "BadRequest",
             "from: 2099-01-01T00:00:00.000Z is in the future",
         ),
-        ({"from": "9", "to": "5"}, 400, "BadRequest", "from: offset 9 is behind to, which is 5"),
+        ({"from": "9", "to": "5"}, 400, "BadRequest", "from: offset 9 is after to, which is offset 5"),
         ({"limit": 1001}, 400, "BadRequest", "limit"),
     ],
 )

@@ -77,9 +77,18 @@ def test_a_mistake_is_a_usage_error(run: Run) -> None:
         (("--fits",), "--fits requires a pod"),
         (("--fits", "--waiting", "2"), "--fits requires a pod"),
         (("--fits", "--exists", "node:host-1"), "--fits requires a pod"),
-        (("shop/a-5", "--fits", "--waiting", "2"), "name a pod, or use one of"),
-        (("shop/a-5", "--fits", "--count", "shop/spread|role=host", "3"), "name a pod, or use one of"),
-        (("--waiting", "2", "--exists", "node:host-1"), "name a pod, or use one of"),
+        (
+            ("shop/a-5", "--fits", "--waiting", "2"),
+            "only one condition is allowed; given are a pod, --waiting",
+        ),
+        (
+            ("shop/a-5", "--fits", "--count", "shop/spread|role=host", "3"),
+            "only one condition is allowed; given are a pod, --count",
+        ),
+        (
+            ("--waiting", "2", "--exists", "node:host-1"),
+            "only one condition is allowed; given are --waiting, --exists",
+        ),
         (("--waiting", "2", "--candidates", "roomy"), "--candidates is for a pod"),
         (("a/b/c", "--fits"), "fits: 'a/b/c' is not NAMESPACE/NAME"),
     ],

@@ -54,7 +54,7 @@ def test_a_measure_counts_the_nodes_that_have_more_and_wide_shows_what_began(run
     [
         ((), "name a moment or a situation"),
         (("5", "--from-situation", "x"), "FROM and --from-situation exclude each other"),
-        (("--cordon", "n9"), "to.overrides[0].nodes[0]: there is no node n9"),
+        (("--cordon", "n9"), "topolog: --cordon: there is no node n9"),
     ],
 )
 def test_a_mistake_is_a_usage_error(run: Run, arguments: tuple[str, ...], words: str) -> None:

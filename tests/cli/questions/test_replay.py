@@ -136,7 +136,11 @@ def test_a_mistake_is_one_line(run: questions.Run) -> None:
     assert "refusd is not one of refused, admitted" in run("replay", "--fail-on", "refusd").stderr
     done = run("replay", "--override", '{"op": "cordn"}')
     assert (done.returncode, done.stdout) == (2, "")
-    assert "overrides[0].op: there is no operation 'cordn'" in done.stderr
+    assert "topolog: --override: op: there is no operation 'cordn'" in done.stderr
+    assert "topolog: --verb: invalid enum value 'foo'; known: " in run("replay", "--verb", "foo").stderr
+    assert "topolog: --where: there is no field 'x'" in run("replay", "--where", "x=1").stderr
+    reverse = run("replay", "--from", "9", "--to", "5")
+    assert reverse.stderr == "topolog: --from: offset 9 is after to, which is offset 5\n"
 
 
 @pytest.mark.scenario("WI-6")

@@ -65,7 +65,12 @@ def test_what_was_not_compared_is_noted_as_in_a_replay(run: questions.Run, six: 
             ("set", "twice", "--weights", "JobAffinity=2", "--ttl", "1h", "--until", "2099-01-01T00:00:00Z"),
             "exclude",
         ),
-        (("set", "nodes", "--cordon", "host-1"), "not nodes or pods"),
+        (("set", "nodes", "--override", '{"op": "cordon", "nodes": ["host-1"]}'), "not nodes or pods"),
+        (("set", "nodes", "--cordon", "host-1"), "No such option"),
+        (
+            ("set", "past", "--weights", "JobAffinity=2", "--until", "2020-01-01T00:00:00Z"),
+            "topolog: --until: must be in the future; it is now 20",
+        ),
     ],
 )
 def test_what_cannot_be_a_shadow_is_refused_with_its_reason(

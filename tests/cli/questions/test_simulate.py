@@ -53,7 +53,7 @@ def test_nodes_are_named_or_selected_by_their_labels(run: Run) -> None:
     assert json.loads(both.stdout)["situation"]["events"]["NodeSeen"] == 5
     none = run(*asked, "--cordon", "role=hosts")
     assert (none.returncode, none.stdout) == (2, "")
-    assert "overrides[0].nodes.selector: no node has the labels role=hosts at" in none.stderr
+    assert "topolog: --cordon: no node has the labels role=hosts at" in none.stderr
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,20 @@ def test_a_policy_of_a_file_replaces_the_present_one(run: Run, tmp_path: pathlib
         (("-f", "/dev/null"), 2, "/dev/null contains no object"),
         (("-f", "-"), 2, "standard input contains no object"),
         (("shop/a-5", "--save", "/proc/nonexistent/a"), 2, "cannot write /proc/nonexistent/a: No such file"),
-        (("shop/a-5", "--cordon", "n9"), 2, "situation.overrides[0].nodes[0]: there is no node n9 at"),
+        (("shop/a-5", "--cordon", "n9"), 2, "topolog: --cordon: there is no node n9 at"),
+        (
+            ("shop/a-5", "--scale", "shop/none", "host=3", "--delete-pod", "shop/none"),
+            2,
+            "topolog: --delete-pod: there is no pod shop/none at",
+        ),
+        (("shop/a-5", "--scale", "shop/none", "host=3"), 2, "topolog: --scale: policy: there is no"),
+        (
+            ("shop/a-5", "--override", '{"op": "cordon", "nodes": ["n9"]}'),
+            2,
+            "--override: nodes[0]: there is",
+        ),
+        (("shop/a-5", "--candidates", "n9"), 2, "topolog: --candidates: there is no node n9 at"),
+        (("shop/a-5", "--at", "99999"), 2, "topolog: --at: offset 99999 is beyond the head of the log"),
         (("shop/none",), 1, "cannot find pod shop/none"),
     ],
 )
@@ -195,3 +208,26 @@ def test_a_value_that_its_tag_does_not_allow_is_named_with_its_line(run: Run, tm
     assert f"{file} is not YAML in line 3: found a value that cannot be read as bool" in done.stderr
     file.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: p, annotations: {day: 2026-02-30}}\n")
     assert run("simulate", "-f", str(file)).returncode in (0, 1)
+
+
+def test_a_refusal_names_the_file_of_the_override(run: Run, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "situation.json"
+    file.write_text(
+        '{"overrides": [{"op": "cordon", "nodes": ["host-1"]}, {"op": "cordon", "nodes": ["n8"]}]}'
+    )
+    kept = run("simulate", "shop/a-5", "--situation", str(file), "--cordon", "n9")
+    assert "topolog: situation.overrides[1].nodes[0]: there is no node n8 at" in kept.stderr
+    file.write_text('{"overrides": [{"op": "cordon", "nodes": ["host-1"]}]}')
+    typed = run("simulate", "shop/a-5", "--situation", str(file), "--cordon", "n9")
+    assert "topolog: --cordon: there is no node n9 at" in typed.stderr
+
+
+@pytest.mark.parametrize("command", ["simulate", "fit"])
+def test_a_file_without_a_pod_is_refused_with_what_it_has(
+    run: Run, tmp_path: pathlib.Path, command: str
+) -> None:
+    file = tmp_path / "dep.yaml"
+    file.write_text("kind: Deployment\nmetadata: {name: web}\n---\nkind: Service\nmetadata: {name: web}\n")
+    done = run(command, "-f", str(file))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"Invalid value for -f: {file}: contains no Pod, only Deployment, Service" in done.stderr

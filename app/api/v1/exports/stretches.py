@@ -22,7 +22,7 @@ def asked(query: pages.Query, head: moments.Moment) -> tuple[int, int]:
         last = _offset(query.get("to"), "to", head, head.snapshot.offset)
         first = _offset(query.get("from_"), "from", head, _clipped(0))
         if first > last:
-            raise errors.bad(f"from: offset {first} is behind to, which is {last}")
+            raise errors.bad(f"from: offset {first} is after to, which is offset {last}")
         _begun(last, "to", head)
         return first, last
     past, now_ms = services.current().histories, services.current().wall() * 1000

@@ -202,5 +202,7 @@ def _until(asked: shadowed.SetShadow) -> str:
     except (ValueError, OverflowError) as error:
         raise question_errors.Mistake("until" if asked.until else "ttl", str(error)) from error
     if end <= now:
-        raise question_errors.Mistake("until" if asked.until else "ttl", "must end in the future")
+        if asked.ttl:
+            raise question_errors.Mistake("ttl", "must be longer than 0s")
+        raise question_errors.Mistake("until", f"must be in the future; it is now {times.rfc3339(now)}")
     return times.rfc3339(end)
