@@ -248,7 +248,7 @@ def _settings(process: str, config: str | None) -> Iterator[settings.Settings]:
     except (settings.SettingsRefused, registry.ConfigurationRefused) as refused:
         _fail(exit_codes.SETTINGS, exit_codes.message(refused))
     except kube_errors.Misconfigured as problem:
-        _fail(exit_codes.UNREACHABLE, str(problem))
+        _fail(exit_codes.SETTINGS, str(problem))
     except store_errors.StoreError as problem:
         _fail(exit_codes.STORE, f"{type(problem).__name__}: {problem}")
 

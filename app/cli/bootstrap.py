@@ -169,6 +169,8 @@ def bootstrap_command(
     except errors.ApiError as error:
         hint = f": {_ROLE}" if error.status == 403 else ""
         raise exits.Failed(exit_codes.UNREACHABLE, f"{error}{hint}") from error
+    except errors.Misconfigured as error:
+        raise exits.Failed(exit_codes.SETTINGS, str(error)) from error
     except (errors.KubeError, provisioners.Contended) as error:
         raise exits.Failed(exit_codes.UNREACHABLE, str(error)) from error
 

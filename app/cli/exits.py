@@ -53,6 +53,8 @@ def of_serving() -> Iterator[None]:
         raise Failed(exit_codes.SETTINGS, str(error)) from error
     except store_errors.StoreError as error:
         raise Failed(exit_codes.STORE, str(error)) from error
+    except kube_errors.Misconfigured as error:
+        raise Failed(exit_codes.SETTINGS, str(error)) from error
     except kube_errors.KubeError as error:
         raise Failed(exit_codes.UNREACHABLE, str(error)) from error
 

@@ -51,9 +51,13 @@ def settings_command(config: str | None, name: str | None, schema: bool, explain
         )
     elif explain or name is not None:
         for setting in selected:
-            click.echo(f"{setting.name} = {tables.cell(current[setting.name])}")
-            click.echo(f"    {setting.env}; {setting.allowed}; default {tables.cell(setting.default)}")
+            click.echo(f"{setting.name} = {_shown(current[setting.name])}")
+            click.echo(f"    {setting.env}; {setting.allowed}; default {_shown(setting.default)}")
             click.echo(textwrap.indent(textwrap.fill(setting.doc, 90), "    ") + "\n")
     else:
         rows = [(setting.name, setting.env, current[setting.name]) for setting in selected]
         tables.show(["SETTING", "VARIABLE", "VALUE"], rows)
+
+
+def _shown(value: object) -> str:
+    return "empty" if value == "" else tables.cell(value)

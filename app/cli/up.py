@@ -102,8 +102,8 @@ def _check_cluster(loaded: settings.Settings) -> None:
 
     try:
         host = credentials.find(loaded.kube.kubeconfig or None, loaded.kube.context or None).shown
-    except errors.KubeError as error:
-        raise exits.Failed(exit_codes.UNREACHABLE, str(error)) from error
+    except errors.Misconfigured as error:
+        raise exits.Failed(exit_codes.SETTINGS, str(error)) from error
     _report(f"cluster: {host}")
 
 

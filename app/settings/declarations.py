@@ -141,7 +141,8 @@ def describe(root: type, path: tuple[str, ...] = ()) -> Iterator[Setting]:
 def docs(group: type) -> Mapping[str, str]:
     """Field -> the string under it in the source, as Sphinx and pydantic read attribute docstrings.
 
-    Read only for display: a process loads its settings without it.
+    Literals are in single backquotes, as in Markdown. Read only for display: a process loads its settings
+    without it.
     """
     try:
         (parsed,) = ast.parse(inspect.getsource(group)).body
@@ -151,5 +152,5 @@ def docs(group: type) -> Mapping[str, str]:
     for declared, below in itertools.pairwise(parsed.body if isinstance(parsed, ast.ClassDef) else ()):
         match declared, below:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                found[name] = " ".join(text.split())
+                found[name] = " ".join(text.replace("``", "`").split())
     return found

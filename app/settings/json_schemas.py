@@ -45,7 +45,7 @@ def _closed() -> Schema:
 def _of(setting: declarations.Setting) -> Schema:
     rule, made = setting.rule, msgspec.json.schema(setting.constrained)
     if setting.doc:
-        made["description"] = setting.doc.replace("``", "`")
+        made["description"] = setting.doc
     if rule.one_of:
         made |= {"type": "string", "enum": list(rule.one_of)}  # msgspec sorts them
     if rule.pattern:

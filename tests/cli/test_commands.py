@@ -87,6 +87,18 @@ def test_one_setting_is_shown_with_its_meaning() -> None:
     done = commands.called("settings", "server.port")
     assert "TOPOLOG_SERVER_PORT; a whole number from 1 to 65535; default 8443" in done.stdout
     assert commands.called("settings", "server.prt").returncode == 2
+    url = commands.called("settings", "store.url").stdout
+    assert url.startswith("store.url = empty\n")
+    assert "; default empty\n" in url
+    assert "``" not in url
+    assert "`topolog up`" in url
+
+
+@pytest.mark.parametrize("command", ["up", "bootstrap --dry-run"])
+def test_a_kubeconfig_that_does_not_exist_is_a_settings_error(command: str) -> None:
+    done = commands.called(*command.split(), TOPOLOG_KUBE_KUBECONFIG="/nonexistent/config")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "kubeconfig /nonexistent/config: no such file: name another one by kube.kubeconfig" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -120,19 +132,13 @@ def test_an_unavailable_store_is_exit_code_four(tmp_path: pathlib.Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_missing_kubeconfig_is_exit_code_five(tmp_path: pathlib.Path) -> None:
-    done = commands.topolog("up", "--kubeconfig", str(tmp_path / "none"), KUBECONFIG=str(tmp_path / "none"))
-    assert done.returncode == 5
-    assert str(tmp_path / "none") in done.stderr
-
-
 def test_an_extender_that_cannot_start_reports_one_sentence(tmp_path: pathlib.Path) -> None:
     given = {
         "TOPOLOG_STORE_URL": f"unix://{tmp_path}/none.sock",
         "TOPOLOG_KUBE_KUBECONFIG": f"{tmp_path}/none",
     }
     done = commands.topolog("extender", **given)
-    assert done.returncode == 5
+    assert done.returncode == 3
     assert done.stderr.startswith("topolog: ")
     assert f"{tmp_path}/none" in done.stderr
     assert len(done.stderr.splitlines()) == 1, done.stderr

@@ -63,7 +63,7 @@ def settings_page() -> str:
             facts.append(f"also `{setting.rule.alias}`")
         facts += [setting.allowed, f"default {_default(setting)}"]
         lines.append(f"{'; '.join(facts)}.\n")
-        lines.append(setting.doc.replace("``", "`") + "\n")
+        lines.append(setting.doc + "\n")
         if setting.name == "plugins.args":
             lines += _arguments()
     return "\n".join(lines)

@@ -146,7 +146,9 @@ def _refuse_missing(path: str) -> None:
     files = [pathlib.Path(os.path.expanduser(part)) for part in path.split(os.pathsep) if part]
     there = [file for file in files if file.is_file()]
     if not there:
-        raise config.ConfigException("no such file")
+        raise config.ConfigException(
+            "no such file: name another one by kube.kubeconfig (--kubeconfig of `topolog up`) or KUBECONFIG"
+        )
     for file in there:
         try:
             yaml_documents.load(file.read_bytes())
