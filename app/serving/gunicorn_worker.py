@@ -276,7 +276,7 @@ class ExtenderWorker(gthread.ThreadWorker):
     def _handshake_done(self, conn: connections.Connection, done: bool, failure: Exception | None) -> None:
         """Continue after a step of the handshake. Runs in the loop."""
         if failure is not None:
-            self.meter.refused(conn.client, conn_metrics.reason(failure))
+            self.meter.refused(conn.client, failure)
             self.nr_conns -= 1
             conn.abort()
         elif done:

@@ -174,6 +174,8 @@ def open_stage() -> Iterator[Stage]:
         temporary_folders.temporary_folder("topolog-demo-") as folder,
         apiservers.ApiServer(plugins.catalog().schema) as server,
     ):
+        # By its UID a cluster is identified; every real one has it.
+        server.objects.create("namespaces", {"metadata": {"name": "kube-system"}})
         running = kubelets.Kubelets(server.objects).start()
         try:
             with _topolog(folder, server.url) as (url, process):

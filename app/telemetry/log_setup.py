@@ -23,7 +23,9 @@ _HIDDEN = "(hidden)"
 log: structlog.stdlib.BoundLogger = structlog.get_logger("topolog")
 """Logger of all lines except those of calls."""
 
-_repeats = repeated_lines.RepeatFilter(lambda level, event, count: getattr(log, level)(event, repeated=count))
+_repeats = repeated_lines.RepeatFilter(
+    lambda level, event, count, common: getattr(log, level)(event, **common, repeated=count)
+)
 close = _repeats.stop
 """Writes the counts of repeated lines, and ends the thread that does."""
 atexit.register(close)

@@ -2,13 +2,13 @@
 
 Applies to warnings and errors. Of the lines with the same event text, equal lines are written once per
 window, and only the first few different ones. The number of suppressed lines is written at the end of the
-window, as ``repeated``.
+window, as ``repeated``, with the fields that all of them have in common.
 """
 
 import os
 import threading
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,15 +19,29 @@ WINDOW: Final = 60.0
 MAX_DISTINCT: Final = 20
 """Maximum number of different lines per event text and window."""
 _LEVELS: Final = frozenset(("warning", "error", "critical"))
+_NOT_SHOWN: Final = ("event", "exc_info", "stack_info")
+_NO_VALUE: Final = object()
 
-Write = Callable[[str, str, int], object]
-"""Writes the line with the count: level, event text, count."""
+Write = Callable[[str, str, int, Mapping[str, Any]], object]
+"""Writes the line with the count: level, event text, count, common fields."""
 
 
 @dataclass
 class _Window:
     written: set[str] = field(default_factory=set)
     suppressed: int = 0
+    common: dict[str, Any] = field(default_factory=dict)
+    """The fields that all suppressed lines have, beside the text."""
+
+    def suppress(self, event: Mapping[str, Any]) -> None:
+        """Count a line."""
+        if self.suppressed:
+            self.common = {
+                name: value for name, value in self.common.items() if event.get(name, _NO_VALUE) == value
+            }
+        else:
+            self.common = {name: value for name, value in event.items() if name not in _NOT_SHOWN}
+        self.suppressed += 1
 
 
 class RepeatFilter:
@@ -66,19 +80,19 @@ class RepeatFilter:
             if fingerprint not in window.written and len(window.written) < self._max_distinct:
                 window.written.add(fingerprint)
                 return event
-            window.suppressed += 1
+            window.suppress(event)
         raise structlog.DropEvent
 
     def flush(self, *, until: float = float("inf")) -> None:
         """Write the counts of the windows that end by `until` (monotonic seconds)."""
         with self._lock:
             expired = [key for key, end in self._ends.items() if end <= until]
-            counted = [(key, self._windows.pop(key).suppressed) for key in expired]
+            counted = [(key, self._windows.pop(key)) for key in expired]
             for key in expired:
                 del self._ends[key]
-        for (method, text), suppressed in counted:
-            if suppressed:
-                self._write(method, text, suppressed)
+        for (method, text), window in counted:
+            if window.suppressed:
+                self._write(method, text, window.suppressed, window.common)
 
     def stop(self) -> None:
         """Write all counts and end the thread; the next window starts another one."""

@@ -1,5 +1,6 @@
 """The demo with a smaller cluster: every result is as expected, and one that is not is reported."""
 
+import contextlib
 import functools
 import pathlib
 import subprocess
@@ -12,6 +13,7 @@ import click.testing
 import pytest
 
 from app import cli
+from app.kube.client import clients, cluster_identity, credentials
 from app.simulation import demo, scenes, stages, traces
 from app.simulation.apiserver import apiservers
 from tests.support import commands, declared, polling
@@ -150,3 +152,10 @@ def test_without_rich_only_the_demo_ends_with_one_sentence() -> None:
     assert done.stderr.startswith("topolog: the demo needs the package rich")
     for command in ("score", "get", "status", "doctor", "migrate", "archive"):
         assert commands.run(["-c", program, command, "--help"]).returncode == 0, command
+
+
+def test_the_cluster_of_a_stage_is_identified_as_a_real_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "_topolog", lambda *_: contextlib.nullcontext(("http://127.0.0.1:9", None)))
+    with stages.open_stage() as stage:
+        client = clients.Client(credentials.plain(stage.server.url))
+        assert cluster_identity.Identity(client).uid()

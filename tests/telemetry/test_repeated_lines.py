@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 
 import pytest
 import structlog
@@ -17,11 +18,16 @@ class Written:
 
     def __init__(self, *, window: float = 60.0, max_distinct: int = repeated_lines.MAX_DISTINCT) -> None:
         self.lines: list[tuple[str, str, int]] = []
+        self.common: list[dict[str, object]] = []
         self.processor = repeated_lines.RepeatFilter(
-            lambda level, event, count: self.lines.append((level, event, count)),
+            self._write,
             window=window,
             max_distinct=max_distinct,
         )
+
+    def _write(self, level: str, event: str, count: int, common: Mapping[str, object]) -> None:
+        self.lines.append((level, event, count))
+        self.common.append(dict(common))
 
     def line(self, event: str, level: str = "error", **fields: object) -> bool:
         """Whether the line is written."""
@@ -49,6 +55,16 @@ def test_only_the_first_different_lines_of_an_event_are_written() -> None:
     assert sum(written.line("drift detected", key=f"pod:{number}") for number in range(26_541)) == 3
     written.processor.flush()
     assert written.lines == [("error", "drift detected", 26_538)]
+
+
+def test_the_count_has_the_fields_that_all_suppressed_lines_have() -> None:
+    written = Written(max_distinct=1)
+    for client in ("10.0.0.1", "10.0.0.1", "10.0.0.2"):
+        written.line("refused", client=client, reason="no certificate")
+    written.line("away", error="x")
+    written.line("away", error="x")
+    written.processor.flush()
+    assert written.common == [{"reason": "no certificate"}, {"error": "x"}]
 
 
 def test_lines_below_warning_are_always_written() -> None:

@@ -53,6 +53,7 @@ class ConnectionMetrics(registry.Collector):
         self._counts: collections.Counter[str] = collections.Counter(dict.fromkeys(OUTCOMES, 0))
         self._busy = 0
         self._lines = LineLimiter()
+        self._closed_lines = LineLimiter()
 
     def count(self, outcome: str) -> None:
         """Count one connection."""
@@ -64,14 +65,23 @@ class ConnectionMetrics(registry.Collector):
         with self._lock:
             self._busy += 1
 
-    def refused(self, client: object, reason: str) -> None:
-        """Count and log a failed handshake; any client can cause one, so lines are limited."""
+    def refused(self, client: object, failure: Exception) -> None:
+        """Count and log a failed handshake; any client can cause one, so lines are limited.
+
+        A client that closes the connection, such as a probe, is no reason to warn.
+        """
         self.count("refused")
-        suppressed = self._lines.due()
+        closed = isinstance(failure, _CLOSED)
+        suppressed = (self._closed_lines if closed else self._lines).due()
         if suppressed is None:
             return
         address = client[0] if isinstance(client, tuple) else client
-        log.warning("TLS handshake refused", client=address, reason=reason, suppressed=suppressed)
+        if closed:
+            log.debug("the client closed the connection in the TLS handshake", client=address)
+        else:
+            log.warning(
+                "TLS handshake refused", client=address, reason=_reason(failure), suppressed=suppressed
+            )
 
     def evicted(self, count: int, holder: object) -> None:
         """Count and log connections that were closed to accept others; `holder` had the most of them."""
@@ -131,7 +141,10 @@ class ConnectionMetrics(registry.Collector):
         )
 
 
-def reason(error: Exception) -> str:
+_CLOSED = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError)
+
+
+def _reason(error: Exception) -> str:
     """Why a handshake failed."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate rejected: {error.verify_message}"
