@@ -156,7 +156,7 @@ $(STAMP): requirements.lock
 	    "found: $$(python3 --version 2>&1 || true). Select another one with PYTHON=/path/to/python3 make ..." >&2; \
 	  exit 1; \
 	fi; \
-	echo "Creating $(VENV) with $$($$python --version): about a minute"; \
+	echo "Creating $(VENV) with $$($$python --version): some minutes"; \
 	"$$python" -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from app.cli.client import api_client, moment_option
-from app.cli.output import formats, tables
+from app.cli.output import formats, markdown_text, tables
 
 _HEADERS = ("NODE", "DOES NOT FIT BECAUSE", "VICTIMS", "VIOLATIONS", "NO CANDIDATE BECAUSE")
 
@@ -54,7 +54,8 @@ def explain_command(
 
     Shows which plugin refused which nodes and why, the scores of the other nodes, and which changes
     would let the pod fit. The explanation is recomputed from the log at the position of the decision and
-    equals the extender's reply. Exit code 1 if the pod does not exist.
+    equals the extender's reply. It is Markdown, which a terminal shows as tables. Exit code 1 if the pod
+    does not exist.
 
     With --preemption, a dry run: nothing is evicted.
     """
@@ -75,7 +76,7 @@ def explain_command(
     accept = "application/json" if formats.is_document(output) else "text/markdown, application/json"
     reply = extender.get(f"/apis/v1/pods/{pod}/explain", query, accept=accept)
     if isinstance(reply, str):
-        click.echo(reply.rstrip())
+        markdown_text.show(reply.rstrip())
     else:
         formats.show_document(reply, output)
 

@@ -46,6 +46,10 @@ def set_command(
     extender = api_client.extender(config, options, role=role_names.OPERATOR)
     letter = _found(extender, flag)["name"]
     click.echo(extender.set_text(f"/debug/flags/{letter}", value, {"pod": pod, "ttl": ttl}).rstrip())
+    if pod or ttl:
+        made = _found(extender, letter)
+        end = f"until {made['until']}" if made["until"] else "without an end"
+        click.echo(f"for {made['pod'] or 'all pods'}, {end}")
 
 
 @flags_command.command("unset")
@@ -59,6 +63,9 @@ def unset_command(config: str | None, /, flag: str, **options: str | None) -> No
     """
     extender = api_client.extender(config, options, role=role_names.OPERATOR)
     found = _found(extender, flag)
+    if not found["changed"]:
+        click.echo(f"{found['title']} was never set: it is {found['value']}")
+        return
     click.echo(extender.set_text(f"/debug/flags/{found['name']}", found["default"], {}).rstrip())
 
 

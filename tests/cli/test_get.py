@@ -297,7 +297,7 @@ def test_a_flag_is_set_by_its_name_and_returns_to_its_value_at_start(
     done = set_flags(running, "set", "debugFilterFailure", "true", "--pod", "shop/web-0", "--ttl", "15m")
     assert (done.returncode, done.stdout, done.stderr) == (
         0,
-        "successfully set debugFilterFailure to true\n",
+        f"successfully set debugFilterFailure to true\nfor shop/web-0, until {flag(running, 'f')['until']}\n",
         "",
     )
     changed = flag(running, "f")
@@ -305,8 +305,16 @@ def test_a_flag_is_set_by_its_name_and_returns_to_its_value_at_start(
     assert changed["until"]
     assert str(changed["by"]).startswith("spiffe://topolog.io/role/operator (serial ")
     assert set_flags(running, "unset", "f").stdout == "successfully set debugFilterFailure to false\n"
+    assert set_flags(running, "set", "f", "true").stdout == "successfully set debugFilterFailure to true\n"
+    assert set_flags(running, "unset", "f").stdout == "successfully set debugFilterFailure to false\n"
     last = {"changed": 0, "by": "", "at": ""}
     assert {**flag(running, "f"), **last} == {**started, **last}
+
+
+def test_a_flag_that_was_never_set_is_not_unset(running: installations.Installation) -> None:
+    done = set_flags(running, "unset", "d")
+    assert (done.returncode, done.stdout) == (0, "debugDiagnosis was never set: it is false\n")
+    assert flag(running, "d")["changed"] == 0
 
 
 def test_a_flag_that_does_not_exist_and_a_value_that_does_not_fit_are_usage_errors(
@@ -320,7 +328,7 @@ def test_a_flag_that_does_not_exist_and_a_value_that_does_not_fit_are_usage_erro
     assert "cannot set debugFilterFailure to 'perhaps': must be true or false" in unfit.stderr
     late = set_flags(running, "set", "f", "true", "--ttl", "169h")
     assert late.returncode == 2
-    assert "ttl: must be more than 0 and at most 168h" in late.stderr
+    assert "--ttl: must be more than 0 and at most 168h" in late.stderr
     assert flag(running, "f")["value"] == "false"
 
 

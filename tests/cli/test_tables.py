@@ -1,12 +1,13 @@
 """Cells, headings and columns of tables."""
 
+import sys
 import types
 
 import click
 import pytest
 
 from app.cli.get import printers
-from app.cli.output import tables
+from app.cli.output import markdown_text, tables
 
 
 def test_objects_of_a_list_are_apart_in_a_cell() -> None:
@@ -71,3 +72,19 @@ def test_what_fits_and_a_whole_table_are_not_cut(capsys: pytest.CaptureFixture[s
     shown = capsys.readouterr()
     assert shown.out.split() == ["POD", "x" * 20, "POD", "x" * 21]
     assert shown.err == ""
+
+
+def test_a_text_in_markdown_is_rendered_on_a_terminal_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "# shop/web-0\n\n| node | score |\n| --- | ---: |\n| n1 | 7 |"
+    markdown_text.show(text)
+    assert capsys.readouterr().out == f"{text}\n"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    markdown_text.show(text)
+    shown = capsys.readouterr().out
+    assert "shop/web-0" in shown
+    assert "| ---" not in shown
+    monkeypatch.setitem(sys.modules, "rich", None)
+    markdown_text.show(text)
+    assert capsys.readouterr().out == f"{text}\n"

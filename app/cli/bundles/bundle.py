@@ -56,7 +56,7 @@ def bundle_command() -> None:
 @click.option(
     "--pseudonyms",
     is_flag=True,
-    help="Put pseudonyms in place of all names, and write the names to FILE.names.json beside it.",
+    help="Put pseudonyms in place of all names, and write the names beside it: to a.names.json for a.tar.",
 )
 @api_client.server_options
 @click.pass_obj
@@ -95,7 +95,8 @@ def create_command(
         raise exits.Failed(exit_codes.USAGE, f"cannot write {file}: {error.strerror}") from error
     finally:
         partial.unlink(missing_ok=True)
-    click.echo(f"{file}: {_sentence(contents)}, {file.stat().st_size / _MIB:.1f} MiB")
+    names = f"; names in {name_tables.beside(file)}" if pseudonyms else ""
+    click.echo(f"{file}: {_sentence(contents)}, {file.stat().st_size / _MIB:.1f} MiB{names}")
 
 
 @bundle_command.command("pseudonymize")
@@ -104,8 +105,8 @@ def create_command(
 def pseudonymize_command(source: pathlib.Path, file: pathlib.Path) -> None:
     """Write a bundle again with pseudonyms in place of all names.
 
-    The names are written to FILE.names.json, which only this user can read. Keep that file: it puts the
-    names back into what is written about the bundle.
+    The names are written beside it, to a.names.json for a.tar, which only this user can read. Keep that
+    file: it puts the names back into what is written about the bundle.
     """
     name_tables.replaced(source, file)
     click.echo(f"{file}: {_sentence(_verified(file))}; names in {name_tables.beside(file)}")

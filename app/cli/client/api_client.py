@@ -130,7 +130,7 @@ class ExtenderClient:
             message = self._unreachable(error)
             raise exits.Failed(exit_codes.UNREACHABLE, message, temporary=True) from error
         if reply.status != http.HTTPStatus.OK:
-            raise self.failure(reply.status, reply.data, path)
+            raise self.failure(reply.status, reply.data, path, reply.headers.get("Location", ""))
         if reply.headers.get("Content-Type", "").partition(";")[0].strip() != "application/json":
             return str(reply.data, "utf-8", "replace")
         try:
@@ -251,8 +251,14 @@ class ExtenderClient:
         cause = _cause(error)
         return f"the connection to {self.client.url} was lost{f': {cause}' if cause else ''}"
 
-    def failure(self, status: int, data: bytes, path: str) -> exits.Failed:
-        """The failure that a reply means."""
+    def failure(self, status: int, data: bytes, path: str, location: str = "") -> exits.Failed:
+        """The failure that a reply means; ``location``: where it redirects to."""
+        if location:
+            return exits.Failed(
+                exit_codes.UNREACHABLE,
+                f"{self.client.url} redirects {path} to {location} (HTTP {status}), which is not followed:"
+                " request a path below /apis/v1",
+            )
         temporary = (
             status == http.HTTPStatus.TOO_MANY_REQUESTS or status >= http.HTTPStatus.INTERNAL_SERVER_ERROR
         )

@@ -19,12 +19,23 @@ _NOTED = f"{__name__}.cut"
 class Table:
     """A table that is written in parts; a column becomes wider if a later part needs it."""
 
-    def __init__(self, headers: Sequence[str], *, heading: bool = True, whole: bool = False) -> None:
-        """``heading``: whether the headers are written, above the first rows; ``whole``: cut no line."""
+    def __init__(
+        self,
+        headers: Sequence[str],
+        *,
+        heading: bool = True,
+        whole: bool = False,
+        widths: Sequence[int] = (),
+    ) -> None:
+        """``heading``: whether the headers are written, above the first rows; ``whole``: cut no line;
+        ``widths``: those of the first columns at least, in characters."""
         self._headers = list(headers)
         self._heading = heading
         self._whole = whole
-        self._widths = [len(header) if heading else 0 for header in headers]
+        least = (*widths, *(0 for _ in headers))
+        self._widths = [
+            max(len(header) if heading else 0, width) for header, width in zip(headers, least, strict=False)
+        ]
 
     def write(self, rows: Iterable[Sequence[object]]) -> None:
         """Write rows; a line that is longer than that of a terminal ends in three dots there."""

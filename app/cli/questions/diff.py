@@ -27,7 +27,7 @@ from app.cli.questions import declared_overrides, question_options
     "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Rows of each section."
 )
 @api_client.server_options
-@question_options.output_option
+@question_options.unnamed_output_option
 @click.pass_obj
 def diff_command(
     config: str | None,
@@ -84,15 +84,9 @@ def diff_command(
         more: question_options.Document = {"only": only.split(",")} if only else {}
         more |= {name: given for name, given in (("measure", measure), ("namespace", namespace)) if given}
         reply = question_options.answer(config, options, "diff", {**question, **more})
-    question_options.show(output, reply, _table, _names, functools.partial(_table, wide=True))
+    question_options.show(output, reply, _table, wide=functools.partial(_table, wide=True))
     if not reply["same"]:
         click.get_current_context().exit(exit_codes.NEGATIVE)
-
-
-def _names(reply: question_options.Document) -> list[str]:
-    return [
-        f"{section}/{row['name']}" for section, found in reply["sections"].items() for row in found["rows"]
-    ]
 
 
 def _table(reply: question_options.Document, *, wide: bool = False) -> None:

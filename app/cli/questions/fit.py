@@ -33,7 +33,7 @@ from app.cli.questions import declared_overrides, groups, question_options
 @click.option("--most", type=click.IntRange(1, 20), default=5, show_default=True, help="Changes shown.")
 @click.option("--budget", type=click.FloatRange(0.1, 20), default=5.0, show_default=True, help="Seconds.")
 @api_client.server_options
-@question_options.output_option
+@question_options.unnamed_output_option
 @click.pass_obj
 def fit_command(
     config: str | None,
@@ -82,7 +82,7 @@ def fit_command(
     question_options.save(options, question["situation"])
     reply = question_options.answer(config, options, "fit", question)
     table = functools.partial(_table, alone="pod" in question)
-    question_options.show(output, reply, table, lambda shown: [one["message"] for one in shown["changes"]])
+    question_options.show(output, reply, table)
     if not reply["fits"]:
         click.get_current_context().exit(exit_codes.NEGATIVE)
 

@@ -48,8 +48,13 @@ class _Nodes(click.ParamType[str | dict[str, str]]):
 
 
 def output_option(command: F) -> F:
-    """Add ``-o`` to a command: a table, one with all there is, names or a document."""
+    """Add ``-o`` to a command whose answer has names: a table, one with all there is, names or a document."""
     return formats.option(formats.TABLE, formats.WIDE, formats.NAME)(command)
+
+
+def unnamed_output_option(command: F) -> F:
+    """Add ``-o`` to a command whose answer has no names that another command takes."""
+    return formats.option(formats.TABLE, formats.WIDE)(command)
 
 
 def save_option(what: str = "the situation of this call") -> Callable[[F], F]:
@@ -330,13 +335,14 @@ def show(
     output: str,
     reply: Document,
     table: Callable[[Document], None],
-    names: Callable[[Document], Sequence[str]],
+    names: Callable[[Document], Sequence[str]] | None = None,
     wide: Callable[[Document], None] | None = None,
 ) -> None:
-    """Write an answer in one of the formats; ``wide``: the wide table, where it differs."""
+    """Write an answer in one of the formats; ``names``: those of -o name, if the command has it; ``wide``:
+    the wide table, where it differs."""
     if formats.is_document(output):
         formats.show_document(reply, output)
-    elif output == formats.NAME:
+    elif names is not None and output == formats.NAME:
         for name in names(reply):
             click.echo(name)
     else:

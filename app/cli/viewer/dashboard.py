@@ -26,7 +26,7 @@ _VIEWS = ("overview", "pending", "workloads", "decisions", "compare", "health")
 def dashboard_command(
     config: str | None, /, chosen: str, at: str | None, port: int, no_browser: bool, **options: str | None
 ) -> None:
-    """Open the dashboard in a browser; stop with Ctrl-C.
+    """Open the dashboard in a browser, until Ctrl-C (exit code 130).
 
     A proxy on the loopback shows the viewer's certificate to `topolog view` (client.view_url), so the browser
     needs none. The printed address holds a secret: without it nothing is passed on.
@@ -48,7 +48,5 @@ def dashboard_command(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         proxy.serve_forever()
-    except KeyboardInterrupt:
-        pass
     finally:
         proxy.server_close()

@@ -7,9 +7,13 @@ from typing import Any
 import click
 
 from app.cli.client import api_client, moment_option, streams
-from app.cli.output import formats
+from app.cli.output import formats, tables
 
 _NOTICES = ("gap", "incarnation")
+_COLUMNS = {"OFFSET": "offset", "AT": "at", "TYPE": "type", "NAME": "name"}
+_WIDE = {**_COLUMNS, "OBJECT": "object", "DATA": "data"}
+_WIDTHS = (8, 24, 20)
+"""Of the first columns, in characters: what comes later is mostly not wider."""
 
 
 @click.command("watch")
@@ -48,6 +52,8 @@ def watch_command(
     client = api_client.view(config, options)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     left = count
+    columns = _WIDE if output == formats.WIDE else _COLUMNS
+    table = tables.Table(list(columns), whole=output == formats.WIDE, widths=_WIDTHS)
     for name, data in streams.messages(client, query):
         if name in _NOTICES:
             click.echo(_notice(name, data), err=True)
@@ -57,18 +63,14 @@ def watch_command(
             elif output == formats.NAME:
                 click.echo(f"events/{data['offset']}")
             else:
-                click.echo(_line(data) if output == formats.TABLE else _wide(data))
+                table.write([[_cell(data[field]) for field in columns.values()]])
             left = None if left is None else left - 1
             if left == 0:
                 return
 
 
-def _line(data: dict[str, Any]) -> str:
-    return f"{data['offset']:>10}  {data['at']}  {data['type']:<20}  {data['name']}"
-
-
-def _wide(data: dict[str, Any]) -> str:
-    return f"{_line(data)}  {data['object']}  {json.dumps(data['data'], ensure_ascii=False)}"
+def _cell(value: object) -> object:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
 
 
 def _notice(name: str, data: dict[str, Any]) -> str:

@@ -33,7 +33,8 @@ def test_the_names_are_beside_the_bundle_and_put_back(
     assert terminal.run("bundle", "pseudonymize", incident, "-o", shared).code == 2
     created = tmp_path / "created.tar"
     asked = ("--around", "shop/new-300", "--pseudonyms", "-o", created, "--server", url)
-    assert terminal.run("bundle", "create", *asked).code == 0
+    done = terminal.run("bundle", "create", *asked)
+    assert (done.code, f"; names in {tmp_path / 'created.names.json'}\n" in done.out) == (0, True)
     assert len(os.listdir(tmp_path)) == 4
 
 

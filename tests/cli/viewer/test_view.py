@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import socket
 import urllib.request
 
@@ -12,6 +13,7 @@ import pytest
 
 from app import cli, exit_codes, plugins
 from app.cli.get import resources
+from app.cli.viewer import proxies
 from app.framework import registry
 from app.store.bundles import bundle_reader
 from tests.support import commands
@@ -186,11 +188,15 @@ def test_watch_prints_the_events_behind_a_position(seen: Seen) -> None:
         "watch", "--from", "0", "--type", "NodeSeen", "--count", "2", "--server", seen.viewer.url
     )
     assert [line.split()[2:] for line in table.stdout.splitlines()] == [
+        ["TYPE", "NAME"],
         ["NodeSeen", "member-1"],
         ["NodeSeen", "member-2"],
     ]
     one = ("watch", "--from", "0", "--count", "1", "--server", seen.viewer.url)
-    wide = commands.called(*one, "-o", "wide").stdout.split(maxsplit=5)
+    header, row = commands.called(*one, "-o", "wide").stdout.splitlines()
+    assert header.split() == ["OFFSET", "AT", "TYPE", "NAME", "OBJECT", "DATA"]
+    assert [row.index(value) for value in ("1 ", "NodeSeen")] == [0, header.index("TYPE")]
+    wide = row.split(maxsplit=5)
     assert wide[2:5] == ["NodeSeen", "member-1", "node:member-1"]
     assert json.loads(wide[5]) == listed[0]["data"]
     assert commands.called(*one, "-o", "name").stdout == "events/1\n"
@@ -210,6 +216,21 @@ def test_a_port_that_is_taken_has_its_exit_code(seen: Seen) -> None:
     assert done.stderr == f"topolog: cannot listen on port {port}: Address already in use\n"
 
 
+def test_an_interrupt_ends_the_dashboard_as_other_commands(
+    seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: proxies.Proxy) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(proxies.Proxy, "serve_forever", interrupted)
+    former = signal.getsignal(signal.SIGTERM)
+    try:
+        done = commands.called("dashboard", "--no-browser", "--server", seen.viewer.url)
+    finally:
+        signal.signal(signal.SIGTERM, former)
+    assert done.returncode == exit_codes.INTERRUPTED
+
+
 def test_get_raw_prints_what_the_api_answers(seen: Seen) -> None:
     done = commands.called("get", "--raw", "/apis/v1/map?at=9&color=pods", "--server", seen.viewer.url)
     assert json.loads(done.stdout) == ask(seen, "/apis/v1/map?at=9&color=pods")[1]
@@ -217,6 +238,9 @@ def test_get_raw_prints_what_the_api_answers(seen: Seen) -> None:
     assert (twice.returncode, "at: is given more than once" in twice.stderr) == (2, True), twice.stderr
     wrong = commands.called("get", "--raw", "apis/v1/map", "--server", seen.viewer.url)
     assert (wrong.returncode, "does not begin with a slash" in wrong.stderr) == (2, True)
+    moved = commands.called("get", "--raw", "/", "--server", seen.viewer.url)
+    assert moved.returncode == exit_codes.UNREACHABLE
+    assert f"{seen.viewer.url} redirects / to /dashboard/ (HTTP 302), which is not followed" in moved.stderr
     both = commands.called("get", "nodes", "--raw", "/apis/v1/map", "--server", seen.viewer.url)
     assert both.returncode == 2
     neither = commands.called("get", "--server", seen.viewer.url)
