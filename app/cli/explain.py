@@ -6,15 +6,20 @@ from typing import Any
 import click
 
 from app.cli.client import api_client, moment_option
+from app.cli.completion import items
 from app.cli.output import formats, markdown_text, tables
 
 _HEADERS = ("NODE", "DOES NOT FIT BECAUSE", "VICTIMS", "VIOLATIONS", "NO CANDIDATE BECAUSE")
 
 
 @click.command("explain")
-@click.argument("pod", metavar="[NAMESPACE/]POD")
+@click.argument("pod", type=items.POD, metavar="[NAMESPACE/]POD")
 @click.option(
-    "-n", "--namespace", metavar="NAMESPACE", help="The namespace of a POD that is named without one."
+    "-n",
+    "--namespace",
+    type=items.NAMESPACE,
+    metavar="NAMESPACE",
+    help="The namespace of a POD that is named without one.",
 )
 @click.option(
     "--attempt",

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from app.cli.client import api_client
+from app.cli.completion import items
 from app.serving.tls import role_names
 
 _PATH = "/apis/v1/flags"
@@ -22,9 +23,14 @@ def flags_command() -> None:
 
 
 @flags_command.command("set")
-@click.argument("flag", metavar="FLAG")
+@click.argument("flag", type=items.FLAG, metavar="FLAG")
 @click.argument("value", metavar="VALUE")
-@click.option("--pod", metavar="NAMESPACE/POD", help="Only for decisions about this pod.  [default: all]")
+@click.option(
+    "--pod",
+    type=items.POD,
+    metavar="NAMESPACE/POD",
+    help="Only for decisions about this pod.  [default: all]",
+)
 @click.option(
     "--ttl",
     metavar="DURATION",
@@ -53,7 +59,7 @@ def set_command(
 
 
 @flags_command.command("unset")
-@click.argument("flag", metavar="FLAG")
+@click.argument("flag", type=items.FLAG, metavar="FLAG")
 @api_client.server_options
 @click.pass_obj
 def unset_command(config: str | None, /, flag: str, **options: str | None) -> None:

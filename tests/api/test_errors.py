@@ -26,7 +26,7 @@ BAD = (
     ("/apis/v1/nodes?at=2999-01-01T00:00:00Z", "at: 2999-01-01T00:00:00.000Z is in the future; it is 20"),
     ("/apis/v1/nodes?limit=1&limit=2", "limit: is given more than once"),
     ("/apis/v1/settings?at=1", "at: there is no parameter of this name; there are none here"),
-    ("/apis/v1/pods?foo=1", "foo: there is no parameter of this name; known: at, limit, continue, namespace"),
+    ("/apis/v1/nodes?foo=1", "foo: there is no parameter of this name; known: at, limit, continue, prefix"),
     ("/apis/v1/topology?levels=a,,b", "levels"),
     ("/apis/v1/topology?levels=a%0Ab", "levels"),
     ("/apis/v1/decisions?verb=unbind", "verb"),

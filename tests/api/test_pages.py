@@ -33,6 +33,8 @@ def walk(world: api_worlds.World, path: str, limit: int) -> list[dict[str, Any]]
     "path",
     [
         "/apis/v1/nodes",
+        "/apis/v1/nodes?prefix=host",
+        "/apis/v1/pods?prefix=shop/web",
         "/apis/v1/events",
         "/apis/v1/events?type=NodeSeen",
         "/apis/v1/events?object=pod:shop/web-1",
@@ -45,6 +47,17 @@ def test_pages_put_together_are_the_whole_list(still: api_worlds.World, path: st
     whole = items(still.client.get(path))
     assert whole
     assert walk(still, path, limit) == whole
+
+
+def test_a_prefix_selects_names(world: api_worlds.World) -> None:
+    def names(path: str) -> list[str]:
+        return [one["name"] for one in items(world.client.get(f"/apis/v1/{path}"))]
+
+    assert names("nodes?prefix=member") == ["member-1", "member-2"]
+    assert names("nodes?prefix=x") == []
+    assert names("pods?prefix=sh") == names("pods?namespace=shop") != []
+    assert names("pods?prefix=shop/web-1") == ["web-1"]
+    assert names("pods?prefix=web-1") == []
 
 
 def test_the_second_page_is_from_the_moment_of_the_first(world: api_worlds.World) -> None:

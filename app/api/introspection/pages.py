@@ -75,14 +75,18 @@ def moment(query: Query) -> moments.Moment:
 def cut(keys: Iterable[K], query: Query, shown: moments.Moment) -> tuple[list[K], Body]:
     """The keys of the page in order, and its metadata. ``keys``: those of all items, in any order.
 
+    With ``prefix`` in the query only those that begin with it, as a tuple joined by slashes.
     Holds the page only: neither the list nor a sorted copy of its keys is built.
     """
     cursor = read(query)
     remaining = 0
+    prefix = str(query.get("prefix", ""))
 
     def behind() -> Iterator[K]:
         nonlocal remaining
         for key in keys:
+            if prefix and not _text(key).startswith(prefix):
+                continue
             if cursor is None or _follows(key, cursor.after):
                 remaining += 1
                 yield key
@@ -103,6 +107,10 @@ def first(keys: Iterable[K], query: Query, shown: moments.Moment) -> tuple[list[
 
 def _behind(key: views.Key, shown: moments.Moment) -> Cursor:
     return Cursor(flask.request.path, shown.position.incarnation, shown.position.offset, after=key)
+
+
+def _text(key: views.Key) -> str:
+    return "/".join(key) if isinstance(key, tuple) else str(key)
 
 
 def _follows(key: views.Key, after: views.Key | None) -> bool:

@@ -122,9 +122,23 @@ def pod(description: str) -> fields.String:
     )
 
 
+def _prefix(what: str) -> fields.String:
+    return fields.String(
+        validate=validate.Length(1, 512),
+        metadata={"description": f"Only those whose {what} begins with this."},
+    )
+
+
+class Nodes(Page):
+    """Parameters that select nodes."""
+
+    prefix = _prefix("name")
+
+
 class Pods(Page):
     """Parameters that select pods."""
 
+    prefix = _prefix("NAMESPACE/NAME")
     namespace = text("Only pods of this namespace.")
 
 

@@ -43,7 +43,7 @@ class NodeDetail(Schema):
     generation = schemas.number("The offset of the latest event about the node.")
 
 
-@blueprints.get(routes, "/nodes", schemas.page_of(Node), query=queries.Page)
+@blueprints.get(routes, "/nodes", schemas.page_of(Node), query=queries.Nodes)
 def nodes(query: pages.Query) -> pages.Body:
     """All nodes, by name."""
     shown = pages.moment(query)

@@ -14,6 +14,7 @@ from app import exit_codes, telemetry
 from app.cli import exits
 from app.cli.bundles import name_tables
 from app.cli.client import api_client, moment_option
+from app.cli.completion import items
 from app.cli.output import formats, progress, tables
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ def bundle_command() -> None:
 
 
 @bundle_command.command("create", short_help="Write a bundle of a stretch of the log.")
-@click.option("--around", metavar="NS/POD", help="The minutes around what last happened to this pod.")
+@click.option(
+    "--around", type=items.POD, metavar="NS/POD", help="The minutes around what last happened to this pod."
+)
 @click.option("--at", type=moment_option.MOMENT, help="The minutes around this moment.")
 @click.option(
     "--minutes", type=click.IntRange(1), metavar="N", help="Minutes before and after it.  [default: 10]"

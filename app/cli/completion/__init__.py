@@ -16,7 +16,8 @@ def completion_command(shell: str) -> None:
     zsh:  source <(topolog completion zsh)                    in ~/.zshrc, after compinit
     fish: topolog completion fish > ~/.config/fish/completions/topolog.fish
 
-    Names of nodes, pods and the objects of plugins are requested from an extender, for at most half a second.
+    Names of nodes, pods and the objects of plugins, namespaces, flags and shadows are requested from an
+    extender, for at most half a second; of many, the first hundred that begin as what is typed.
     `kubectl topolog` is completed by kubectl itself, through kubectl_complete-topolog.
     """
     from app import cli

@@ -11,6 +11,7 @@ import click
 from app import exit_codes
 from app.cli import exits
 from app.cli.client import api_client, moment_option
+from app.cli.completion import items
 from app.cli.get import facets, list_watch, lists, printers, resources, selectors, where_options
 from app.cli.output import formats, paths
 from app.domain import model
@@ -56,7 +57,13 @@ class Path(click.ParamType[str]):
     metavar="CONDITION",
     help="Filter decisions, such as by pod=ns/name or kept<3, or by FIELD=VALUE events, pods and topology.",
 )
-@click.option("-n", "--namespace", metavar="NAMESPACE", help="Only items of this namespace; that of NAME.")
+@click.option(
+    "-n",
+    "--namespace",
+    type=items.NAMESPACE,
+    metavar="NAMESPACE",
+    help="Only items of this namespace; that of NAME.",
+)
 @click.option(
     "-l",
     "--selector",

@@ -39,6 +39,8 @@ class Resource:
     """The fields of --where=FIELD=VALUE: parameters of the API."""
     labelled: bool = False
     """Items have labels."""
+    prefixed: bool = False
+    """The API itself selects by what the name begins with."""
     endless: bool = False
     """A list of what happened, whose end is not read to sort it."""
     recorded: bool = True
@@ -52,6 +54,7 @@ _CORE: Mapping[str, Resource] = {
         {"NAME": "name", "READY": "ready", "CORDONED": "unschedulable", "PODS": "pods", "LEFT": "remaining"},
         named=True,
         labelled=True,
+        prefixed=True,
     ),
     "pods": Resource(
         "pods",
@@ -69,6 +72,7 @@ _CORE: Mapping[str, Resource] = {
         select="namespace={}",
         conditions=("namespace",),
         labelled=True,
+        prefixed=True,
     ),
     "pending": Resource(
         "pending",
@@ -196,20 +200,30 @@ class KindArgument(click.ParamType[str]):
     ) -> list[shell_completion.CompletionItem]:
         """Kinds that begin like this; after KIND, names of that kind."""
         given = ctx.params.get("what") or ()
+        kind_given, slash, _ = incomplete.partition("/")
+        if slash and kind_given in {*RESOURCES, *_KINDS}:
+            before = f"{kind_given}/"
+            names = _names(ctx, kind_given, incomplete.removeprefix(before))
+            return items.offered((before + name for name in names), incomplete)
         if not given:
             return [
                 shell_completion.CompletionItem(name, help=kind.about)
                 for name, kind in RESOURCES.items()
                 if name.startswith(incomplete)
             ]
-        kind = RESOURCES.get(_KINDS.get(given[0], given[0]))
-        if kind is None or not kind.columns or len(given) > 1:
-            return []
-        return [
-            shell_completion.CompletionItem(name)
-            for name in (named(kind, item) for item in items.listed(ctx, kind.path))
-            if name.startswith(incomplete)
-        ]
+        return items.offered(_names(ctx, given[0], incomplete), incomplete) if len(given) == 1 else []
+
+
+def _names(ctx: click.Context, given: str, incomplete: str) -> Iterator[str]:
+    """Names of a kind, to complete one; without the namespace, if -n has it."""
+    kind = RESOURCES.get(_KINDS.get(given, given))
+    if kind is None or not kind.columns:
+        return
+    inside = items.within(ctx, incomplete) if kind.namespace and not kind.endless else ""
+    found = items.listed(ctx, kind.path, prefix=inside + incomplete if kind.prefixed else "")
+    for name in (named(kind, item) for item in found):
+        if name.startswith(inside):
+            yield name.removeprefix(inside)
 
 
 def asked(what: tuple[str, ...], namespace: str = "") -> Iterator[tuple[str, str | None]]:

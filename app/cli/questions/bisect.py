@@ -5,15 +5,17 @@ import functools
 import click
 
 from app.cli.client import api_client, moment_option
+from app.cli.completion import items
 from app.cli.output import tables
 from app.cli.questions import question_options
 
 
 @click.command("bisect")
-@click.argument("pod", required=False, metavar="[NAMESPACE/POD]")
+@click.argument("pod", required=False, type=items.POD, metavar="[NAMESPACE/POD]")
 @click.option(
     "-n",
     "--namespace",
+    type=items.NAMESPACE,
     metavar="NAMESPACE",
     help="The namespace of the pod, of pods that wait, or of what exists.",
 )

@@ -7,6 +7,7 @@ import click
 
 from app import exit_codes
 from app.cli.client import api_client, moment_option
+from app.cli.completion import items
 from app.cli.output import tables
 from app.cli.questions import declared_overrides, question_options
 
@@ -20,7 +21,11 @@ from app.cli.questions import declared_overrides, question_options
 @question_options.save_option("the second situation")
 @click.option("--only", metavar="SECTION,...", help="nodes, pods, objects, counts, placements, pending.")
 @click.option(
-    "-n", "--namespace", metavar="NAMESPACE", help="Only what is in this namespace, which no node is."
+    "-n",
+    "--namespace",
+    type=items.NAMESPACE,
+    metavar="NAMESPACE",
+    help="Only what is in this namespace, which no node is.",
 )
 @click.option("--measure", metavar="pods|resource:NAME", help="Also the nodes that have more or less of it.")
 @click.option(

@@ -8,11 +8,12 @@ import click
 
 from app import exit_codes
 from app.cli.client import api_client
+from app.cli.completion import items
 from app.cli.questions import declared_overrides, groups, question_options
 
 
 @click.command("fit", cls=declared_overrides.Question)
-@click.argument("pod", required=False, metavar="[NAMESPACE/POD]")
+@click.argument("pod", required=False, type=items.POD, metavar="[NAMESPACE/POD]")
 @click.option(
     "-f",
     "--file",
@@ -21,7 +22,13 @@ from app.cli.questions import declared_overrides, groups, question_options
 )
 @groups.options
 @click.option(
-    "-n", "--namespace", metavar="NAMESPACE", default="default", show_default=True, help="Of the pod."
+    "-n",
+    "--namespace",
+    type=items.NAMESPACE,
+    metavar="NAMESPACE",
+    default="default",
+    show_default=True,
+    help="Of the pod.",
 )
 @click.option(
     "--allow",

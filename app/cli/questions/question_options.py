@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 import click
+from click import shell_completion
 
 from app import exit_codes
 from app.cli import exits
 from app.cli.client import api_client, moment_option, option_names
+from app.cli.completion import items
 from app.cli.get import selectors
 from app.cli.output import formats, progress
 from app.cli.questions import declared_overrides
@@ -45,6 +47,12 @@ class _Nodes(click.ParamType[str | dict[str, str]]):
             return value
         option = param.opts[0] if param is not None else ""
         return labels(selectors.Selector().convert(value, param, ctx), option)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[shell_completion.CompletionItem]:
+        """The nodes whose names begin like this."""
+        return items.NODE.shell_complete(ctx, param, incomplete)
 
 
 def output_option(command: F) -> F:
@@ -91,8 +99,8 @@ def _core_options() -> Iterator[Callable[[F], F]]:
     for option, does in _OF_NODES.values():
         yield click.option(option, type=_Nodes(), multiple=True, metavar="NODE|LABEL=VALUE,...", help=does)
     yield click.option("--add-nodes", type=click.IntRange(1), metavar="N", help="Add N nodes ...")
-    yield click.option("--like", metavar="NODE", help="... that are like this one.")
-    yield click.option("--delete-pod", multiple=True, metavar="NS/POD", help="Delete a pod.")
+    yield click.option("--like", type=items.NODE, metavar="NODE", help="... that are like this one.")
+    yield click.option("--delete-pod", type=items.POD, multiple=True, metavar="NS/POD", help="Delete a pod.")
 
 
 def _object_options(*file: str) -> Iterator[Callable[[F], F]]:

@@ -10,6 +10,7 @@ import click
 from app import exit_codes
 from app.cli import exits
 from app.cli.client import api_client, moment_option
+from app.cli.completion import items
 from app.cli.get import selectors
 from app.cli.output import tables
 from app.cli.questions import declared_overrides, differences, question_options
@@ -27,7 +28,9 @@ _SUMMED = ("classes", "skipped")
     help="The first moment; 24h is a day ago.  [default: all decisions]",
 )
 @click.option("--to", type=moment_option.MOMENT, help="The last moment.  [default: now]")
-@click.option("-n", "--namespace", metavar="NAMESPACE", help="Only pods of this namespace.")
+@click.option(
+    "-n", "--namespace", type=items.NAMESPACE, metavar="NAMESPACE", help="Only pods of this namespace."
+)
 @click.option(
     "-l",
     "--selector",

@@ -3,6 +3,7 @@
 import click
 
 from app.cli.client import api_client
+from app.cli.completion import items
 from app.cli.questions import declared_overrides, differences, question_options
 from app.serving.tls import role_names
 
@@ -22,7 +23,7 @@ def shadow_command() -> None:
 
 
 @shadow_command.command("set", cls=declared_overrides.Question)
-@click.argument("name")
+@click.argument("name", type=items.SHADOW, metavar="NAME")
 @click.option("--until", metavar="TIME", help="When it ends (RFC 3339).  [default: never]")
 @click.option("--ttl", metavar="DURATION", help="Instead of --until: how long it lasts, such as 24h.")
 @click.option("--note", metavar="TEXT", help="What it is for.")
@@ -58,7 +59,7 @@ def set_command(
 
 
 @shadow_command.command("delete")
-@click.argument("name")
+@click.argument("name", type=items.SHADOW, metavar="NAME")
 @api_client.server_options
 @question_options.output_option
 @click.pass_obj
@@ -69,7 +70,7 @@ def delete_command(config: str | None, /, name: str, output: str, **options: str
 
 
 @shadow_command.command("show")
-@click.argument("name")
+@click.argument("name", type=items.SHADOW, metavar="NAME")
 @api_client.server_options
 @question_options.output_option
 @click.pass_obj

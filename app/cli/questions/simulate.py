@@ -7,6 +7,7 @@ import click
 from app import exit_codes
 from app.cli import explain
 from app.cli.client import api_client
+from app.cli.completion import items
 from app.cli.get import selectors
 from app.cli.output import tables
 from app.cli.questions import declared_overrides, groups, question_options
@@ -14,7 +15,7 @@ from app.domain import model
 
 
 @click.command("simulate", cls=declared_overrides.Question)
-@click.argument("pods", nargs=-1, metavar="[NAMESPACE/POD]...")
+@click.argument("pods", nargs=-1, type=items.POD, metavar="[NAMESPACE/POD]...")
 @click.option(
     "-f",
     "--file",
@@ -26,7 +27,11 @@ from app.domain import model
 @groups.options
 @click.option("--pending", is_flag=True, help="All pods that wait.")
 @click.option(
-    "-n", "--namespace", metavar="NAMESPACE", help="The namespace of pods.  [default: default; all]"
+    "-n",
+    "--namespace",
+    type=items.NAMESPACE,
+    metavar="NAMESPACE",
+    help="The namespace of pods.  [default: default; all]",
 )
 @click.option(
     "-l",

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from app.cli.client import api_client, moment_option, streams
+from app.cli.completion import items
 from app.cli.output import formats, tables
 
 _NOTICES = ("gap", "incarnation")
@@ -26,7 +27,13 @@ _WIDTHS = (8, 24, 20)
     help="Only about pod:NS/NAME, node:NAME, flag:LETTER, shadow:NAME, kind:KIND, relist:KIND, store:ASPECT,"
     " or an object of another kind as events name it, such as policy:NS/NAME.",
 )
-@click.option("-n", "--namespace", metavar="NAMESPACE", help="Only about objects of this namespace.")
+@click.option(
+    "-n",
+    "--namespace",
+    type=items.NAMESPACE,
+    metavar="NAMESPACE",
+    help="Only about objects of this namespace.",
+)
 @click.option("--count", type=click.IntRange(1), metavar="N", help="End after so many events.")
 @api_client.server_options
 @formats.option(formats.TABLE, formats.WIDE, formats.NAME)
