@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from tests.support.extender import api_worlds
+from tests.support.extender import api_worlds, questions
 from tests.support.extender.questions import Run
 
 
@@ -14,7 +14,7 @@ def test_differences_are_rows_and_exit_code_one(run: Run) -> None:
     done = run("diff", str(start))
     assert done.returncode == 1, done.stderr
     assert "counts   changed  shop/spread|role=host  count: 3 -> 4" in done.stdout
-    assert run("diff", str(start), "-o", "name").stdout.split() == [
+    assert questions.differing(run, str(start)) == [
         "counts/shop/spread|role=host",
         "pending/shop/a-5",
         "pods/shop/a-5",
@@ -35,7 +35,7 @@ def test_the_effect_of_overrides_is_shown(run: Run, tmp_path: pathlib.Path) -> N
     file.write_text('{"overrides": [{"op": "cordon", "nodes": ["host-1"]}]}')
     both = ("--from-situation", str(file), "--situation", str(file))
     assert run("diff", *both).returncode == 0
-    assert run("diff", *both, "--uncordon", "host-1", "-o", "name").stdout.split() == ["nodes/host-1"]
+    assert questions.differing(run, *both, "--uncordon", "host-1") == ["nodes/host-1"]
 
 
 def test_a_measure_counts_the_nodes_that_have_more_and_wide_shows_what_began(run: Run) -> None:

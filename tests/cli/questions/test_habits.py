@@ -8,7 +8,7 @@ import pytest
 
 from app.cli.client import moment_option
 from tests.support import commands
-from tests.support.extender import api_worlds
+from tests.support.extender import api_worlds, questions
 from tests.support.extender.questions import Run
 
 SCALE = ("--scale", "shop/spread", "host=5")
@@ -93,7 +93,7 @@ def test_a_difference_is_of_a_namespace(run: Run) -> None:
     ]
 
     def named(*words: str) -> list[str]:
-        return sorted(run("diff", *words, "-o", "name").stdout.split())
+        return sorted(questions.differing(run, *words))
 
     assert named(start) == sorted(["nodes/new", *in_shop])
     assert named(start, "-n", "shop") == in_shop
@@ -124,7 +124,7 @@ def test_objects_and_situations_come_from_files(run: Run, tmp_path: pathlib.Path
     assert run("replay", "-f", "-", "-o", "name", stdin=_POLICY).stdout == spelled
     run("simulate", "shop/a-5", *SCALE, "--save", str(situation))
     assert run("replay", "--situation", str(situation), "-o", "name").stdout == spelled
-    assert run("diff", "-f", str(file), "-o", "name").stdout == "objects/workloadpolicies:shop/spread\n"
+    assert questions.differing(run, "-f", str(file)) == ["objects/workloadpolicies:shop/spread"]
     assert run("shadow", "set", "strict", "-f", str(file), "-o", "name").stdout == "strict\n"
     run("simulate", "shop/a-5", "--at", "9", "--save", str(situation))
     done = run("replay", "--situation", str(situation))

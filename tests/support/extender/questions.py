@@ -1,5 +1,6 @@
 """Asks hypothetical questions of an API, and the F6 world of the scenarios."""
 
+import json
 import subprocess
 from collections.abc import Mapping
 from typing import Any
@@ -70,6 +71,12 @@ class Run:
 
     def __call__(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         return commands.called(*arguments, "--server", self.url, stdin=stdin)
+
+
+def differing(run: Run, *words: str) -> list[str]:
+    """SECTION/NAME of each row of ``topolog diff``, with those words."""
+    sections = json.loads(run("diff", *words, "-o", "json").stdout)["sections"]
+    return [f"{section}/{row['name']}" for section, found in sections.items() for row in found["rows"]]
 
 
 def live(world: api_worlds.World) -> list[str]:
