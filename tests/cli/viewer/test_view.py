@@ -205,7 +205,9 @@ def test_watch_prints_the_events_behind_a_position(seen: Seen) -> None:
 def test_watch_names_a_position_that_cannot_be_resumed(seen: Seen) -> None:
     done = commands.called("watch", "--from", "99999", "--server", seen.viewer.url)
     assert done.returncode == 2
-    assert "beyond the head of the log" in done.stderr
+    assert done.stderr.startswith("topolog: --from: offset 99999 is beyond the head of the log")
+    wrong = commands.called("watch", "--type", "Foo", "--server", seen.viewer.url)
+    assert (wrong.returncode, wrong.stderr.partition("of: ")[0]) == (2, "topolog: --type: Must be one ")
 
 
 def test_a_port_that_is_taken_has_its_exit_code(seen: Seen) -> None:
