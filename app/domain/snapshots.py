@@ -22,22 +22,26 @@ D = TypeVar("D", bound=model.DeclaredObject)
 
 
 class _LatestState:
-    """What was computed of the latest state that was asked about. Threads may share it."""
+    """What was computed of the latest two states that were asked about: one is often supposed beside the
+    other. Threads may share it.
+    """
 
     __slots__ = ("_held",)
 
     def __init__(self) -> None:
-        self._held: tuple[tuple[object, ...], memos.Memo] | None = None
+        self._held: tuple[tuple[tuple[object, ...], memos.Memo], ...] = ()
 
     def get(self, parts: tuple[object, ...], key: Hashable, compute: Callable[[], T]) -> T:
         """The value of the state of these parts, which are compared by identity."""
-        held = self._held
-        if held is None or any(map(operator.is_not, held[0], parts)):
+        before = self._held
+        held = next((one for one in before if not any(map(operator.is_not, one[0], parts))), None)
+        if held is None:
             held = parts, memos.Memo()
-        self._held = held
+        kept = (held, *(one for one in before if one is not held))[:2]
+        self._held = kept
         value = held[1].get(key, compute)
         # It may have been computed from values of states that are only supposed: none of them is the latest.
-        self._held = held
+        self._held = kept
         return value
 
 
@@ -228,7 +232,7 @@ class Snapshot:
     def computed(self, key: Hashable, compute: Callable[[], T]) -> T:
         """The value that ``compute`` derives from this state, which may read all facts and placements.
 
-        It is held until any of them changes, and only for the latest state that was asked about.
+        It is held until any of them changes, and only for the latest two states that were asked about.
         """
         latest = self.derived(_LatestState, _LatestState)
         return latest.get((self.pods, self.placements, self.nodes, self.versions), key, compute)

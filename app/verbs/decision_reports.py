@@ -202,8 +202,6 @@ def report(context: contexts.Context, verb: str, decided: Decided, seconds: floa
 def _count_lost_preemption(context: contexts.Context, refused: Decided, snapshot: snapshots.Snapshot) -> None:
     """kube-scheduler first asks about the nominated node alone, and then about all nodes."""
     pod = refused.pod
-    if not pod.nominated or set(refused.names) != {pod.nominated}:
-        return
-    evicted = nominations.going(context, pod, snapshot)
-    if not nominations.awaits_victims(context.plugins, pod, snapshot, evicted):
+    alone = bool(pod.nominated) and set(refused.names) == {pod.nominated}
+    if alone and not nominations.victims(context, pod, snapshot):
         telemetry.metrics.PREEMPTIONS_LOST.inc()

@@ -28,40 +28,36 @@ def pending(context: contexts.Context, pod: model.Pod, snapshot: snapshots.Snaps
     )
 
 
-def going(context: contexts.Context, pod: model.Pod, snapshot: snapshots.Snapshot) -> tuple[model.Pod, ...]:
-    """The pods that are evicted on nominated nodes by granted preemptions, and do not terminate yet."""
+def evicted(context: contexts.Context, pod: model.Pod, snapshot: snapshots.Snapshot) -> tuple[model.Pod, ...]:
+    """The pods of the snapshot that are evicted by granted preemptions, those for the pod itself included."""
     found: list[model.Pod] = []
     for grant in context.preemptions.grants():
         age = context.monotonic() - grant.at
         known = pod if grant.uid == pod.uid else snapshot.pod(grant.uid)
         uids = grant.victims.get(known.nominated, ()) if known is not None else ()
-        victims = [one for uid in uids if (one := snapshot.pod(uid)) is not None and not one.terminating]
-        if victims and age < EVICTION:
-            found += victims
-        elif age > NOMINATION:
+        there = [victim for uid in uids if (victim := snapshot.pod(uid)) is not None]
+        victims = [victim for victim in there if victim.terminating or age < EVICTION]
+        found += victims
+        if not victims and age > NOMINATION:
             context.preemptions.forget(grant)
     return tuple(found)
 
 
-def awaits_victims(
-    plugins: registry.Registry,
-    pod: model.Pod,
-    snapshot: snapshots.Snapshot,
-    evicted: Sequence[model.Pod] = (),
+def victims(context: contexts.Context, pod: model.Pod, snapshot: snapshots.Snapshot) -> tuple[model.Pod, ...]:
+    """The evicted pods that a nominated pod waits for; on its node also those of other extenders."""
+    there = [one for one in snapshot.on(pod.nominated) if one.terminating and one.preempted]
+    return tuple({one.uid: one for one in (*evicted(context, pod, snapshot), *there)}.values())
+
+
+def awaits(
+    plugins: registry.Registry, pod: model.Pod, snapshot: snapshots.Snapshot, victims: Sequence[model.Pod]
 ) -> bool:
-    """Whether the pod's nominated node, which refused it, would take it once all evicted pods are gone: those
-    that terminate in the snapshot because of a preemption, and ``evicted``.
-    """
-    gone = (*snapshot.computed(awaits_victims, lambda: _preempted(snapshot)), *evicted)
-    if not gone or pod.nominated not in snapshot.nodes:
+    """Whether the pod's nominated node, which refused it, would take it once the victims are gone."""
+    if not victims or pod.nominated not in snapshot.nodes:
         return False
     node = frozenset((pod.nominated,))
     base = cycles.cycle(pod, node, snapshot, score_max=plugins.score_max, offered=True)
-    return bool(pipeline.run_filter(plugins, cycles.without(base, gone)).kept)
-
-
-def _preempted(snapshot: snapshots.Snapshot) -> tuple[model.Pod, ...]:
-    return tuple(pod for pod in snapshot.pods.values() if pod.terminating and pod.preempted)
+    return bool(pipeline.run_filter(plugins, cycles.without(base, victims)).kept)
 
 
 def _settled(grant: preemption_memo.Grant, snapshot: snapshots.Snapshot) -> bool:

@@ -23,9 +23,12 @@ ATTEMPT = 5.0
 """Seconds between filter and preempt of one attempt at most: kube-scheduler's httpTimeout."""
 LAG = 0.05
 """Seconds by which the log may be behind kube-scheduler's own watch."""
+WAIT = 0.2
+"""Seconds that a call waits for the log at most: kube-scheduler schedules no other pod meanwhile."""
 PAUSE = 0.01
-"""Seconds between two reads of the log, at most READS: kube-scheduler schedules no other pod meanwhile."""
-READS = 20
+"""Seconds between two reads of the log."""
+IN_VAIN = 5.0
+"""Seconds for which no call waits until its pod is recorded, after one has waited for as long as it may."""
 OUTDATED = "filter refused the pod on an older state; it fits without an eviction"
 AWAITS_VICTIMS = "the pod fits on its nominated node once the pods that were evicted for it are gone"
 MAY_BE_BOUND = "a Binding of the pod may still be carried out"
@@ -69,12 +72,14 @@ def run(context: contexts.Context, pod: model.Pod, offer: Offer) -> PreemptAnswe
         return judge(plugins, _cycle(context, pod, offer, context.state.snapshot), offer, adjusting=False)
     try:
         snapshot = context.present(context.budgets.state)
-        found = _answer(context, pod, offer, snapshot, refusal)
-        later = _newer(context, pod, snapshot, refusal, kept=bool(found.kept))
-        if later is not snapshot:
-            found = _answer(context, pod, offer, later, refusal)
     except store_errors.StoreError as problem:
         return _without_state(context, pod, offer, problem)
+    found, until = _answer(context, pod, offer, snapshot, refusal), context.monotonic() + WAIT
+    for _ in range(2):  # The second answer may keep nodes of which the first kept none.
+        later = _newer(context, pod, snapshot, refusal, until, kept=bool(found.kept))
+        if later is snapshot:
+            break
+        snapshot, found = later, _answer(context, pod, offer, later, refusal)
     if found.kept:
         victims_of = {node: kept.uids for node, kept in found.kept.items()}
         context.preemptions.grant(pod.uid, victims_of, context.monotonic())
@@ -89,9 +94,9 @@ def _answer(
     refusal: preemption_memo.Refusal | None,
 ) -> PreemptAnswer:
     """The answer on the snapshot, beside what the calls before will do."""
-    going = nominations.going(context, pod, snapshot)
+    going = [one for one in nominations.evicted(context, pod, snapshot) if not one.terminating]
     uids = tuple(victim.uid for victim in going)
-    reason = _in_vain(context, pod, snapshot, refusal, going)
+    reason = _in_vain(context, pod, snapshot, refusal)
     if reason:
         return PreemptAnswer(snapshot, dropped=dict.fromkeys(offer, reason), going=uids)
     base = cycles.without(_cycle(context, pod, offer, snapshot), going)
@@ -103,7 +108,6 @@ def _in_vain(
     pod: model.Pod,
     snapshot: snapshots.Snapshot,
     refusal: preemption_memo.Refusal | None,
-    going: Sequence[model.Pod],
 ) -> str:
     """Why no pod must be evicted for this pod now, on any node; empty if one may be.
 
@@ -122,9 +126,10 @@ def _in_vain(
         cycle = cycles.cycle(pod, refusal.offered, snapshot, score_max=score_max, offered=True)
         if pipeline.run_filter(context.plugins, cycle).kept:
             return OUTDATED
-    nominated = pod.nominated in refusal.offered
-    if nominated and nominations.awaits_victims(context.plugins, pod, snapshot, going):
-        return AWAITS_VICTIMS
+    if pod.nominated in refusal.offered:
+        victims = nominations.victims(context, pod, snapshot)
+        if nominations.awaits(context.plugins, pod, snapshot, victims):
+            return AWAITS_VICTIMS
     return ""
 
 
@@ -133,25 +138,35 @@ def _newer(
     pod: model.Pod,
     snapshot: snapshots.Snapshot,
     refusal: preemption_memo.Refusal | None,
+    until: float,
     *,
     kept: bool,
 ) -> snapshots.Snapshot:
     """The state once the log has had the time to show what kube-scheduler saw before its call, and what it
-    does after those before. Raises StoreError.
+    does after those before; the snapshot itself if there is nothing to wait for.
+
+    ``until``: when the wait ends at the latest, in monotonic seconds.
 
     Before no node is kept, the pod itself must be recorded: the members of its gang that were created before
     it are, too, and kube-scheduler may not try it again for minutes (docs/design/extender-contract.md, 12).
     """
-    until = refusal.at + LAG if refusal is not None else 0.0
-    for _ in range(READS):
+    shown = refusal.at + LAG if refusal is not None else 0.0
+
+    def waits(now: float) -> bool:
         if kept:
-            waits = context.monotonic() < until or nominations.pending(context, pod, snapshot)
-        else:
-            waits = pod.uid not in snapshot.pods
-        if not waits:
+            return now < shown or nominations.pending(context, pod, snapshot)
+        return pod.uid not in snapshot.pods and now > context.preemptions.in_vain + IN_VAIN
+
+    while waits(now := context.monotonic()):
+        if now >= until:
+            if not kept:
+                context.preemptions.in_vain = now
             break
         context.sleep(PAUSE)
-        snapshot = context.present(context.budgets.state)
+        try:
+            snapshot = context.present(max(PAUSE, until - context.monotonic()))
+        except store_errors.StoreError:
+            break  # The state that the answer has was the head of the log when the call arrived.
     return snapshot
 
 

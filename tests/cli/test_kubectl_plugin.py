@@ -204,6 +204,7 @@ def test_a_watch_goes_on_through_another_pod(
         command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as watching:
         assert watching.stdout is not None
+        assert watching.stdout.readline().startswith("OFFSET ")
         assert watching.stdout.readline().endswith(" first\n")
         cluster.api.objects.change("pods", (HOME, "topolog-view-0"), terminating)
         os.kill(int((tmp_path / "kubectl.log.pid").read_text()), signal.SIGKILL)

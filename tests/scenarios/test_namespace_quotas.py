@@ -278,8 +278,7 @@ def test_no_more_pods_are_reclaimed_while_those_before_terminate() -> None:
     low = [pod(f"low-{at}", 4, namespace="free", node=f"n{at}") for at in (1, 2)]
     asking_4 = pod("p", 4, namespace="a", priority=100)
     small = cluster(
-        node("n1", 8, 8),
-        node("n2", 8, 8),
+        *(node(name, 8, allocatable={"cpu": 8 * CORE, "pods": 110}) for name in ("n1", "n2")),
         of("a", 4, 8),
         of("b", 4, 8),
         *low,
@@ -292,6 +291,8 @@ def test_no_more_pods_are_reclaimed_while_those_before_terminate() -> None:
         base = cycles.cycle(asking_4, frozenset((name,)), small.snapshot)
         return preempting.judge(small.plugins, base, {name: [victim.uid]})
 
+    assert view(small, asking_4) == {"n1": "b-1", "n2": "b-2"}
     assert [one.name for one in answer("n1", low[0]).kept["n1"].added] == ["b-1"]
     small.see(msgspec.structs.replace(borrowed[0], terminating=True))
     assert not answer("n2", low[1]).kept
+    assert view(small, asking_4) == {}, "as much is shown as is evicted"

@@ -49,15 +49,14 @@ def nominated(shop: replicas.Cluster, pod: model.Pod, node: str) -> model.Pod:
     return msgspec.structs.replace(pod, nominated=node)
 
 
-def while_waiting(one: replicas.Replica, happens: Callable[[], object]) -> replicas.Replica:
-    """The replica, for which something happens when it waits for the log."""
-    waited: list[float] = []
+def while_waiting(one: replicas.Replica, *happens: Callable[[], object]) -> replicas.Replica:
+    """The replica, for which one thing after the other happens when it waits for the log."""
+    one.clock.passes, coming = True, list(happens)
 
     def sleep(seconds: float) -> None:
-        waited.append(seconds)
-        one.clock.ahead += seconds
-        if len(waited) == 1:
-            happens()
+        one.clock.sleep(seconds)
+        if coming:
+            coming.pop(0)()
 
     return dataclasses.replace(one, context=dataclasses.replace(one.context, sleep=sleep))
 
@@ -83,6 +82,38 @@ def test_a_burst_of_preemptors_evicts_for_those_that_fit(shop: replicas.Cluster)
         "workload policy shop/spread: no capacity on these nodes"
     ]
     assert preempt(one, second, offer)[0] == {"m1"}
+
+
+@pytest.mark.scenario("PR-48", "PR-50")
+def test_a_pod_that_is_recorded_late_is_judged_with_the_grants_before(shop: replicas.Cluster) -> None:
+    counted, first = placed(shop, "web-1", "h1"), shop.pod("first", priority=100)
+    blocking = shop.pod("blocking", priority=100)
+    shop.nominate(blocking, "h1")
+    shop.see()
+    second = shop.pod("second", priority=100)
+    offer = {"h1": [counted.uid]}
+
+    def unblock() -> None:
+        shop.delete(blocking)
+        shop.see()
+
+    def nominate() -> None:
+        shop.nominate(first, "h1")
+        shop.see()
+
+    one = while_waiting(shop.replica(), unblock, nominate)
+    one.context.preemptions.grant(first.uid, {"h1": (counted.uid,)}, one.context.monotonic())
+    assert preempt(one, second, offer)[0] == set()
+
+
+def test_no_call_waits_longer_than_it_may(shop: replicas.Cluster) -> None:
+    counted = placed(shop, "other", "h2", {"app": "other"})
+    placed(shop, "web-1", "h1")
+    shop.see()
+    one, unrecorded = while_waiting(shop.replica()), shop.pod("vip", priority=100)
+    for _ in range(2):  # The second call does not wait.
+        assert preempt(one, unrecorded, {"h2": [counted.uid]})[0] == set()
+        assert sum(one.clock.slept) == pytest.approx(preempting.WAIT, abs=2 * preempting.PAUSE)
 
 
 @pytest.mark.scenario("PR-48")

@@ -186,7 +186,7 @@ def test_a_recorder_that_was_replaced_reports_it(
         ({"TOPOLOG_SERVER_HEALTH_PORT": "none"}, 3, "topolog: invalid settings:\n  server.health_port"),
         ({"TOPOLOG_PLUGINS_ENABLED": "Nothing"}, 3, "topolog: invalid plugin settings: "),
         ({"TOPOLOG_STORE_URL": "nowhere"}, 3, "topolog: invalid settings:\n  store.url"),
-        ({"TOPOLOG_KUBE_KUBECONFIG": "/nowhere/config"}, 5, "/nowhere/config"),
+        ({"TOPOLOG_KUBE_KUBECONFIG": "/nowhere/config"}, 3, "/nowhere/config"),
     ],
 )
 def test_a_configuration_error_ends_a_worker_with_one_message(

@@ -110,7 +110,7 @@ class Evictor:
             since = wanted.since.get(former.subject)
             if key in self._refused or since is None or now - since < former.after:
                 continue
-            one = self._renewed(plugin, former, snapshot)
+            one = self._renewed(wanted, former, snapshot)
             if one is None:
                 continue
             left = [pod for pod in one.pods if _evictable(pod, snapshot)]
@@ -125,15 +125,16 @@ class Evictor:
         return False
 
     def _renewed(
-        self, plugin: str, one: effects.Eviction, snapshot: snapshots.Snapshot
+        self, wanted: _Wanted, one: effects.Eviction, snapshot: snapshots.Snapshot
     ) -> effects.Eviction | None:
         """The eviction as of the present state; None if it is not wanted any more, or the plugin fails."""
         if one.renewed is None:
             return one
-        found = self._calls.call(plugin, "renewed", functools.partial(one.renewed, snapshot))
+        found = self._calls.call(wanted.found.plugin, "renewed", functools.partial(one.renewed, snapshot))
         if found is None:
             with self._lock:
-                self._wanted[plugin].since.pop(one.subject, None)
+                # A newer request of the plugin, computed meanwhile from a later state, has its own.
+                wanted.since.pop(one.subject, None)
         return found
 
     def _seen(self, wanted: _Wanted, now: float) -> bool:

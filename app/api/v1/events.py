@@ -99,10 +99,11 @@ def subject_of(query: pages.Query) -> str | None:
     asked = query.get("object")
     if asked is None:
         return None
-    schema = services.current().follower.snapshot.schema
+    snapshot = services.current().follower.snapshot
+    schema = snapshot.schema
     found = schema.spelled(str(asked))
     kind = found.partition(":")[0]
-    if kind not in schema.prefixes:
+    if kind not in schema.prefixes and kind not in snapshot.objects.kinds:
         known = ", ".join(sorted(schema.prefixes))
         raise errors.bad(f"object: no event is about {kind[:80]!r}: a subject begins with one of {known}")
     return found

@@ -17,7 +17,8 @@ def completion_command(shell: str) -> None:
     fish: topolog completion fish > ~/.config/fish/completions/topolog.fish
 
     Names of nodes, pods and the objects of plugins, namespaces, flags and shadows are requested from an
-    extender, for at most half a second; of many, the first hundred that begin as what is typed.
+    extender, for at most half a second; of many nodes or pods, the first hundred that begin as what is typed,
+    and of many others, those among the first hundred.
     `kubectl topolog` is completed by kubectl itself, through kubectl_complete-topolog.
     """
     from app import cli

@@ -87,9 +87,16 @@ class Log:
         """The entries behind an offset, oldest first; raises Rewound, Gap, Trimmed or StoreAway."""
         return self._read(lambda reader, timeout: reader.read(after, limit=limit, timeout=timeout)).entries
 
-    def read_past(self, after: int, *, limit: int = readers.CHUNK) -> readers.Read:
-        """As ``read``, undecoded, for reads of many entries: see ``LogReader.read_past``."""
-        return self._read(lambda reader, timeout: reader.read_past(after, limit=limit, timeout=timeout))
+    def read_past(
+        self, after: int, *, limit: int = readers.CHUNK, incarnation: str | None = None
+    ) -> readers.Read:
+        """As ``read``, undecoded, for reads of many entries: see ``LogReader.read_past``.
+
+        ``incarnation``: that of the reads before, which together are of one log; by default the present one.
+        """
+        return self._read(
+            lambda reader, timeout: reader.read_past(after, limit=limit, timeout=timeout), incarnation
+        )
 
     def prove(self, offset: int, at_ms: int) -> None:
         """Return if the log still holds the entry that was appended at the offset then.
@@ -119,11 +126,13 @@ class Log:
         """A connection for a thread that reads often."""
         return readers.LogReader(self._client, self._names, self.incarnation)
 
-    def _read(self, read: Callable[[readers.LogReader, float], readers.Read]) -> readers.Read:
+    def _read(
+        self, read: Callable[[readers.LogReader, float], readers.Read], incarnation: str | None = None
+    ) -> readers.Read:
         """The result of ``read``, which is called with a connection and seconds until it has a reply."""
         deadline = retries.RetryDeadline(self._timeout)
         with self._readers.borrowed(self._timeout) as reader:
-            reader.incarnation = self.incarnation
+            reader.incarnation = self.incarnation if incarnation is None else incarnation
             while True:
                 try:
                     return read(reader, deadline.attempt)

@@ -119,12 +119,12 @@ class Histories:
 
         If the store's clock was set back, the offset of one such event.
         """
-        low, high = max(0, self._log.oldest() - 1), self._log.head().offset
-        oldest = low + 1
+        low, head = max(0, self._log.oldest() - 1), self._log.head()
+        high, oldest = head.offset, low + 1
         while low < high:
             middle = (low + high + 1) // 2
             try:
-                (at_ms,) = self._log.read_past(middle - 1, limit=1).times
+                (at_ms,) = self._log.read_past(middle - 1, limit=1, incarnation=head.incarnation).times
             except errors.Trimmed as trimmed:
                 low, oldest = trimmed.oldest - 1, trimmed.oldest
                 continue
@@ -197,14 +197,15 @@ class Histories:
             raise errors.Trimmed(self._oldest()) from trimmed
 
     def _entries(self, after: int, until: int | None, most: int = _READ) -> Iterator[readers.Entry]:
-        """The entries behind an offset; at most ``most`` are read at a time."""
+        """The entries behind an offset, of one incarnation; at most ``most`` are read at a time."""
+        incarnation = self._log.incarnation
         while until is None or after < until:
             piece = min(most, readers.CHUNK)
             if until is not None:
                 piece = min(piece, until - after)
             try:
                 with self._pace.piece():
-                    read = self._log.read_past(after, limit=piece)
+                    read = self._log.read_past(after, limit=piece, incarnation=incarnation)
                 entries = read.entries
             except errors.Trimmed:
                 entries = self._archived(after, piece)
@@ -293,19 +294,23 @@ class Histories:
             return base
         projection = projections.Projection(base.snapshot)
         with codecs.folding():
-            for entries in self._runs(projection.offset, offset):
+            for entries in self._runs(base.snapshot.position, offset):
                 check()
                 projection.apply_all(entries)
         if projection.offset < offset:
             raise errors.Beyond(offset, projection.offset)
         return _Kept(projection.finish(), base.origin)
 
-    def _runs(self, after: int, until: int) -> Iterator[list[events.AnyEvent]]:
-        """The events from ``after + 1`` to ``until`` for a fold, from the log or the archive."""
+    def _runs(self, base: model.Position, until: int) -> Iterator[list[events.AnyEvent]]:
+        """The events behind ``base`` up to ``until`` for a fold, from the log or the archive. Raises Rewound
+        if the log is of another incarnation by then.
+        """
+        after, incarnation = base.offset, base.incarnation or self._log.incarnation
         while after < until:
+            limit = min(readers.CHUNK, until - after)
             try:
                 with self._pace.piece():
-                    read = self._log.read_past(after, limit=min(readers.CHUNK, until - after))
+                    read = self._log.read_past(after, limit=limit, incarnation=incarnation)
                 found = read.run
             except errors.Trimmed:
                 found = [entry.event for entry in self._archived(after, min(_PIECE, until - after))]

@@ -4,6 +4,7 @@ kube-scheduler calls preempt some milliseconds after filter, and for the next po
 nomination of the first one.
 """
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -45,6 +46,8 @@ class PreemptionMemo:
         self._refused: OrderedDict[model.Uid, Refusal] = OrderedDict()
         self._granted: OrderedDict[model.Uid, Grant] = OrderedDict()
         self._lock = threading.Lock()
+        self.in_vain = -math.inf
+        """Monotonic seconds at which a call had waited in vain for the record of its pod."""
 
     def note(self, trace: verdicts.Trace, at: float) -> None:
         """Note the latest filter decision about a pod.
@@ -52,15 +55,19 @@ class PreemptionMemo:
         By uid alone: kube-scheduler may send preempt a newer version of the pod.
         """
         uid = trace.pod.uid
-        if len(trace.refused) < len(trace.candidates):
-            self._refused.pop(uid, None)
+        kept = len(trace.refused) < len(trace.candidates)
+        if kept and uid not in self._refused:
             return
         with self._lock:
-            _put(self._refused, uid, Refusal(trace.candidates, trace.position, at), self._kept)
+            if kept:
+                self._refused.pop(uid, None)
+            else:
+                _put(self._refused, uid, Refusal(trace.candidates, trace.position, at), self._kept)
 
     def take_refusal(self, uid: model.Uid) -> Refusal | None:
         """The pod's latest filter decision, if it kept no node; each is returned once."""
-        return self._refused.pop(uid, None)
+        with self._lock:
+            return self._refused.pop(uid, None)
 
     def grant(self, uid: model.Uid, victims: Victims, at: float) -> None:
         """Note that preempt kept nodes for the pod."""

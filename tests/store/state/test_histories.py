@@ -131,11 +131,11 @@ class Held:
         self._read = log.read_past
         monkeypatch.setattr(log, "read_past", self._held)
 
-    def _held(self, after: int, *, limit: int) -> readers.Read:
+    def _held(self, after: int, *, limit: int, incarnation: str | None = None) -> readers.Read:
         self.reads += 1
         self.begun.release()
         assert self.free.wait(30)
-        return self._read(after, limit=limit)
+        return self._read(after, limit=limit, incarnation=incarnation)
 
 
 def past_of(store: stores.Store, *, patience: float = 30.0) -> histories.Histories:
@@ -143,6 +143,25 @@ def past_of(store: stores.Store, *, patience: float = 30.0) -> histories.Histori
     return histories.Histories(
         store.log, followers.Follower(store.log, schema=declared.SCHEMA), patience=patience
     )
+
+
+def test_no_snapshot_is_folded_from_two_incarnations(
+    store: stores.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(store, [writers.seen(f"u{i}") for i in range(4)])
+    store.follower.catch_up()
+    past, read_past = past_of(store), store.log.read_past
+
+    def then_begins_another(after: int, *, limit: int, incarnation: str | None = None) -> readers.Read:
+        read = read_past(after, limit=limit, incarnation=incarnation)
+        store.client.hset(store.keys.meta, "incarnation", "another")
+        monkeypatch.setattr(logs.Log, "incarnation", "another")
+        return read
+
+    monkeypatch.setattr(readers, "CHUNK", 2)
+    monkeypatch.setattr(store.log, "read_past", then_begins_another)
+    with pytest.raises(errors.Rewound):
+        past.at(4)
 
 
 def test_callers_of_one_position_share_its_fold(store: stores.Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,5 +299,5 @@ def test_a_fold_that_fails_fails_for_all_and_is_tried_again(
     assert past.at(4).offset == 4
 
 
-def _away(after: int, *, limit: int) -> readers.Read:
+def _away(after: int, **_: object) -> readers.Read:
     raise errors.StoreAway("gone")

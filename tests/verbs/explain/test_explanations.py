@@ -4,6 +4,7 @@ Out of scope: the HTTP forms (tests/api/test_explanations.py).
 """
 
 import functools
+import itertools
 import random
 from dataclasses import replace
 
@@ -63,7 +64,7 @@ class Recorded:
             decisions=store.decisions,
             binder=no_cluster.NoCluster(),
             now=lambda: "2026-07-01T10:00:00Z",
-            monotonic=lambda: 0.0,
+            monotonic=functools.partial(next, itertools.count(step=0.05)),
             digest=self.plugins.digest,
             sleep=lambda _: None,
         )

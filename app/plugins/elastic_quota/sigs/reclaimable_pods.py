@@ -28,6 +28,8 @@ def beside(
     Pods that terminate count as gone: with them, other pods of a namespace would be evicted for the capacity
     that it is giving back already, and more than its min allows.
     """
+    if not _shortage(cycles.without(cycle, gone).snapshot, cycle.pod, rules):
+        return ()  # As for most pods: those that terminate only add to what is used.
     later = cycles.without_terminating(cycle.snapshot)
     snapshot = cycles.without(replace(cycle, snapshot=later), gone).snapshot
     short = _shortage(snapshot, cycle.pod, rules)
@@ -38,6 +40,7 @@ def evictions(
     snapshot: snapshots.Snapshot, pod: model.Pod, rules: quotas.QuotaRules
 ) -> dict[model.NodeName, victims.Eviction]:
     """Node -> the pods that would have to go so that the pod fits there and its quota admits it."""
+    snapshot = cycles.without_terminating(snapshot)
     short = _shortage(snapshot, pod, rules) if pod.preemption_policy != "Never" else {}
     limits = budgets.recorded(snapshot) if short else budgets.NONE
     over = _over(snapshot, short)
