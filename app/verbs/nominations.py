@@ -61,6 +61,6 @@ def awaits(
 
 
 def _settled(grant: preemption_memo.Grant, snapshot: snapshots.Snapshot) -> bool:
-    """Whether the pod is nominated for one of the nodes, has a node, or is gone."""
+    """Whether the pod is nominated for one of the nodes, or has one. An unknown pod may be recorded later."""
     pod = snapshot.pod(grant.uid)
-    return pod is None or pod.nominated in grant.victims or bool(snapshot.node_of(grant.uid))
+    return pod is not None and (pod.nominated in grant.victims or bool(snapshot.node_of(grant.uid)))

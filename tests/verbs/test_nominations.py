@@ -106,6 +106,22 @@ def test_a_pod_that_is_recorded_late_is_judged_with_the_grants_before(shop: repl
     assert preempt(one, second, offer)[0] == set()
 
 
+@pytest.mark.scenario("PR-48")
+def test_a_grant_counts_before_its_pod_is_recorded(shop: replicas.Cluster) -> None:
+    counted = placed(shop, "web-1", "h1")
+    second = shop.pod("second", priority=100)
+    shop.see()
+    first, offer = shop.pod("first", priority=100), {"h1": [counted.uid]}
+
+    def record() -> None:
+        shop.nominate(first, "h1")
+        shop.see()
+
+    one = while_waiting(shop.replica(), record)
+    assert preempt(one, first, offer) == ({"h1"}, set())
+    assert preempt(one, second, offer)[0] == set()
+
+
 def test_no_call_waits_longer_than_it_may(shop: replicas.Cluster) -> None:
     counted = placed(shop, "other", "h2", {"app": "other"})
     placed(shop, "web-1", "h1")
