@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from app import plurals
 from app.cli.client import api_client, moment_option
 from app.cli.completion import items
 from app.cli.output import formats, markdown_text, tables
@@ -112,16 +113,12 @@ def conclusion(result: Mapping[str, Any]) -> str:
     if not result["eligible"]["is"]:
         return f"{pod} evicts no pod: {result['eligible']['reason'].removesuffix('.')}."
     if not result["needed"]:
-        return f"{pod} needs no eviction: {_counted(result['fits'], 'node')} admit it as they are."
+        return f"{pod} needs no eviction: {plurals.counted(result['fits'], 'node')} admit it as they are."
     if result["chosen"] is None:
         return f"{pod} evicts no pod: no eviction on any node would make it fit."
     chosen = next(node for node in result["nodes"] if node["node"] == result["chosen"])
-    number = _counted(len(chosen["victims"]), "pod")
+    number = plurals.counted(len(chosen["victims"]), "pod")
     return f"{pod} would evict {number} from node {chosen['node']}. Decided by: {result['decidedBy']}."
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _row(node: Mapping[str, Any]) -> tuple[object, ...]:

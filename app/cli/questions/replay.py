@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import click
 
-from app import exit_codes
+from app import exit_codes, plurals
 from app.cli import exits
 from app.cli.client import api_client, moment_option
 from app.cli.completion import items
@@ -215,7 +215,7 @@ def _chain(chain: question_options.Document) -> None:
     click.echo()
     for name, text in _PLACEMENTS:
         number = chain["placements"][name]
-        click.echo(f"{number} pod{'' if number == 1 else 's'} {text}")
+        click.echo(f"{plurals.counted(number, 'pod')} {text}")
     differing = [one for one in chain["counts"] if one["was"] != one["would"]]
     if differing:
         click.echo()

@@ -4,7 +4,7 @@ import functools
 
 import click
 
-from app import exit_codes
+from app import exit_codes, plurals
 from app.cli import explain
 from app.cli.client import api_client
 from app.cli.completion import items
@@ -170,4 +170,4 @@ def _several(reply: question_options.Document) -> None:
 def _show_more(number: int, what: str) -> None:
     """Write how many rows --top leaves out, if any."""
     if number:
-        click.echo(f"({number} more {what}{'' if number == 1 else 's'})")
+        click.echo(f"({plurals.counted(number, f'more {what}')})")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from app import plurals
 from app.doctor.cluster import catalog, rights
 from app.domain import declared_objects
 from app.framework import doctor_checks
@@ -156,7 +157,7 @@ def spread(extenders: Sequence[Object], budgets: Sequence[Object]) -> doctor_che
     nodes = {str(pod["spec"].get("nodeName", "")) for pod in extenders} - {""}
     wrong = []
     if len(extenders) < 2:
-        wrong.append(f"{len(extenders)} extender" + ("" if len(extenders) == 1 else "s"))
+        wrong.append(plurals.counted(len(extenders), "extender"))
     elif len(nodes) < 2:
         wrong.append(f"{len(extenders)} extenders on {', '.join(nodes) or 'no node'}")
     if extenders and not any(_covers(budget, pod) for budget in budgets for pod in extenders):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from app import plurals
 from app.doctor.scheduler import catalog, entry_checks
 from app.framework import doctor_checks
 
@@ -200,7 +201,7 @@ def alone(log: Log, name: str, *, fix: str) -> Iterator[doctor_checks.Result]:
     subject = f"calls of {name}"
     calls = len(log.calls)
     if calls:
-        seen = f"the log has {_counted(calls, 'call')}, the last at {when(log.calls[-1].at)}"
+        seen = f"the log has {plurals.counted(calls, 'call')}, the last at {when(log.calls[-1].at)}"
         yield catalog.PRESENT.ok(subject, seen)
     for check, shown in SHOWN.items():
         evidence = shown(log)
@@ -305,7 +306,3 @@ def _skipped(one: Bypass, last: Call | None, log: Log) -> str:
         binds = [call for call in after if call.verb == "bind"]
         return f"without a call of bind, as there is about {binds[0].pod}" if binds else ""
     return f"although filter refused each node, and calls about {after[0].pod} followed" if after else ""
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
+from app import plurals
 from app.domain import events, model, observations, snapshots, verdicts
 from app.framework import cluster_changes, cycles, supposed_operations
 from app.plugins.coscheduling import admission, gang_model, gangs, kinds, membership, options
@@ -137,6 +138,6 @@ def hypotheses(
     largest = min(held.minimum - 1, len(plan.seats) or plan.fitting)
     for minimum in range(largest, max(0, largest - PROPOSED), -1):
         fewer = held.minimum - minimum
-        message = f"gang {key} would have to need {fewer} member{'' if fewer == 1 else 's'} fewer"
+        message = f"gang {key} would have to need {plurals.counted(fewer, 'member')} fewer"
         change = partial(kind.observed, msgspec.structs.replace(held, minimum=minimum))
         yield cluster_changes.Hypothesis(f"{message} (minimum {minimum} of {held.minimum})", fewer, (change,))

@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
+from app import plurals
 from app.domain import events, model, observations, selectors, snapshots, verdicts
 from app.framework import cluster_changes, cycles, supposed_operations
 from app.plugins.workload_policy import kinds, logic, policy_counts, policy_model
@@ -48,8 +49,8 @@ def _more_replicas(
         column = cycle.snapshot.topology[policy.topology_key]
         if missing < 1 or cycle.candidates.isdisjoint(column[allocation.name]):
             continue
-        message = f"{allocation.name} needs {_many(missing, 'more replica')} in policy {policy.key}"
-        alternative = f"{_many(missing, 'counted pod')} fewer" if count >= missing else ""
+        message = f"{allocation.name} needs {plurals.counted(missing, 'more replica')} in policy {policy.key}"
+        alternative = f"{plurals.counted(missing, 'counted pod')} fewer" if count >= missing else ""
         change = _quota(policy, allocation.name, count + 1)
         yield cluster_changes.Hypothesis(
             message, missing, (change,), alternative=alternative, indirect=not selected
@@ -68,7 +69,8 @@ def _more_domains(
         labelled |= nodes
         if nodes and policy.desired(domain) is None:
             count = policy_counts.count(cycle.snapshot, policy, domain)
-            message = f"policy {policy.key} would have to list {domain} with {_many(count + 1, 'replica')}"
+            replicas = plurals.counted(count + 1, "replica")
+            message = f"policy {policy.key} would have to list {domain} with {replicas}"
             change = _quota(policy, domain, count + 1)
             yield cluster_changes.Hypothesis(message, LISTED_COST + count, (change,), indirect=not selected)
     bare = min(cycle.candidates - labelled, default=None)
@@ -138,10 +140,6 @@ def _with_quotas(
     every = {**{one.name: one.replicas for one in policy.allocations}, **quotas}
     allocations = tuple(policy_model.Allocation(name, replicas) for name, replicas in every.items())
     return msgspec.structs.replace(policy, allocations=allocations)
-
-
-def _many(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 class ScalePolicy(supposed_operations.Operation, frozen=True, tag="scalePolicy"):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from app import plurals
 from app.domain import model, selectors, snapshots
 from app.framework import doctor_checks
 from app.plugins.workload_policy import kinds, logic, policy_model, wakeups
@@ -153,8 +154,10 @@ def _capacity(
     waiting = sum(1 for _ in wakeups.naming(snapshot, policy.namespace, policy.name))
     free = logic.free(snapshot, policy)
     if waiting > free:
-        pods = f"{_many(waiting, 'pod')} {'waits' if waiting == 1 else 'wait'}"
-        yield CAPACITY.warning(subject, f"{pods} for {_many(free, 'free place')}", known=_known(policy))
+        pods = f"{plurals.counted(waiting, 'pod')} {'waits' if waiting == 1 else 'wait'}"
+        yield CAPACITY.warning(
+            subject, f"{pods} for {plurals.counted(free, 'free place')}", known=_known(policy)
+        )
 
 
 def _known(policy: policy_model.WorkloadPolicy) -> dict[str, str]:
@@ -173,7 +176,7 @@ def _of_pods(snapshot: snapshots.Snapshot, cluster: doctor_checks.Cluster) -> It
             names = sorted({pod.scheduler for pod in naming} | {one.scheduler for one in templates})
             options = " ".join(f"--scheduler-name {name}" for name in names)
             yield SCHEDULER.unsure(
-                f"{_many(len(naming), 'pod')}, {_many(len(templates), 'template')}",
+                f"{plurals.counted(len(naming), 'pod')}, {plurals.counted(len(templates), 'template')}",
                 "which schedulers call the extender was not seen",
                 fix=f"topolog doctor policies {options}, with those that call the extender",
             )
@@ -226,10 +229,6 @@ def _in_template(one: doctor_checks.Workload) -> str | None:
     """The policy that the pods of a workload name; None if they name none."""
     labels = one.template_labels
     return next((labels[label] for label in logic.indexed() if label in labels), None)
-
-
-def _many(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
+from app import plurals
 from app.domain import projections, verdicts
 from app.framework import cluster_changes, cycles, pipeline, registry
 
@@ -41,7 +42,7 @@ def smallest(
     if found:
         return tuple(hypothesis.sentence for hypothesis in found)
     return tuple(
-        f"{refusal.plugin} would have to accept one of the {_many(len(refusal.nodes), 'node')}"
+        f"{refusal.plugin} would have to accept one of the {plurals.counted(len(refusal.nodes), 'node')}"
         f" that it refuses: {refusal.reason}"
         for refusal in refusals
     )
@@ -98,7 +99,3 @@ def _helps(plugins: registry.Registry, cycle: cycles.Cycle, hypothesis: cluster_
 
 def _order(hypothesis: cluster_changes.Hypothesis) -> tuple[int, str]:
     return hypothesis.cost, hypothesis.sentence
-
-
-def _many(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

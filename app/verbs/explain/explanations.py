@@ -275,8 +275,8 @@ def trace_of(decision: records.Decision, cycle: cycles.Cycle, plugins: registry.
         case "prioritize" | "priority":
             return pipeline.run_score(plugins, cycle)
         case "preempt":
-            for reason in preempting.WHOLE & decision.reasons.keys():
-                # It rests on the calls before, which the record does not name.
+            reason = next(iter(preempting.WHOLE & decision.reasons.keys()), "")
+            if reason:  # It rests on the calls before, which the record does not name.
                 return _refused(cycle, {reason: set(decision.victims)}, plugins)
             return _vetoed(cycle, decision.victims, plugins)
         case "bind":

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, islice
 from typing import Any
 
+from app import plurals
 from app.domain import events, model, node_sets, snapshots
 from app.domain.fit import fitting_nodes
 from app.framework import cluster_changes, cycles, pipeline, registry
@@ -167,7 +168,7 @@ class _Search:
             if not wanted or not self._kept((deletion(wanted),)):
                 continue
             least = self._least(wanted)
-            message = f"{len(least)} counted pod{'' if len(least) == 1 else 's'} fewer in {', '.join(keys)}"
+            message = f"{plurals.counted(len(least), 'counted pod')} fewer in {', '.join(keys)}"
             overrides = (deletion(least),)
             yield Change(message, len(least), overrides, self._kept(overrides))
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from app import plurals
 from app.domain import model, snapshots
 from app.domain.fit import fitting_nodes, node_fit
 from app.domain.fold import node_sums
@@ -194,7 +195,7 @@ class _Search:
             added = self._fewest(like, beside)
             if added:
                 override = _addition(like, added)
-                message = f"{added} more node{'' if added == 1 else 's'} like {like}"
+                message = f"{plurals.counted(added, 'more node')} like {like}"
                 yield Change(message, added, (override,), self._placed((*beside, override)))
 
     def _fewest(self, like: model.NodeName, beside: Sequence[Override]) -> int:
@@ -239,7 +240,7 @@ class _Search:
             least = self._least(pool, beside) if pool else []
             if least:
                 override = minimal_changes.deletion(least)
-                message = f"{len(least)} pod{'' if len(least) == 1 else 's'} fewer: {', '.join(least[:3])}"
+                message = f"{plurals.counted(len(least), 'pod')} fewer: {', '.join(least[:3])}"
                 message += f" and {len(least) - 3} more" if len(least) > 3 else ""
                 kept = self._placed((*beside, override))
                 yield Change(message, len(least), (override,), kept)
