@@ -26,7 +26,9 @@ def shares(fold: plain_fold.Fold) -> Shares:
     if not quotas:
         return {}
     asked, held = dict.fromkeys(quotas, 0), dict.fromkeys(quotas, 0)
-    total = sum(node.allocatable.get(plain_quotas.RESOURCE, 0) for node in fold.nodes.values())
+    # While no node has the resource, nothing is divided, and no pod takes anything away.
+    offered = [node for node in fold.nodes.values() if plain_quotas.RESOURCE in node.allocatable]
+    total = sum(node.allocatable[plain_quotas.RESOURCE] for node in offered)
     for pod, node in fold.pods_and_nodes().values():
         if pod.phase in ("Succeeded", "Failed"):
             continue
@@ -35,7 +37,7 @@ def shares(fold: plain_fold.Fold) -> Shares:
         if name in quotas:
             asked[name] += amount
             held[name] += amount if node else 0
-        elif node:
+        elif node and offered:
             total -= amount
     rows = {
         name: quota_oracle.Plain(
