@@ -4,7 +4,7 @@ import msgspec
 
 from app.domain import events, model
 from app.framework import capabilities, plans
-from app.plugins.coscheduling import options
+from app.plugins.coscheduling import gangs, membership, options
 from app.plugins.coscheduling.gang_model import KoordinatorPodGroup, NativePodGroup, SigsPodGroup
 from app.plugins.coscheduling.plugin import Coscheduling
 from tests.support.decisions import scheduling_driver
@@ -119,3 +119,10 @@ class Cluster(scheduling_driver.Cluster):
     def placed(self) -> dict[str, str]:
         """Pods that are placed and not bound."""
         return {one.pod.name: one.node for one in self.snapshot.placements.values()}
+
+
+def defined(small: Cluster, name: str = "train") -> gangs.Gang:
+    """The gang of that name as Koordinator's annotations and pod groups define it."""
+    found = gangs.find(small.snapshot, membership.GangKey("koordinator", "x", name))
+    assert found is not None
+    return found

@@ -1,0 +1,140 @@
+"""Scenarios of gangs some of whose members have ended: who still counts, and who goes alone."""
+
+from collections.abc import Iterable
+
+import msgspec
+import pytest
+
+from app.domain import model
+from tests.support.decisions.small_gangs import Cluster, gang, node
+
+
+@pytest.mark.scenario("CS-15")
+def test_gated_and_terminating_members_are_not_counted() -> None:
+    four = gang("train", 4)
+    gated = msgspec.structs.replace(four[3], gated=True)
+    small = Cluster(node("n1"), *four[:3], gated)
+    assert small.why(four[0]) == "gang koordinator/x/train: 3 of 4 members exist"
+    small.see(four[3])
+    assert small.planned(four[0]) == "n1"
+    small.see(msgspec.structs.replace(four[2], terminating=True))
+    assert small.why(four[0]) == "gang koordinator/x/train: 3 of 4 members exist"
+
+
+@pytest.mark.scenario("CS-15")
+@pytest.mark.parametrize("phase", ["Running", "Failed", "Succeeded"])
+def test_members_of_a_deleted_run_do_not_let_those_of_the_next_go_alone(phase: str) -> None:
+    """A kubelet reports the end of a pod before a deleted one is gone."""
+    last = gang("train", 4)
+    following = [msgspec.structs.replace(one, uid=f"{one.name}-2") for one in last]
+    small = Cluster(node("n1"), *last)
+    for one in last:
+        small.run(one, "n1")
+    small.see(*(msgspec.structs.replace(one, node="n1", phase=phase, terminating=True) for one in last))
+    small.see(following[0])
+    assert small.why(following[0]) == "gang koordinator/x/train: 1 of 4 members exist"
+    assert small.commit(following[0], "n1") == {}
+    for one in last:
+        small.gone(one)
+    small.see(*following[1:])
+    assert small.planned(following[0]) == "n1"
+
+
+def of_job(job: str, pods: Iterable[model.Pod]) -> list[model.Pod]:
+    """The pods as the Job creates them; without a Job, as a person does."""
+    owners = (model.Owner(kind="Job", name=job, uid=job, controller=True),) if job else ()
+    return [msgspec.structs.replace(one, owners=owners) for one in pods]
+
+
+@pytest.mark.scenario("CS-15")
+@pytest.mark.parametrize(("former", "latter"), [("first", "second"), ("first", ""), ("", "second"), ("", "")])
+def test_finished_pods_of_an_earlier_run_do_not_let_members_of_the_next_go_alone(
+    former: str, latter: str
+) -> None:
+    """A CronJob keeps the pods of its last Jobs, and gives each of them the name of the same gang."""
+    following = of_job(latter, gang("train", 4))
+    ended = [
+        msgspec.structs.replace(
+            one, name=f"last-{one.name}", uid=f"last-{one.uid}", node="n1", phase="Succeeded"
+        )
+        for one in of_job(former, gang("train", 4))
+    ]
+    small = Cluster(node("n1", 2), *ended, *following)
+    assert [small.planned(one) for one in following] == [""] * 4
+    reason = "gang koordinator/x/train: no capacity for 4 members together"
+    assert {small.why(one) for one in following} == {reason}
+    assert small.commit(following[0], "n1") == {}
+    small.see(node("n2", 2))
+    assert len(small.commit(following[0], small.planned(following[0]))) == 4
+
+
+@pytest.mark.scenario("CS-16")
+def test_a_member_that_a_job_makes_again_goes_alone_after_the_others_have_ended() -> None:
+    four = of_job("first", gang("train", 4))
+    small = Cluster(node("n1"), *four)
+    placed = small.commit(four[0], "n1")
+    for one in four:
+        small.run(one, placed[one.name])
+    small.see(*(msgspec.structs.replace(one, node="n1", phase="Succeeded") for one in four[:3]))
+    small.gone(four[3])
+    again = msgspec.structs.replace(four[3], name="again", uid="again")
+    small.see(again)
+    assert small.planned(again) == "n1"
+
+
+@pytest.mark.scenario("CS-16")
+@pytest.mark.parametrize(
+    ("policy", "alone"), [("once-satisfied", True), ("only-waiting", False), ("waiting-and-running", True)]
+)
+def test_a_member_that_is_made_again_goes_by_the_match_policy(policy: str, alone: bool) -> None:
+    four = gang("train", 4, match_policy=policy)
+    small = Cluster(node("n1"), *four)
+    placed = small.commit(four[0], "n1")
+    for one in four:
+        small.run(one, placed[one.name])
+    small.gone(four[2])
+    again = msgspec.structs.replace(four[2], uid="again")
+    small.see(again)
+    assert bool(small.planned(again)) == alone
+    if not alone:
+        assert small.why(again) == "gang koordinator/x/train: no capacity for 4 members together"
+
+
+@pytest.mark.parametrize(
+    ("policy", "relied_on"),
+    [
+        ("once-satisfied", {"train0"}),
+        ("only-waiting", set()),
+        ("waiting-and-running", {"train0", "train1", "train2"}),
+    ],
+)
+def test_a_plan_of_fewer_than_the_minimum_is_decided_again_when_others_lose_their_places(
+    policy: str, relied_on: set[str]
+) -> None:
+    """Members that permitted it may end between the decision and the append."""
+    four = gang("train", 4, match_policy=policy)
+    small = Cluster(node("n1"), *four)
+    for one in four[:3]:
+        small.run(one, "n1")
+    if policy == "only-waiting":
+        more = msgspec.structs.replace(four[3], name="train4", uid="train4")
+        small.see(*(msgspec.structs.replace(more, name=f"train{n}", uid=f"train{n}") for n in range(4, 7)))
+    made = small.commitment(four[3], "n1")
+    pods = {f"pod:{one.uid}": one.name for one in four[:3]}
+    assert {pods[subject] for subject in made.subjects if subject in pods} == relied_on
+    for one in four[:3]:
+        before = small.snapshot.versions.get(f"pod:{one.uid}")
+        small.gone(one)
+        assert small.snapshot.versions.get(f"pod:{one.uid}") != before
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_plan_of_the_whole_gang_relies_on_a_member_with_a_place_only_if_it_defines_the_gang(
+    place: int,
+) -> None:
+    five = gang("train", 5, minimum=2)
+    small = Cluster(node("n1"), *five)
+    small.run(five[place], "n1")
+    made = small.commitment(five[2], "n1")
+    assert len(made.placements) == 4
+    assert (f"pod:{five[place].uid}" in made.subjects) == (place == 0)
