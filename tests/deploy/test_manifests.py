@@ -1,18 +1,13 @@
 """Checks of the manifests in deploy/, without an API server; tests/e2e applies them to one."""
 
-import configparser
 import json
 import os
 import pathlib
 import re
-from importlib import metadata
 
 import pytest
-from packaging import requirements, utils
 
-import app
 from app import settings
-from app.provisioning import authorities, certificates, store_access
 from tests.support import manifests
 from tests.support.monitoring import installations
 
@@ -34,96 +29,6 @@ DEPLOYMENTS = [
     pytest.param(each, id=each["metadata"]["name"]) for each in manifests.objects("Deployment", "base")
 ]
 FILES = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in manifests.files()]
-
-# The complete list of permissions of all processes.
-READ = ["get", "list", "watch"]
-SECRETS = [
-    authorities.SECRET,
-    certificates.SERVER,
-    *certificates.CLIENTS,
-    store_access.URLS,
-    store_access.HASHES,
-    certificates.STORE,
-]
-ALLOWED = {
-    ("ClusterRole", "topolog-recorder"): [
-        ([""], ["nodes", "pods"], READ),
-        (["kosmos.io"], ["workloadpolicies"], READ),
-        (["policy"], ["poddisruptionbudgets"], READ),
-        (["scheduling.sigs.k8s.io"], ["elasticquotas", "podgroups"], READ),
-        (["scheduling.x-k8s.io"], ["elasticquotas", "podgroups"], READ),
-        (["scheduling.k8s.io"], ["podgroups", "workloads"], READ),
-        (["scheduling.koordinator.sh"], ["clusternetworktopologies"], READ),
-        ([""], ["namespaces"], ["get"], ["kube-system"]),
-        ([], ["/apis", "/apis/*"], ["get"]),
-    ],
-    ("Role", "topolog-recorder"): [
-        (["coordination.k8s.io"], ["leases"], ["create"]),
-        (["coordination.k8s.io"], ["leases"], ["get", "update"], ["topolog-recorder"]),
-    ],
-    ("ClusterRole", "topolog-controller"): [
-        ([""], ["pods"], READ),
-        ([""], ["pods/status"], ["patch"]),
-        (["", "events.k8s.io"], ["events"], ["create", "patch"]),
-        (["kosmos.io"], ["workloadpolicies"], ["get"]),
-        (["kosmos.io"], ["workloadpolicies/status"], ["patch"]),
-        (["scheduling.sigs.k8s.io", "scheduling.x-k8s.io"], ["elasticquotas"], ["get"]),
-        (["scheduling.sigs.k8s.io", "scheduling.x-k8s.io"], ["elasticquotas/status"], ["patch"]),
-        (["scheduling.sigs.k8s.io", "scheduling.x-k8s.io"], ["podgroups"], ["get"]),
-        (["scheduling.sigs.k8s.io", "scheduling.x-k8s.io"], ["podgroups/status"], ["patch"]),
-        ([""], ["namespaces"], ["get"], ["kube-system"]),
-    ],
-    ("Role", "topolog-controller"): [
-        (["coordination.k8s.io"], ["leases"], ["create"]),
-        (["coordination.k8s.io"], ["leases"], ["get", "update"], ["topolog-controller"]),
-    ],
-    ("ClusterRole", "topolog-quota-annotations"): [
-        (["scheduling.sigs.k8s.io"], ["elasticquotas"], ["patch"]),
-    ],
-    ("ClusterRole", "topolog-evictions"): [
-        ([""], ["pods/eviction"], ["create"]),
-    ],
-    ("ClusterRole", "topolog-compactor"): [
-        ([""], ["namespaces"], ["get"], ["kube-system"]),
-    ],
-    ("ClusterRole", "topolog-auditor"): [
-        ([""], ["nodes", "pods"], ["get", "list"]),
-        (["kosmos.io"], ["workloadpolicies"], ["get", "list"]),
-        (["policy"], ["poddisruptionbudgets"], ["get", "list"]),
-        (["scheduling.sigs.k8s.io"], ["elasticquotas", "podgroups"], ["get", "list"]),
-        (["scheduling.x-k8s.io"], ["elasticquotas", "podgroups"], ["get", "list"]),
-        (["scheduling.k8s.io"], ["podgroups", "workloads"], ["get", "list"]),
-        (["scheduling.koordinator.sh"], ["clusternetworktopologies"], ["get", "list"]),
-        ([""], ["namespaces"], ["get"], ["kube-system"]),
-        ([], ["/apis", "/apis/*"], ["get"]),
-    ],
-    ("ClusterRole", "topolog-extender"): [
-        ([""], ["pods"], ["get"]),
-        ([""], ["pods/binding"], ["create"]),
-        ([""], ["namespaces"], ["get"], ["kube-system"]),
-    ],
-    ("Role", "topolog-bootstrap"): [
-        ([""], ["secrets"], ["create"]),
-        ([""], ["secrets"], ["get", "update"], SECRETS),
-    ],
-    ("Role", "topolog-scheduler"): [
-        (["coordination.k8s.io"], ["leases"], ["create"]),
-        (["coordination.k8s.io"], ["leases"], ["get", "update"], ["topolog-scheduler"]),
-    ],
-}
-# Roles of components, beside the one with the name of the process.
-FURTHER = {
-    ("ClusterRole", "topolog-quota-annotations"): "topolog-controller",
-    ("ClusterRole", "topolog-evictions"): "topolog-controller",
-}
-# Roles of deploy/roles, which no process has.
-FOR_PEOPLE = {"topolog-view", "topolog-edit", "topolog-admin", "topolog-quota-admin", "topolog-doctor"}
-# Roles of Kubernetes that are bound to the sidecar's scheduler.
-BORROWED = {
-    ("ClusterRole", "system:kube-scheduler", "topolog-scheduler"),
-    ("ClusterRole", "system:volume-scheduler", "topolog-scheduler"),
-    ("Role", "extension-apiserver-authentication-reader", "topolog-scheduler"),
-}
 
 
 @pytest.mark.scenario("RL-11")
@@ -150,62 +55,6 @@ def test_every_file_is_used(path: pathlib.Path) -> None:
     }
     schedulers = manifests.DEPLOY / "scheduler"
     assert path in used or path in kustomizations or path.parent == schedulers
-
-
-# Permissions
-
-
-@pytest.mark.scenario("LX-13")
-def test_permissions_are_exactly_those_of_the_list() -> None:
-    found = {
-        (kind, role["metadata"]["name"]): [
-            (
-                rule.get("apiGroups", []),
-                rule.get("resources") or rule["nonResourceURLs"],
-                rule["verbs"],
-                *([rule["resourceNames"]] if "resourceNames" in rule else []),
-            )
-            for rule in role["rules"]
-        ]
-        for kind in ("ClusterRole", "Role")
-        for role in manifests.objects(kind)
-        if role["metadata"]["name"] not in FOR_PEOPLE
-    }
-    assert found == ALLOWED
-
-
-def test_roles_for_people_grant_no_secret_and_no_change_but_of_policies_and_quotas() -> None:
-    """What each one has is tested on a real API server (tests/e2e/test_roles.py)."""
-    reading = {"get", "list", "watch"}
-    found = [role for role in manifests.objects("ClusterRole", "roles") if role["rules"]]
-    assert {role["metadata"]["name"] for role in found} == FOR_PEOPLE
-    for role in found:
-        for rule in role["rules"]:
-            if "nonResourceURLs" in rule:
-                assert {*rule["nonResourceURLs"]} <= {"/configz", "/metrics", "/version"}
-                assert rule["verbs"] == ["get"]
-                continue
-            assert "secrets" not in rule["resources"]
-            if not set(rule["verbs"]) <= reading:
-                allowed = {"workloadpolicies", "elasticquotas", "subjectaccessreviews"}
-                assert set(rule["resources"]) <= allowed, role["metadata"]["name"]
-
-
-@pytest.mark.scenario("LX-13")
-def test_each_process_has_only_its_permissions() -> None:
-    found = {
-        (binding["roleRef"]["kind"], binding["roleRef"]["name"], subject["name"])
-        for kind in ("ClusterRoleBinding", "RoleBinding")
-        for binding in manifests.objects(kind)
-        for subject in binding["subjects"]
-    }
-    assert found == {(*role, FURTHER.get(role, role[1])) for role in ALLOWED} | BORROWED
-
-
-def test_every_account_exists_and_is_used() -> None:
-    accounts = {each["metadata"]["name"] for each in manifests.objects("ServiceAccount")}
-    used = {pod.get("serviceAccountName") for _, pod in manifests.pods()}
-    assert used == {*accounts, None}  # None: the server of the store, which has no token
 
 
 # Pods
@@ -504,95 +353,3 @@ def test_every_port_forward_that_is_shown_names_a_port_of_the_service() -> None:
     ports = {(each["metadata"]["name"], one["port"]) for each in services for one in each["spec"]["ports"]}
     for path, name, local, port in found:
         assert (name, int(port or local)) in ports, path
-
-
-# The image
-
-
-def test_images_have_a_registry_and_a_tag() -> None:
-    images = {each["image"] for _, each in manifests.containers()}
-    assert [
-        each for each in images if not re.fullmatch(r"[a-z0-9.]+/([a-z0-9-]+/)*[a-z0-9-]+:[\w.]+", each)
-    ] == []
-    assert {each.rpartition("/")[2].partition(":")[0] for each in images} == {
-        "topolog",
-        "kube-scheduler",
-        "valkey",
-    }
-
-
-def test_the_image_has_the_current_version() -> None:
-    ours = {each["image"] for _, each in manifests.containers() if manifests.is_ours(each)}
-    assert ours == {f"localhost/topolog:{app.__version__}"}
-
-
-def test_the_image_pins_exact_versions() -> None:
-    pinned = _pins(manifests.DEPLOY / "requirements.lock")
-    everywhere = _pins(ROOT / "requirements.lock")
-    text = (manifests.DEPLOY / "requirements.lock").read_text()
-    exact = re.findall(r"^\S+==\S+(?: ; [^\\\n]+)? \\\n +--hash=sha256:", text, re.MULTILINE)
-    assert len(exact) == len(pinned)
-    assert {name: version for name, version in pinned.items() if everywhere.get(name) != version} == {}
-    assert "pytest" not in pinned
-    # Options here would point to a private index.
-    assert not re.search(r"^-|://", text, re.MULTILINE)
-
-
-def test_the_image_contains_every_dependency() -> None:
-    config = configparser.ConfigParser()
-    config.read(ROOT / "setup.cfg")
-    lines = (config["options"]["install_requires"] + config["options.extras_require"]["archive"]).split("\n")
-    wanted = {re.split(r"[<>=!~\[; ]", line)[0].lower() for line in lines if line}
-    assert wanted <= _pins(manifests.DEPLOY / "requirements.lock").keys()
-
-
-def test_the_image_contains_nothing_else() -> None:
-    config = configparser.ConfigParser()
-    config.read(ROOT / "setup.cfg")
-    lines = config["options"]["install_requires"] + config["options.extras_require"]["archive"]
-    asked = [line for line in lines.split("\n") if line and line[0] != "#"]
-    needed: set[str] = set()
-    where = {"python_full_version": "3.11.0", "python_version": "3.11", "extra": ""}
-    while asked:
-        one = requirements.Requirement(asked.pop())
-        name = utils.canonicalize_name(one.name)
-        if name not in needed and (one.marker is None or one.marker.evaluate(where)):
-            needed.add(name)
-            asked += metadata.requires(name) or ()
-    # setuptools builds Topolog itself, and is removed afterwards.
-    assert _pins(manifests.DEPLOY / "requirements.lock").keys() - needed == {"setuptools"}
-
-
-def test_the_image_is_labelled_as_the_program_describes_itself() -> None:
-    config = configparser.ConfigParser()
-    config.read(ROOT / "setup.cfg")
-    text = (manifests.DEPLOY / "Dockerfile").read_text()
-    labels = dict(re.findall(r'org\.opencontainers\.image\.([\w.]+)="([^"]*)"', text))
-    described = {"description": "description", "licenses": "license_expression"}
-    assert {label: config["metadata"][field] for label, field in described.items()} | {
-        "title": "Topolog",
-        "version": "${VERSION}",
-        "revision": "${REVISION}",
-        "base.name": "${BASE}",
-    } == labels
-
-
-def test_the_base_of_the_image_can_be_given_by_digest() -> None:
-    lines = (manifests.DEPLOY / "Dockerfile").read_text().splitlines()
-    assert [line for line in lines if line.startswith("FROM")] == ["FROM ${BASE} AS build", "FROM ${BASE}"]
-    (base,) = [line.partition("=")[2] for line in lines if line.startswith("ARG BASE=")]
-    # The lock has the packages of this version, and the name of the folder is in the file.
-    version = base.partition(":")[2].partition("-")[0]
-    assert any(f"/lib/python{version}/" in line for line in lines)
-
-
-def test_the_image_runs_as_non_root() -> None:
-    lines = (manifests.DEPLOY / "Dockerfile").read_text().splitlines()
-    security = manifests.one("Deployment", "topolog-extender")["spec"]["template"]["spec"]["securityContext"]
-    assert f"USER {security['runAsUser']}:{security['runAsGroup']}" in lines
-    assert 'ENTRYPOINT ["topolog"]' in lines
-    assert any("--require-hashes" in line for line in lines)
-
-
-def _pins(path: pathlib.Path) -> dict[str, str]:
-    return dict(re.findall(r"^([\w.-]+)==(\S+)", path.read_text(), re.MULTILINE))
