@@ -16,6 +16,7 @@ from app.framework import doctor_checks
 from tests.project import reference_pages
 
 _CLUSTER = "tests/doctor/test_cluster.py"
+_INSTALLATION = "tests/doctor/test_installation.py"
 _SCHEDULER = "tests/doctor/test_scheduler_cluster.py"
 _RUN = "tests/doctor/test_run.py"
 _DOCTOR = "tests/store/health/test_doctor.py"
@@ -31,7 +32,7 @@ _EVERY_NODE = f"{_DEPLOYMENTS}::test_the_doctor_checks_every_node"
 WRONG_IN: Mapping[str, str] = {
     "S14": f"{_SCHEDULER}::test_a_running_configuration_is_compared_with_the_written_ones",
     "S15": f"{_SCHEDULER}::test_a_pod_that_waits_without_a_call_is_found",
-    **dict.fromkeys(("C12", "C13", "C14"), f"{_CLUSTER}::test_a_cluster_that_is_not_ready_is_found"),
+    **dict.fromkeys(("C12", "C13", "C14"), f"{_INSTALLATION}::test_a_cluster_that_is_not_ready_is_found"),
     "T04": "tests/doctor/test_tls.py::test_a_scheduler_that_was_started_before_its_ca_is_found",
     "T06": f"{_RUN}::test_a_handshake_succeeds_or_is_explained",
     "R01": f"{_RUN}::test_a_process_that_does_not_answer_is_found",

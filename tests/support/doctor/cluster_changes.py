@@ -1,0 +1,153 @@
+"""Changes of a sound cluster; most of them make one thing wrong."""
+
+from collections.abc import Callable
+from typing import Any
+
+from app.store.log import incarnations
+from tests.support.doctor import clusters, sound_clusters
+
+Json = dict[str, Any]
+HOME = clusters.HOME
+
+
+def denied(account: str, verb: str, group: str, resource: str) -> Callable[[clusters.Cluster], None]:
+    def change(cluster: clusters.Cluster) -> None:
+        user = f"system:serviceaccount:{HOME}:topolog-{account}"
+        cluster.api.router.reviews.denied.add((user, verb, group, resource))
+
+    return change
+
+
+def allowed_too_much(cluster: clusters.Cluster) -> None:
+    user = f"system:serviceaccount:{HOME}:topolog-extender"
+    cluster.api.router.reviews.denied.remove((user, "get", "", "secrets"))
+
+
+EVICTING = {
+    "TOPOLOG_PLUGINS_ENABLED": "*,ElasticQuota",
+    "TOPOLOG_PLUGINS_ARGS": '{"ElasticQuota": {"overuse": "evict"}}',
+}
+
+
+def evicting(cluster: clusters.Cluster) -> None:
+    cluster.environ |= EVICTING
+
+
+def allowed_to_evict(cluster: clusters.Cluster) -> None:
+    user = f"system:serviceaccount:{HOME}:topolog-controller"
+    cluster.api.router.reviews.denied.remove((user, "create", "", "pods/eviction"))
+
+
+def without_its_controller(cluster: clusters.Cluster) -> None:
+    cluster.environ |= {**EVICTING, "TOPOLOG_PLUGINS_CONTROLLERS": "*,-ElasticQuota"}
+
+
+def evicting_by_right(cluster: clusters.Cluster) -> None:
+    evicting(cluster)
+    allowed_to_evict(cluster)
+
+
+def misspelled(cluster: clusters.Cluster) -> None:
+    cluster.environ |= {**EVICTING, "TOPOLOG_PLUGINS_ARGS": '{"ElasticQuota": {"overuse": "evicts"}}'}
+
+
+def of_version(version: str) -> Callable[[clusters.Cluster], None]:
+    def change(cluster: clusters.Cluster) -> None:
+        cluster.api.router.reviews.version = version
+
+    return change
+
+
+def definition(edit: Callable[[Json], None] | None) -> Callable[[clusters.Cluster], None]:
+    def change(cluster: clusters.Cluster) -> None:
+        key = ("", "workloadpolicies.kosmos.io")
+        if edit is None:
+            cluster.api.objects.remove("customresourcedefinitions", key)
+            return
+
+        def edited(one: Json) -> Json:
+            edit(one["spec"]["versions"][0])
+            return one
+
+        cluster.api.objects.change("customresourcedefinitions", key, edited)
+
+    return change
+
+
+def status(name: str, **fields: object) -> Callable[[clusters.Cluster], None]:
+    def change(cluster: clusters.Cluster) -> None:
+        cluster.api.objects.change(
+            "pods", (HOME, name), lambda one: {**one, "status": {**sound_clusters.READY, **fields}}
+        )
+
+    return change
+
+
+def waiting(reason: str, message: str) -> Json:
+    return {"name": "c", "restartCount": 0, "state": {"waiting": {"reason": reason, "message": message}}}
+
+
+def on_one_node(cluster: clusters.Cluster) -> None:
+    cluster.change("pods", HOME, "topolog-extender-1", nodeName="n0")
+
+
+def evicted(name: str, node: str) -> Callable[[clusters.Cluster], None]:
+    """A further extender, whose pod the kubelet has ended; its object stays."""
+
+    def change(cluster: clusters.Cluster) -> None:
+        sound_clusters.pod(cluster, name, "extender", node)
+        status(name, phase="Failed", reason="Evicted", conditions=[])(cluster)
+
+    return change
+
+
+def replaced(cluster: clusters.Cluster) -> None:
+    removed("pods", "topolog-extender-1")(cluster)
+    evicted("topolog-extender-2", "n2")(cluster)
+
+
+def removed(resource: str, name: str) -> Callable[[clusters.Cluster], None]:
+    def change(cluster: clusters.Cluster) -> None:
+        cluster.api.objects.remove(resource, (HOME, name))
+
+    return change
+
+
+def overdue(cluster: clusters.Cluster) -> None:
+    cluster.change("leases", HOME, "topolog-recorder", renewTime="2026-01-01T00:00:00.000000Z")
+
+
+def of_another_cluster(cluster: clusters.Cluster) -> None:
+    sound_clusters.claim(cluster, kubernetes="12345678-1234-1234-1234-123456789012")
+
+
+def unclaimed(cluster: clusters.Cluster) -> None:
+    sound_clusters.claim(cluster, kubernetes="")
+
+
+def of_a_later_etcd(cluster: clusters.Cluster) -> None:
+    sound_clusters.claim(cluster, epoch="999999999")
+
+
+def of_an_earlier_era(cluster: clusters.Cluster) -> None:
+    sound_clusters.claim(cluster, epoch=incarnations.next_era("999999999"))
+
+
+def without_priority(cluster: clusters.Cluster) -> None:
+    cluster.change("pods", HOME, "topolog-extender-1", priorityClassName="")
+
+
+def given_up(cluster: clusters.Cluster) -> None:
+    cluster.change("leases", HOME, "topolog-controller", holderIdentity="")
+
+
+def example_address(cluster: clusters.Cluster) -> None:
+    rule = {"to": [{"ipBlock": {"cidr": "198.51.100.0/24"}}]}
+    metadata = {"name": "topolog", "namespace": HOME}
+    cluster.add("networkpolicies", {"metadata": metadata, "spec": {"egress": [rule]}})
+
+
+def own_address(cluster: clusters.Cluster) -> None:
+    rules = [{"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}, {"podSelector": {}}]}, {}]
+    metadata = {"name": "topolog", "namespace": HOME}
+    cluster.add("networkpolicies", {"metadata": metadata, "spec": {"ingress": rules}})
