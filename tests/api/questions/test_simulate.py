@@ -1,4 +1,4 @@
-"""simulate over HTTP: one pod, several in order, all that wait; situations; mistakes."""
+"""simulate over HTTP: one pod, several in order, all that wait; the past; mistakes."""
 
 from typing import Any
 
@@ -9,12 +9,7 @@ from app.domain import events, model
 from app.store.decisions import records
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem, assert_stamped, body
-from tests.support.extender.questions import ask, manifest, post
-
-
-def scale(**quotas: str | int) -> dict[str, Any]:
-    return {"op": "scalePolicy", "policy": "shop/spread", "allocations": quotas}
-
+from tests.support.extender.questions import ask, manifest, post, scale
 
 MEMBERS, HOSTS = ["member-1", "member-2"], [f"host-{at}" for at in (1, 2, 3, 4)]
 
@@ -312,72 +307,6 @@ def test_the_same_question_at_a_position_gives_the_same_bytes(six: api_worlds.Wo
     assert one == other
 
 
-OPS: list[dict[str, Any]] = [
-    {"op": "cordon", "nodes": ["host-1"]},
-    {"op": "uncordon", "nodes": ["host-1"]},
-    {"op": "addNodes", "count": 2, "labels": {"role": "host"}, "allocatable": {"cpu": "4"}},
-    {"op": "removeNodes", "nodes": ["host-1"]},
-    {"op": "labelNodes", "nodes": ["host-1"], "labels": {"role": None, "new": "x"}},
-    {"op": "addPods", "pod": manifest("extra"), "count": 2, "node": "host-1"},
-    {"op": "deletePods", "pods": {"namespace": "shop", "selector": {"app": "web"}}, "most": 1},
-    {"op": "labelPods", "pods": ["shop/a-5"], "labels": {"tier": "x"}},
-    {"op": "patchObject", "kind": "workloadpolicies", "name": "shop/spread", "patch": {"type": "Preferred"}},
-    {"op": "deleteObject", "kind": "workloadpolicies", "name": "shop/spread"},
-    {
-        "op": "setObject",
-        "kind": "workloadpolicies",
-        "manifest": {
-            "metadata": {"name": "spread", "namespace": "shop"},
-            "spec": {
-                "topologyKey": "role",
-                "labelSelector": {"matchLabels": {"app": "web"}},
-                "allocationPolicy": [{"name": "host", "replicas": 5}],
-                "allocationType": "Required",
-            },
-        },
-    },
-    scale(host=5),
-]
-BECOMES = {
-    "cordon": {"NodeSeen": 1},
-    "uncordon": {},
-    "addNodes": {"NodeSeen": 2},
-    "removeNodes": {"PodGone": 1, "NodeGone": 1},
-    "labelNodes": {"NodeSeen": 1},
-    "addPods": {"PodSeen": 2},
-    "deletePods": {"PodGone": 1},
-    "labelPods": {"PodSeen": 1},
-    "patchObject": {"ObjectObserved": 1},
-    "deleteObject": {"ObjectGone": 1},
-    "setObject": {"ObjectObserved": 1},
-    "scalePolicy": {"ObjectObserved": 1},
-}
-
-
-@pytest.mark.parametrize("override", OPS, ids=[one["op"] for one in OPS])
-def test_every_operation_becomes_ordinary_events(six: api_worlds.World, override: dict[str, Any]) -> None:
-    situation = ask(six, "simulate", pending={}, situation={"overrides": [override]})["situation"]
-    assert situation["events"] == BECOMES[override["op"]]
-    assert situation["idle"] == ([0] if override["op"] == "uncordon" else [])
-
-
-@pytest.mark.parametrize("op", ["cordon", "uncordon", "removeNodes", "labelNodes"])
-def test_nodes_are_selected_by_labels_as_by_their_names(six: api_worlds.World, op: str) -> None:
-    hosts = sorted(name for name in six.store.follower.catch_up().nodes if name.startswith("host-"))
-    for nodes in (hosts, {"selector": {"role": "host"}}, [*hosts, hosts[0]]):
-        override = {"op": op, "nodes": nodes, **({"labels": {"x": "y"}} if op == "labelNodes" else {})}
-        first = [{"op": "cordon", "nodes": hosts}] if op == "uncordon" else []
-        answer = ask(six, "simulate", pending={}, situation={"overrides": [*first, override]})
-        changed = sum(number for kind, number in answer["situation"]["events"].items() if "Node" in kind)
-        assert changed == len(first) * len(hosts) + len(hosts) == (8 if first else 4)
-
-
-def test_an_empty_selector_selects_all_nodes(six: api_worlds.World) -> None:
-    override = {"op": "cordon", "nodes": {"selector": {}}}
-    situation = ask(six, "simulate", pending={}, situation={"overrides": [override]})["situation"]
-    assert situation["events"] == {"NodeSeen": 6}
-
-
 MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({}, "BadRequest", "exactly one of pod, pods, gang, group and pending"),
     ({"pod": "shop/a-5", "pending": {}}, "BadRequest", "exactly one of"),
@@ -405,47 +334,6 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
         "situation.at: offset 999999 is beyond the head",
     ),
 ]
-MISTAKEN_OVERRIDES: list[tuple[dict[str, Any], str]] = [
-    ({"op": "cordn", "nodes": ["host-1"]}, ".op: there is no operation 'cordn'; did you mean cordon?"),
-    ({"nodes": ["host-1"]}, ".op: there is no operation 'None'"),
-    ({"op": "cordon"}, ": object missing required field `nodes`"),
-    ({"op": "cordon", "node": "host-1"}, "did you mean nodes?"),
-    ({"op": "cordon", "nodes": ["host-1", "n9"]}, ".nodes[1]: there is no node n9 at"),
-    ({"op": "removeNodes", "nodes": ["host-1", "host-1", "n9"]}, ".nodes[2]: there is no node n9 at"),
-    (
-        {"op": "removeNodes", "nodes": {"selector": {"role": "host", "zone": "z"}}},
-        ".nodes.selector: no node has the labels role=host,zone=z at",
-    ),
-    ({"op": "cordon", "nodes": {}}, ".nodes: object missing required field `selector`"),
-    ({"op": "cordon", "nodes": []}, ".nodes: expected `array` of length >= 1"),
-    ({"op": "addNodes", "count": 5001}, ".count: expected `int` <= 5000"),
-    ({"op": "addNodes", "like": "n9"}, ".like: there is no node n9 at"),
-    ({"op": "addNodes", "allocatable": {"cpu": "four"}}, ".allocatable: "),
-    ({"op": "addPods", "like": "shop/none"}, ".like: there is no pod shop/none at"),
-    ({"op": "addPods"}, ".pod: exactly one of pod and like"),
-    ({"op": "deletePods", "pods": ["shop/none"]}, ".pods[0]: there is no pod shop/none at"),
-    ({"op": "deletePods", "pods": {"namespce": "shop"}}, "namespce"),
-    ({"op": "deleteObject", "kind": "secrets", "name": "a/b"}, ".kind: there is no kind secrets"),
-    (
-        {"op": "deleteObject", "kind": "workloadpolicies", "name": "a/b"},
-        ".name: there is no workloadpolicies a/b",
-    ),
-    (
-        {"op": "setObject", "kind": "workloadpolicies", "manifest": {"metadata": {"name": "x"}, "spec": {}}},
-        ".manifest: spec.topologyKey is missing",
-    ),
-    (
-        {"op": "patchObject", "kind": "workloadpolicies", "name": "shop/spread", "patch": {"tpe": 1}},
-        ".patch: workloadpolicies have no field tpe",
-    ),
-    (
-        {"op": "patchObject", "kind": "workloadpolicies", "name": "shop/spread", "patch": {"name": "other"}},
-        ".patch: the identity of an object cannot be changed",
-    ),
-    (scale(host="lots"), ".allocations.host: 'lots' is neither a number nor a change"),
-    (scale(host="-9"), ".allocations.host: -6 replicas are not between 0 and"),
-    ({"op": "scalePolicy", "policy": "shop/none", "allocations": {"a": 1}}, ".policy: there is no workload"),
-]
 
 
 @pytest.mark.scenario("WI-11")
@@ -454,35 +342,6 @@ def test_a_mistake_is_400_with_its_path(
     six: api_worlds.World, asked: dict[str, Any], code: str, words: str
 ) -> None:
     assert_problem(post(six, "simulate", asked), 400, code, words)
-
-
-@pytest.mark.scenario("WI-11")
-@pytest.mark.parametrize(("override", "words"), MISTAKEN_OVERRIDES)
-def test_a_mistaken_override_is_400_with_its_path(
-    six: api_worlds.World, override: dict[str, Any], words: str
-) -> None:
-    overrides = [{"op": "cordon", "nodes": ["host-1"]}, override]
-    response = post(six, "simulate", {"pending": {}, "situation": {"overrides": overrides}})
-    assert_problem(response, 400, "BadRequest", "situation.overrides[1]", words)
-
-
-@pytest.mark.scenario("WI-11")
-def test_bounds_hold_for_the_situation_as_a_whole(six: api_worlds.World) -> None:
-    add = {"op": "addNodes", "count": 3000}
-    response = post(six, "simulate", {"pending": {}, "situation": {"overrides": [add, add]}})
-    assert_problem(response, 400, "TooMuch", "overrides[1]", "6000 added nodes", "at most 5000")
-    pods = {"op": "addPods", "like": "shop/a-5", "count": 15_000, "node": "host-1"}
-    more = post(six, "simulate", {"pending": {}, "situation": {"overrides": [pods, pods]}})
-    assert_problem(more, 400, "TooMuch", "30000 added or deleted pods", "at most 20000")
-    every = {"selector": {"role": "host"}}
-    flip = [{"op": "labelNodes", "nodes": every, "labels": {"a": str(turn)}} for turn in range(9)]
-    added = {"op": "addNodes", "count": 5000, "like": "host-1"}
-    flips = post(six, "simulate", {"pod": "shop/a-5", "situation": {"overrides": [added, *flip]}})
-    assert_problem(flips, 400, "TooMuch", "overrides[9]", "50036 changes", "at most 50000")
-    many = [{"op": "cordon", "nodes": ["host-1"]}] * 101
-    assert_problem(
-        post(six, "simulate", {"pending": {}, "situation": {"overrides": many}}), 400, "BadRequest", "<= 100"
-    )
 
 
 @pytest.mark.scenario("WI-11")

@@ -62,6 +62,11 @@ def manifest(name: str, **labels: str) -> dict[str, Any]:
     }
 
 
+def scale(**quotas: str | int) -> dict[str, Any]:
+    """The override that gives the policy of F6 these replicas in each domain; "+1" is one more."""
+    return {"op": "scalePolicy", "policy": "shop/spread", "allocations": quotas}
+
+
 class Run:
     """Runs commands against an API."""
 
