@@ -3,8 +3,8 @@
 import msgspec
 
 from app.domain import events, model
-from app.framework import capabilities, plans
-from app.plugins.coscheduling import gangs, membership, options
+from app.framework import capabilities, cycles, pipeline, plans
+from app.plugins.coscheduling import admission, gangs, membership, options
 from app.plugins.coscheduling.gang_model import KoordinatorPodGroup, NativePodGroup, SigsPodGroup
 from app.plugins.coscheduling.plugin import Coscheduling
 from tests.support.decisions import scheduling_driver
@@ -126,3 +126,10 @@ def defined(small: Cluster, name: str = "train") -> gangs.Gang:
     found = gangs.find(small.snapshot, membership.GangKey("koordinator", "x", name))
     assert found is not None
     return found
+
+
+def decided(small: Cluster, one: model.Pod) -> admission.GangDecision | None:
+    """What the gang of a member decides, with its plan."""
+    (plugin,) = (found for found in small.plugins.plugins if isinstance(found, Coscheduling))
+    cycle = cycles.cycle(one, frozenset(small.snapshot.nodes), small.snapshot)
+    return admission.decide(pipeline.with_peers(small.plugins, cycle, plugin.name), plugin)
