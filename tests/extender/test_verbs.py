@@ -1,14 +1,11 @@
 """The verbs over real HTTP and mTLS, on two replicas, as kube-scheduler calls them."""
 
-import json
-import pathlib
 import re
 
 import pytest
 
-from app.simulation import populations
-from tests.support import declared, polling
-from tests.support.extender import stages
+from tests.support import declared
+from tests.support.extender import stages, verb_answers
 
 LABEL = "priority.lixueduan.com"
 EXTENDED = "i-scheduler-extender"
@@ -20,16 +17,6 @@ def test_an_extender_is_ready_after_the_first_lists_and_not_before(stage: stages
     assert f"not recorded yet: {', '.join(sorted(declared.SCHEMA.names))}" in text
     for one in stage.replicas:
         assert one.readiness()[0] == 200
-
-
-def names_of(reply: stages.Answer) -> list[str]:
-    """The kept nodes, in either form of the reply."""
-    assert reply.status == 200
-    assert reply.json["Error"] == ""
-    assert reply.json["FailedNodes"] == {}
-    if reply.json["NodeNames"] is not None:
-        return list(reply.json["NodeNames"])
-    return [item["metadata"]["name"] for item in reply.json["Nodes"]["items"]]
 
 
 @pytest.mark.scenario("LX-6", "LX-1", "LX-2", "LX-4", "LX-5")
@@ -48,12 +35,12 @@ def test_both_forms_of_nodes_give_the_same_answers(stage: stages.Stage, own: str
         found = []
         for replica in (0, 1):
             caller = stage.caller(replica=replica)
-            found += [names_of(caller.post(f"/{verb}", form)) for form in forms]
+            found += [verb_answers.names_of(caller.post(f"/{verb}", form)) for form in forms]
         assert found == found[:1] * 4, found
         return found[0]
 
     reply = stage.caller().post("/filter", forms[1])
-    assert names_of(reply) == []
+    assert verb_answers.names_of(reply) == []
     assert set(reply.json["FailedAndUnresolvableNodes"]) == set(names)
     assert all(LABEL in why for why in reply.json["FailedAndUnresolvableNodes"].values())
     assert kept("filter") == kept("filter_onlyone") == []
@@ -90,7 +77,7 @@ def test_quotas_hold_in_both_forms(stage: stages.Stage, own: str) -> None:
     # The order of names is the scheduler's; the decision does not depend on it.
     assert stage.caller().post("/filter", stages.request(pod, *names[::-1])).json == by_name
     scored = [
-        scores(stage.caller(replica=at).post("/prioritize", asked))
+        verb_answers.scores(stage.caller(replica=at).post("/prioritize", asked))
         for at, asked in enumerate((stages.request(pod, *names), {"Pod": pod, "Nodes": {"items": nodes}}))
     ]
     assert scored == [{names[0]: 0, names[1]: 10}] * 2
@@ -161,18 +148,17 @@ def test_siblings_are_found_in_the_log_and_not_in_the_request(stage: stages.Stag
     }
     for replica in (0, 1):
         caller = stage.caller(replica=replica)
-        assert scores(caller.post("/prioritize", stages.request(late, one, two))) == {one: 0, two: 10}
-        assert scores(caller.post("/prioritize", liar)) == {one: 0, two: 10}
+        assert verb_answers.scores(caller.post("/prioritize", stages.request(late, one, two))) == {
+            one: 0,
+            two: 10,
+        }
+        assert verb_answers.scores(caller.post("/prioritize", liar)) == {one: 0, two: 10}
         for pod in (without, alone):
-            assert scores(caller.post("/prioritize", stages.request(pod, one, two))) == {one: 0, two: 0}
-        assert names_of(caller.post("/filter", stages.request(alone, one, two))) == [one, two]
-
-
-def scores(reply: stages.Answer) -> dict[str, int]:
-    assert reply.status == 200
-    found = {entry["Host"]: entry["Score"] for entry in reply.items}
-    assert len(found) == len(reply.items)
-    return found
+            assert verb_answers.scores(caller.post("/prioritize", stages.request(pod, one, two))) == {
+                one: 0,
+                two: 0,
+            }
+        assert verb_answers.names_of(caller.post("/filter", stages.request(alone, one, two))) == [one, two]
 
 
 @pytest.mark.scenario("RL-6")
@@ -186,7 +172,7 @@ def test_a_placement_attracts_the_next_sibling_at_once_on_the_other_replica(
     stage.seen()
     assert stage.caller().post("/bind", stages.bind(first, two)).json == {"Error": ""}
     reply = stage.caller(replica=1).post("/prioritize", stages.request(second, one, two))
-    assert scores(reply) == {one: 0, two: 10}
+    assert verb_answers.scores(reply) == {one: 0, two: 10}
 
 
 @pytest.mark.scenario("LX-12")
@@ -248,78 +234,6 @@ def test_preempt_over_the_wire(stage: stages.Stage, own: str, case: object) -> N
     assert reply["FailedAndUnresolvableNodes"] == dict.fromkeys(full, sentence)
     assert (stage.bound(member), stage.bound(unrelated)) == tuple(full)
     assert stage.bound(preemptor) == ""
-
-
-RECORDED = pathlib.Path(__file__).with_name("recorded.json").read_bytes().strip()
-"""What kube-scheduler 1.37.0 sent for a pod's second attempt (docs/design/extender-contract.md, 1)."""
-HEADERS = {"User-Agent": "Go-http-client/1.1", "Accept-Encoding": "gzip"}
-
-
-@pytest.mark.scenario("RL-14")
-def test_the_bodies_that_kube_scheduler_sends(stage: stages.Stage) -> None:
-    caller = stage.caller()
-    assert names_of(caller.post("/filter", RECORDED, HEADERS)) == [
-        "n1",
-        "n2",
-        "n3",
-        "n4",
-        "n5",
-    ]
-    assert scores(caller.post("/prioritize", RECORDED, HEADERS)) == dict.fromkeys(
-        ["n1", "n2", "n3", "n4", "n5"], 0
-    )
-    # Go ends a body with a newline where it is streamed.
-    assert names_of(caller.post("/filter", RECORDED + b"\n", HEADERS)) == ["n1", "n2", "n3", "n4", "n5"]
-    meta = json.loads(RECORDED)["Pod"]["metadata"]
-    bind = b'{"PodName":"a1","PodNamespace":"default","PodUID":"%b","Node":"n3"}' % meta["uid"].encode()
-    assert caller.post("/bind", bind, HEADERS).json["Error"]
-    pod = json.loads(RECORDED)["Pod"]
-    pod["spec"] |= {"priorityClassName": "high", "priority": 1000}
-    victims = {"n1": {"Pods": [{"UID": "2cb7dc6e-bfa5-4ed5-8b65-086909d722fd"}], "NumPDBViolations": 0}}
-    asked = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
-    assert caller.post("/preempt", asked, HEADERS).json == {"NodeNameToMetaVictims": victims}
-
-
-@pytest.mark.scenario("RL-14")
-def test_a_pod_and_nodes_of_real_size_with_unknown_fields(stage: stages.Stage, own: str) -> None:
-    node = stage.node(f"{own}-1")
-    node["status"]["images"] = [
-        {"names": [f"registry.example/{n}@sha256:{n:064}"], "sizeBytes": n} for n in range(50)
-    ]
-    node["metadata"]["managedFields"] = [{"manager": "kubelet", "fieldsV1": {"f:status": {"f:x": {}}}}]
-    pod = stage.pod(
-        own, "pod", ephemeralThing={"of": ["tomorrow"]}, volumes=[{"name": f"v{n}"} for n in range(30)]
-    )
-    pod["metadata"]["labels"] = None
-    pod["metadata"]["annotations"] = {"big": "x" * 100_000}
-    stage.seen()
-    asked = {"Pod": pod, "Nodes": {"metadata": {}, "items": [node]}, "NodeNames": None, "Weather": "fine"}
-    reply = stage.caller().post("/filter", asked)
-    assert reply.json["Nodes"]["items"] == [node]
-    empty: stages.Json = {"Pod": pod, "Nodes": {"metadata": {}, "items": None}, "NodeNames": None}
-    assert not stage.caller().post("/filter", empty).json["Nodes"]["items"]
-
-
-@pytest.mark.parametrize("case", [str.lower, str.upper, str.title])
-def test_golden_json_in_any_key_case(stage: stages.Stage, own: str, case: object) -> None:
-    assert callable(case)
-    node = stage.node(f"{own}-1")
-    pod = stage.pod(own, "pod")
-    stage.seen()
-    caller = stage.caller()
-    names = {case(key): value for key, value in stages.request(pod, f"{own}-1").items()}
-    whole = {case("Pod"): pod, case("Nodes"): {"metadata": {}, "items": [node]}, case("NodeNames"): None}
-    assert caller.post("/filter", names).json == {
-        "Nodes": None,
-        "NodeNames": [f"{own}-1"],
-        "FailedNodes": {},
-        "FailedAndUnresolvableNodes": {},
-        "Error": "",
-    }
-    assert caller.post("/filter", whole).json["Nodes"] == {"metadata": {}, "items": [node]}
-    assert caller.post("/prioritize", names).items == [{"Host": f"{own}-1", "Score": 0}]
-    bind = {case(key): value for key, value in stages.bind(pod, f"{own}-1").items()}
-    assert caller.post("/bind", bind).json == {"Error": ""}
 
 
 @pytest.mark.parametrize(
@@ -416,82 +330,3 @@ def test_flags_change_the_logs_of_both_replicas_and_no_answer(stage: stages.Stag
         for letter, value in (("s", "0"), ("f", "false"), ("v", "0"), ("d", "false")):
             assert operator.ask("PUT", f"/debug/flags/{letter}", value.encode()).status == 200
     assert answers() == plain
-
-
-def test_bad_policies_are_shown_with_their_reasons(stage: stages.Stage, own: str) -> None:
-    stage.node(f"{own}-1", role="host")
-    bad = {
-        "none": None,
-        "negative": {**stages.spec(host=1), "allocationPolicy": [{"name": "host", "replicas": -1}]},
-        "twice": {**stages.spec(host=1), "allocationPolicy": [{"name": "host", "replicas": 1}] * 2},
-        "empty": {**stages.spec(host=1), "allocationPolicy": []},
-        "type": {**stages.spec(host=1), "allocationType": "require"},
-        "shape": {**stages.spec(host=1), "labelSelector": ["app"]},
-    }
-    for name, wrong in bad.items():
-        stage.policy(own, name, wrong)
-    pods = {name: stage.pod(own, f"web-{name}", {"app": "web", stages.POLICY_LABEL: name}) for name in bad}
-    stage.seen()
-    viewer, caller = stage.caller("viewer"), stage.caller()
-    for name, pod in pods.items():
-        shown = viewer.ask("GET", f"/apis/v1/plugins/WorkloadPolicy/policies/{own}/{name}").json
-        assert shown["valid"] is False
-        assert shown["errors"]
-        reply = caller.post("/filter", stages.request(pod, f"{own}-1")).json
-        (sentence,) = reply["FailedAndUnresolvableNodes"].values()
-        assert sentence.startswith(f"workload policy {own}/{name}: invalid: ")
-        assert (reply["Error"], reply["NodeNames"]) == ("", [])
-
-
-def test_a_poison_object_is_an_event_and_the_stream_goes_on(stage: stages.Stage, own: str) -> None:
-    stage.node(f"{own}-1")
-    before = stage.seen().offset
-    poison = {"metadata": {"namespace": own, "name": "poison", "uid": "u", "labels": {"a": ["no", "text"]}}}
-    stage.api.objects.send_raw("pods", json.dumps({"type": "ADDED", "object": poison}).encode())
-    stage.pod(own, "after")
-    stage.seen()
-    viewer = stage.caller("viewer", replica=1)
-
-    def quarantined() -> list[stages.Json]:
-        found = viewer.ask("GET", f"/apis/v1/events?from={before}&type=Quarantined").json["items"]
-        return [event["data"] for event in found if event["data"].get("object") == f"{own}/poison"]
-
-    (event,) = polling.eventually(quarantined, "the event of the poison object")
-    assert event["kind"] == "pods"
-    assert "labels" in event["reason"]
-    assert viewer.ask("GET", f"/apis/v1/pods/{own}/after").status == 200
-    assert viewer.ask("GET", f"/apis/v1/pods/{own}/poison").status == 404
-
-
-def test_a_pod_that_is_too_large_is_refused_with_the_reason_and_the_others_go_on(
-    stage: stages.Stage, own: str
-) -> None:
-    """The cost is a log line and a small record for each attempt."""
-    stage.node(f"{own}-1")
-    before = stage.seen().offset
-    labels = {f"label-{number}": "x" * 60 for number in range(4_000)}
-    large = populations.pod(own, "large", labels)
-    large["metadata"]["uid"] = f"uid-{own}-large"
-    stage.api.objects.send_raw("pods", json.dumps({"type": "ADDED", "object": large}).encode())
-    viewer, caller = stage.caller("viewer"), stage.caller()
-    reply = caller.post("/filter", stages.request(large, f"{own}-1"))
-    assert (reply.status, reply.json["NodeNames"]) == (200, None)
-    assert "labels have" in reply.json["Error"]
-    assert "the limit is 16384" in reply.json["Error"]
-    assert caller.post("/prioritize", stages.request(large, f"{own}-1")).status == 400
-    other = caller.post("/filter", stages.request(stage.pod(own, "other"), f"{own}-1")).json
-    assert (other["Error"], other["NodeNames"]) == ("", [f"{own}-1"])
-
-    def shown() -> stages.Json:
-        answer = viewer.ask("GET", f"/apis/v1/pods/{own}/large/explain")
-        return answer.json if answer.status == 200 else {}
-
-    explained = polling.eventually(shown, "the decision is on record")
-    assert "labels have" in explained["difference"]
-    assert explained["decision"]["outcome"] == "error"
-    stage.seen()
-    found = viewer.ask("GET", f"/apis/v1/events?from={before}&type=Quarantined").json["items"]
-    (event,) = [one["data"] for one in found if one["data"].get("object") == f"{own}/large"]
-    assert "labels have" in event["reason"]
-    raws = stage.store.log.raws(before, stage.store.log.head().offset)
-    assert max(len(bytes(raw.e)) for raw in raws) < 2_000
