@@ -24,10 +24,11 @@ _FINDINGS = "tests/store/health/test_findings.py"
 _FSYNC = "tests/store/server/test_fsync.py"
 _LIMITS = "tests/store/server/test_limits.py"
 _TAIL = "tests/store/log/test_tail_repair.py"
-_DEPLOYMENTS = "tests/store/server/test_deployments.py"
+_SENTINELS = "tests/store/server/test_sentinels.py"
+_REDIS_CLUSTER = "tests/store/server/test_redis_cluster.py"
 _SETTING = f"{_DOCTOR}::test_a_setting_that_does_harm_is_found"
 _SOUND = f"{_DOCTOR}::test_a_sound_server_has_nothing_wrong"
-_EVERY_NODE = f"{_DEPLOYMENTS}::test_the_doctor_checks_every_node"
+_EVERY_NODE = f"{_REDIS_CLUSTER}::test_the_doctor_checks_every_node"
 
 WRONG_IN: Mapping[str, str] = {
     "S14": f"{_SCHEDULER}::test_a_running_configuration_is_compared_with_the_written_ones",
@@ -48,12 +49,12 @@ WRONG_IN: Mapping[str, str] = {
     "Q06": f"{_FINDINGS}::test_a_file_that_cannot_be_rewritten_is_found",
     "Q11": f"{_FINDINGS}::test_keys_that_were_evicted_are_found",
     "Q12": f"{_FINDINGS}::test_a_server_without_a_replica_is_found",
-    "Q15": f"{_DEPLOYMENTS}::test_the_doctor_counts_the_sentinels",
-    "Q16": f"{_DEPLOYMENTS}::test_the_doctor_finds_a_redis_cluster_of_too_few_masters",
+    "Q15": f"{_SENTINELS}::test_the_doctor_counts_the_sentinels",
+    "Q16": f"{_REDIS_CLUSTER}::test_the_doctor_finds_a_redis_cluster_of_too_few_masters",
     "Q17": f"{_FINDINGS}::test_a_connection_in_the_clear_is_found",
     "Q18": f"{_DOCTOR}::test_a_check_without_permission_is_reported_as_unsure",
     "Q19": f"{_DOCTOR}::test_an_open_door_is_found",
-    "Q20": f"{_DEPLOYMENTS}::test_the_doctor_misses_the_users_of_the_roles",
+    "Q20": f"{_SENTINELS}::test_the_doctor_misses_the_users_of_the_roles",
     "Q21": f"{_DOCTOR}::test_a_user_with_too_many_or_too_few_permissions_is_found",
     "Q22": f"{_DOCTOR}::test_functions_that_are_not_this_versions_are_found",
     "Q23": f"{_DOCTOR}::test_functions_that_are_not_this_versions_are_found",
