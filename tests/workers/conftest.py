@@ -1,5 +1,10 @@
-"""A simulated cluster, a real store, and a recorder between them."""
+"""A simulated cluster, a real store, and a recorder or worker processes between them."""
 
+import json
+import os
+import pathlib
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -10,7 +15,7 @@ from app.simulation.apiserver import apiservers
 from app.store import stores
 from app.store.server import embedded
 from tests.support import declared
-from tests.support.workers import clusters, recordings
+from tests.support.workers import clusters, recordings, worker_processes
 
 
 @pytest.fixture
@@ -58,3 +63,50 @@ def again(
     yield reopen
     for one in opened:
         one.close()
+
+
+@pytest.fixture
+def kubeconfig(cluster_side: clusters.Cluster, tmp_path: pathlib.Path) -> pathlib.Path:
+    path = tmp_path / "kubeconfig"
+    path.write_text(
+        json.dumps(
+            {
+                "current-context": "c",
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                "clusters": [{"name": "c", "cluster": {"server": cluster_side.server.url}}],
+                "users": [{"name": "u", "user": {"token": "t"}}],
+            }
+        )
+    )
+    return path
+
+
+@pytest.fixture
+def start(
+    store: stores.Store, store_server: embedded.Server, cluster: str, kubeconfig: pathlib.Path
+) -> Iterator[worker_processes.Start]:
+    """Starts a worker with settings by environment; ends it in the end."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(command: str, **changes: str) -> subprocess.Popen[str]:
+        environ = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("TOPOLOG_")},
+            "PYTHONPATH": str(worker_processes.ROOT),
+            "TOPOLOG_CLUSTER": cluster,
+            "TOPOLOG_STORE_URL": store_server.url,
+            "TOPOLOG_STORE_REQUIRE_DURABLE": "false",
+            "TOPOLOG_KUBE_KUBECONFIG": str(kubeconfig),
+            "TOPOLOG_SERVER_BIND": "127.0.0.1",
+            **changes,
+        }
+        arguments = [sys.executable, "-m", "workers", command]
+        process = subprocess.Popen(
+            arguments, env={k: v for k, v in environ.items() if v}, stderr=subprocess.PIPE, text=True
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
