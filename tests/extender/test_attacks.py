@@ -1,18 +1,12 @@
 """Bodies that kube-scheduler never sends: the right answer, nothing written, and the process goes on."""
 
 import contextlib
-import json
-import pathlib
-import re
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from app.store.server import connections
 from tests.support.extender import stages
 
 NAMES_LIMIT = 4 * 1024 * 1024
@@ -32,43 +26,12 @@ BAD_NAMES = {
 }
 
 
-def counted_faults(stage: stages.Stage) -> float:
-    """Internal errors of the first extender during all its calls."""
-    found = re.findall(r"^topolog_faults_total\{.*\} (\S+)$", stage.replicas[0].metrics(), re.MULTILINE)
-    assert found
-    return sum(map(float, found))
-
-
 @pytest.fixture
 def pod(stage: stages.Stage, own: str) -> stages.Json:
     stage.node(f"{own}-1")
     made = stage.pod(own, "pod")
     stage.seen()
     return made
-
-
-@pytest.fixture
-def unharmed(stage: stages.Stage, own: str) -> Iterator[None]:
-    """For any input: nothing is appended, no internal fault, the same processes, no forged log line."""
-    head, pids = stage.seen().offset, [one.process.pid for one in stage.replicas]
-    faults = counted_faults(stage)
-    marks = [one.process.log.stat().st_size for one in stage.replicas]
-    yield
-    assert stage.seen().offset == head
-    assert [one.process.pid for one in stage.replicas if one.process.running] == pids
-    assert counted_faults(stage) == faults
-    for one, mark in zip(stage.replicas, marks, strict=True):
-        with one.process.log.open("rb") as log:
-            log.seek(mark)
-            for line in log.read().splitlines():
-                assert line.startswith(b"{"), line
-                assert json.loads(line).get("level") != "error"
-    keys = [connections.text(key) for key in stage.store.client.keys("*")]
-    assert all(key.startswith("topolog:{stage}:") and key.isprintable() for key in keys)
-
-
-def paths(prefix: str = "") -> list[str]:
-    return [f"{prefix}/{verb}" for verb in stages.VERBS]
 
 
 DEEP = b'{"Pod":' + b'{"a":' * 200_000 + b"1" + b"}" * 200_001
@@ -106,7 +69,7 @@ SPELLED = {
 @pytest.mark.parametrize("spelled", list(SPELLED))
 def test_a_malformed_call_is_a_bad_request(stage: stages.Stage, unharmed: None, spelled: str) -> None:
     caller = stage.caller()
-    for path in paths():
+    for path in stages.paths():
         reply = caller.post(path, SPELLED[spelled])
         # Without nodes kube-scheduler's contract has an answer of its own.
         contract = spelled == "nothing" and path in ("/filter", "/filter_onlyone", "/prioritize", "/priority")
@@ -206,7 +169,7 @@ def test_bodies_have_limits(stage: stages.Stage, own: str, pod: stages.Json, unh
 def test_nothing_is_decompressed(
     stage: stages.Stage, own: str, pod: stages.Json, unharmed: None, encoding: str
 ) -> None:
-    for path in paths():
+    for path in stages.paths():
         asked = stages.request(pod, f"{own}-1")
         assert stage.caller().post(path, asked, {"Content-Encoding": encoding}).status == 415
 
@@ -217,7 +180,7 @@ def test_nothing_is_decompressed(
 def test_only_json_is_taken(
     stage: stages.Stage, own: str, pod: stages.Json, unharmed: None, kind: str
 ) -> None:
-    for path in paths("/api"):
+    for path in stages.paths("/api"):
         assert (
             stage.caller().post(path, stages.request(pod, f"{own}-1"), {"Content-Type": kind}).status == 415
         )
@@ -266,125 +229,6 @@ def test_a_length_that_is_false_or_missing(stage: stages.Stage, unharmed: None, 
         answer = received(connection)
     assert answer.startswith(b"HTTP/1.1 " + status), answer[:200]
     assert answer.count(b"HTTP/1.1 ") == 1, "what follows is not taken for a second request"
-
-
-# -- anything ----------------------------------------------------------------------------------
-
-NASTY: st.SearchStrategy[object] = st.sampled_from(
-    [
-        None,
-        True,
-        -1,
-        0,
-        2**63,
-        10**40,
-        1.5,
-        "",
-        "x",
-        "\0",
-        "a\nb",
-        "{}",
-        [],
-        {},
-        [None],
-        {"": None},
-        [[]],
-        ["a", 1],
-    ]
-)
-KEYS = st.sampled_from(["", "uid", "UID", "name", "Pods", "items", "metadata", "spec", "labels", "\0", "{}"])
-
-
-def mutated(draw: st.DrawFn, value: object) -> object:
-    """The value with one part changed, removed or doubled."""
-    if isinstance(value, dict) and value and draw(st.integers(0, 5)):
-        key = draw(st.sampled_from(sorted(value)))
-        change = draw(st.sampled_from(["inside", "inside", "inside", "replace", "drop", "rename", "swap"]))
-        rest = {k: v for k, v in value.items() if k != key}
-        match change:
-            case "inside":
-                return {**value, key: mutated(draw, value[key])}
-            case "replace":
-                return {**value, key: draw(NASTY)}
-            case "drop":
-                return rest
-            case "rename":
-                return {**rest, draw(KEYS): value[key]}
-            case _:
-                return {**value, key: value[draw(st.sampled_from(sorted(value)))]}
-    if isinstance(value, list) and value and draw(st.integers(0, 5)):
-        at = draw(st.integers(0, len(value) - 1))
-        return [*value[:at], mutated(draw, value[at]), *value[at + draw(st.integers(0, 1)) :]]
-    return draw(NASTY)
-
-
-@st.composite
-def bodies(draw: st.DrawFn) -> tuple[str, bytes]:
-    """A path, and the body of a call with a few mistakes."""
-    value: object = draw(st.sampled_from(VALID))
-    for _ in range(draw(st.integers(1, 3))):
-        value = mutated(draw, value)
-    spelled = json.dumps(value, ensure_ascii=draw(st.booleans())).encode("utf-8", "surrogatepass")
-    if draw(st.integers(0, 9)) == 0:
-        at = draw(st.integers(0, len(spelled)))
-        spelled = spelled[:at] + draw(st.binary(max_size=3)) + spelled[at + draw(st.integers(0, 3)) :]
-    return draw(st.sampled_from(paths() + paths("/api"))), spelled
-
-
-_POD = json.loads(pathlib.Path(__file__).with_name("recorded.json").read_bytes())["Pod"]
-_POD["metadata"]["labels"] = {"app": "web", "workload-policy/kosmos.io": "p", "rl-job-group": "g"}
-_POD["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "r", "uid": "u", "controller": True}]
-_POD["spec"]["schedulingGroup"] = {"podGroupName": "g"}
-_VICTIMS = {"n1": {"Pods": [{"UID": "a"}, {"UID": "b"}], "NumPDBViolations": 1}}
-VALID: list[object] = [
-    {"Pod": _POD, "Nodes": None, "NodeNames": ["n1", "n2", "n3"]},
-    {"Pod": _POD, "Nodes": {"metadata": {}, "items": [{"metadata": {"name": "n1"}}]}, "NodeNames": None},
-    {"PodName": "fuzzed", "PodNamespace": "fuzz", "PodUID": "absent", "Node": "n1"},
-    {"Pod": _POD, "NodeNameToVictims": None, "NodeNameToMetaVictims": _VICTIMS},
-    {
-        "Pod": _POD,
-        "NodeNameToVictims": {"n1": {"Pods": [_POD], "NumPDBViolations": 0}},
-        "NodeNameToMetaVictims": None,
-    },
-]
-
-
-@pytest.mark.filterwarnings("error")
-def test_no_body_makes_a_server_error(stage: stages.Stage, unharmed: None) -> None:
-    caller = stage.caller()
-    checks: dict[str, Callable[[stages.Answer], bool]] = {
-        "filter": lambda reply: isinstance(reply.json["Error"], str),
-        "filter_onlyone": lambda reply: isinstance(reply.json["Error"], str),
-        "prioritize": lambda reply: all(type(one["Score"]) is int for one in reply.items),
-        "priority": lambda reply: all(type(one["Score"]) is int for one in reply.items),
-        # Nothing can be bound here, so no answer may claim it.
-        "bind": lambda reply: reply.json["Error"] != "",
-        "preempt": lambda reply: harmless(reply.json),
-    }
-
-    @settings(max_examples=600, deadline=None)
-    @given(sent=bodies())
-    def check(sent: tuple[str, bytes]) -> None:
-        path, body = sent
-        reply = caller.post(path, body)
-        assert reply.status in (200, 400), reply.raw[:300]
-        if reply.status == 200:
-            assert checks[path.rpartition("/")[2]](reply)
-        else:
-            assert reply.json["message"]
-            assert len(reply.raw) < 2_000
-
-    check()
-
-
-def harmless(reply: stages.Json) -> bool:
-    """Nothing in it stops a scheduler or its preemption (extender contract, 10)."""
-    return all(
-        victims["Pods"]
-        and all(isinstance(pod["UID"], str) and pod["UID"] for pod in victims["Pods"])
-        and -(2**63) <= victims["NumPDBViolations"] < 2**63
-        for victims in reply["NodeNameToMetaVictims"].values()
-    )
 
 
 def test_a_recorded_bind_that_is_sent_again_changes_nothing(stage: stages.Stage, own: str) -> None:

@@ -10,6 +10,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import ssl
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -347,3 +348,15 @@ def spec(**quotas: int) -> Json:
         "allocationPolicy": [{"name": name, "replicas": most} for name, most in quotas.items()],
         "allocationType": "Required",
     }
+
+
+def counted_faults(stage: Stage) -> float:
+    """Internal errors of the first extender during all its calls."""
+    found = re.findall(r"^topolog_faults_total\{.*\} (\S+)$", stage.replicas[0].metrics(), re.MULTILINE)
+    assert found
+    return sum(map(float, found))
+
+
+def paths(prefix: str = "") -> list[str]:
+    """The path of each verb."""
+    return [f"{prefix}/{verb}" for verb in VERBS]
