@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from app.store.server import embedded
-from tests.support.campaigns import crash_matrix, migration_crashes, sizes
+from tests.support.campaigns import crash_matrix, crash_story, migration_crashes, sizes
 from tests.support.simulation.oracle import guarantees
 from tests.support.simulation.store import lossy_calls
 
-Make = Callable[[int, str], crash_matrix.Story | migration_crashes.Migration]
+Make = Callable[[int, str], crash_story.Story | migration_crashes.Migration]
 SCHEMAS = (0, 1)
 
 
@@ -59,13 +59,13 @@ def _repeat(boundary: int) -> str:
 
 
 def test_wherever_a_process_dies_the_end_is_the_same(server: embedded.Server, tmp_path: pathlib.Path) -> None:
-    crash(lambda *at: crash_matrix.Story(server.url, tmp_path, *at), sizes.of("FEW_CRASHES", 8), "the story")
+    crash(lambda *at: crash_story.Story(server.url, tmp_path, *at), sizes.of("FEW_CRASHES", 8), "the story")
     crash(lambda *at: migration_crashes.Migration(server.url, 1, *at), sizes.of("FEW_CRASHES", 8), "schema 1")
 
 
 @pytest.mark.campaign
 def test_every_crash_of_the_story(server: embedded.Server, tmp_path: pathlib.Path) -> None:
-    made = crash(lambda *at: crash_matrix.Story(server.url, tmp_path, *at), 0, "the story")
+    made = crash(lambda *at: crash_story.Story(server.url, tmp_path, *at), 0, "the story")
     assert set(made.passed) == {
         *("APPEND", "REWIND", "DOUBT", "TRIM", "Binding", "Lease", "SET", "transaction", "file")
     }
