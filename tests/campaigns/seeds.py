@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from app.store.server import embedded
-from tests.support.simulation import histories, planted_bugs
+from tests.support.simulation import histories
+from tests.support.simulation.bugs import catalog, planted_bugs
 from tests.support.simulation.oracle import guarantees
 
 
@@ -67,7 +68,7 @@ def main(words: list[str]) -> int:
     first, many, last = words[0].partition("..")
     with contextlib.ExitStack() as stack:
         if len(words) > 1:
-            stack.enter_context(planted_bugs.planted(planted_bugs.named(" ".join(words[1:]))))
+            stack.enter_context(planted_bugs.planted(catalog.named(" ".join(words[1:]))))
         server = embedded.Server()
         stack.callback(server.stop)
         if many:

@@ -15,7 +15,8 @@ import pytest
 from app.store.server import embedded
 from tests.campaigns import seeds
 from tests.support.campaigns import sizes
-from tests.support.simulation import histories, planted_bugs, preemptions
+from tests.support.simulation import histories, preemptions
+from tests.support.simulation.bugs import catalog, planted_bugs
 
 ROOT = pathlib.Path(__file__).parents[2]
 HERE = range(40)
@@ -109,10 +110,10 @@ def test_a_seed_is_the_same_history_in_every_process(seed: int) -> None:
 
 @pytest.mark.parametrize(("name", "seed"), EASY.items(), ids=EASY)
 def test_a_planted_bug_is_found(own: embedded.Server, name: str, seed: int) -> None:
-    assert seeds.first_to_find(planted_bugs.named(name), [seed, *range(150)], own.url) is not None
+    assert seeds.first_to_find(catalog.named(name), [seed, *range(150)], own.url) is not None
 
 
-@pytest.mark.parametrize("bug", planted_bugs.BUGS, ids=lambda bug: bug.name)
+@pytest.mark.parametrize("bug", catalog.BUGS, ids=lambda bug: bug.name)
 def test_every_bug_can_be_planted(bug: planted_bugs.Bug) -> None:
     with planted_bugs.planted(bug):
         pass
@@ -120,7 +121,7 @@ def test_every_bug_can_be_planted(bug: planted_bugs.Bug) -> None:
 
 def test_the_page_of_campaigns_counts_the_bugs() -> None:
     page = (ROOT / "docs" / "reference" / "campaigns.md").read_text()
-    assert f"| {len(planted_bugs.BUGS)} bugs x " in page
+    assert f"| {len(catalog.BUGS)} bugs x " in page
 
 
 @pytest.mark.campaign
@@ -133,7 +134,7 @@ def test_every_guarantee_holds_in_very_many_histories(own: embedded.Server) -> N
 def test_planted_bugs_are_found(own: embedded.Server) -> None:
     """Each of them."""
     many = range(sizes.of("PLANTED_SEEDS", 1000))
-    missed = [bug.name for bug in planted_bugs.BUGS if seeds.first_to_find(bug, many, own.url) is None]
-    print(f"{len(planted_bugs.BUGS) - len(missed)} of {len(planted_bugs.BUGS)} bugs found; missed: {missed}")
-    assert len(planted_bugs.BUGS) >= 20
+    missed = [bug.name for bug in catalog.BUGS if seeds.first_to_find(bug, many, own.url) is None]
+    print(f"{len(catalog.BUGS) - len(missed)} of {len(catalog.BUGS)} bugs found; missed: {missed}")
+    assert len(catalog.BUGS) >= 20
     assert missed == []
