@@ -62,19 +62,19 @@ class GangRuns:
     def _bind(self, gang: str) -> bool:
         """The waiting members are bound where the extender keeps a node; whether one was."""
         of, tried = self._of, False
-        extender = of.extenders[0]
+        extender = of.fleet.extenders[0]
         for pod in of.cluster.all("pods") if extender is not None else ():
             meta = pod["metadata"]
             if pod["spec"].get("nodeName") or meta["labels"].get(gang_law.LABEL) != gang:
                 continue
-            extender = of.extenders[0]
+            extender = of.fleet.extenders[0]
             if extender is not None:
                 with contextlib.suppress(errors.StoreError, lossy_calls.Crashed):
                     extender.store.follower.catch_up()
                 extender.offer(pod)
                 for node in extender.kept(pod)[:1]:
                     tried = True
-                    of.bound(0, pod, node)
+                    of.scheduler.bound(0, pod, node)
         return tried
 
 

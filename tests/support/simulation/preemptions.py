@@ -246,8 +246,8 @@ class Preemptions:
         pods = [pod for pod in of.cluster.all("pods") if pod["metadata"]["uid"] in seats]
         of.rng.shuffle(pods)
         for pod in pods:
-            of.bound(of.extenders.index(extender), pod, seats[pod["metadata"]["uid"]])
-            if extender not in of.extenders:
+            of.scheduler.bound(of.fleet.extenders.index(extender), pod, seats[pod["metadata"]["uid"]])
+            if extender not in of.fleet.extenders:
                 break
         of.watchdog.read()
         if len(of.watchdog.entries) > first:
@@ -305,11 +305,11 @@ class Preemptions:
             if of.rng.random() < CURRENT:
                 self._record()
             of.watchdog.read()
-            extender = of.rng.choice(of.extenders)
+            extender = of.rng.choice(of.fleet.extenders)
             try:
                 yield extender
             except lossy_calls.Crashed:
-                of.start_extender(of.extenders.index(extender))
+                of.fleet.start_extender(of.fleet.extenders.index(extender))
 
     def _seen(self) -> tuple[View, str]:
         """What kube-scheduler sees now, and why answers to that may not be judged; empty if they may."""

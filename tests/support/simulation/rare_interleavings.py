@@ -1,7 +1,7 @@
 """Interleavings that random choice seldom produces: several events in the one order that is dangerous."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from app.domain import events
@@ -24,8 +24,6 @@ OVERTAKEN = 0.015
 OUTRUN, RIVALLED = 0.06, 0.06
 """Probability that a pod is written to while its Binding is in flight, or is bound to another node."""
 _BESIDE = "beside"
-_PLAIN = ("late-1", "late-2", "late-3", "late-4")
-"""Pods that no policy counts, so that they always fit."""
 
 
 class RareInterleavings:
@@ -33,8 +31,6 @@ class RareInterleavings:
 
     def __init__(self, simulation: "histories.Simulation") -> None:
         self._of = simulation
-        self._ambush: Callable[[], None] | None = None
-        """Called before the next placement is appended."""
         self.patching_late = False
         """The controller is stopped before it patches a pod, until no Binding is in flight."""
 
@@ -44,39 +40,38 @@ class RareInterleavings:
         """A process is about to append the batch."""
         of = self._of
         placed = any(isinstance(event, events.PlacementsCommitted) for event in batch)
-        if placed and self._ambush is not None:
-            ambush, self._ambush = self._ambush, None
-            ambush()
+        if placed:
+            of.losses.before_placement()
         if of.alone:
             return
         # In histories that change only pods no count exceeds its quota, but this pod ignores quotas.
-        nodes = () if of.steady else self._moved(batch)
+        nodes = () if of.traits.steady else self._moved(batch)
         if nodes and of.rng.random() < BESIDE:
             with of.meanwhile():
                 self._bind_beside(nodes)
         for pod in (*self._relabelled(batch), *self._planned(batch)[:1]):
             if of.rng.random() < BESIDE:
                 with of.meanwhile():
-                    of.bound(of.rng.randrange(len(of.extenders)), pod, self._node())
+                    of.scheduler.bind_anywhere(pod)
         for quota in self._other_quotas(batch)[:1]:
             if of.rng.random() < BESIDE:
                 self._place_newcomer(quota)
         for pod in self._planned(batch)[:1]:
             if of.rng.random() < BESIDE:
                 self._record_without(pod)
-        for quota in self._own_quotas(batch)[:1] if of.narrowing else ():
+        for quota in self._own_quotas(batch)[:1] if of.traits.narrowing else ():
             if of.rng.random() < BESIDE:
                 self._record_narrowed(quota)
-        if placed and of.fails_over and of.rng.random() < RESTARTED:
+        if placed and of.traits.fails_over and of.rng.random() < RESTARTED:
             with of.meanwhile():
-                of.replica.follow()
-                of.fail_over(now=True, restarted=True)
-                self._hand_over()
+                of.failovers.replica.follow()
+                of.failovers.fail_over(now=True, restarted=True)
+                of.fleet.hand_over()
         decided = any(
             isinstance(event, events.PlacementsCommitted | events.PlacementReleased) for event in batch
         )
-        if not decided and len(of.busy) == 1 and of.rng.random() < OVERTAKEN:
-            self._overtake(*of.busy)
+        if not decided and len(of.fleet.busy) == 1 and of.rng.random() < OVERTAKEN:
+            self._overtake(*of.fleet.busy)
 
     def _record_without(self, pod: cluster_objects.Json) -> None:
         """Users delete the pod, and a recorder records that."""
@@ -84,7 +79,7 @@ class RareInterleavings:
         with of.meanwhile(of.deep):
             of.log_step(f"users delete {pod['metadata']['name']}, which is planned")
             of.cluster.objects.remove("pods", (pod["metadata"]["namespace"], pod["metadata"]["name"]))
-            self._record()
+            of.fleet.record()
 
     def _record_narrowed(self, quota: str) -> None:
         """Users lower the max of a quota to what it uses, and a recorder records that."""
@@ -94,14 +89,7 @@ class RareInterleavings:
         with of.meanwhile(of.deep):
             of.log_step(f"users lower quota {quota} to the {used} cores that it uses")
             of.cluster.edit("elasticquotas", key, lambda made: made.update(spec=spec))
-            self._record()
-
-    def _record(self) -> None:
-        """The leading recorder, if there is an idle one, records every change."""
-        of = self._of
-        for recorder in [one for one in of.idle() if one.leads][:1]:
-            with of.at_work(recorder):
-                of.on_event(recorder)
+            of.fleet.record()
 
     def _overtake(self, frozen: processes.Recorder) -> None:
         """Another recorder leads before the first one resumes, and has recorded none of its facts."""
@@ -109,11 +97,11 @@ class RareInterleavings:
         with of.meanwhile(of.deep):
             of.log_step(f"{frozen.name} is frozen before it appends")
             frozen.freeze(True)
-            if not of.idle():
-                of.start_recorder()
+            if not of.fleet.idle():
+                of.fleet.start_recorder()
             of.clock.advance(processes.TERMS.lease + 2 * processes.TERMS.retry)
-            for other in of.idle():
-                with of.at_work(other):
+            for other in of.fleet.idle():
+                with of.fleet.at_work(other):
                     of.log_step(f"{other.name} {'leads' if other.begin() else 'is on standby'}")
             frozen.freeze(False)
 
@@ -131,7 +119,7 @@ class RareInterleavings:
             others = sorted(cluster_objects.NODES.keys() - {sent.node})
             with of.meanwhile():
                 for pod in pods:
-                    of.bound(of.rng.randrange(len(of.extenders)), pod, of.rng.choice(others))
+                    of.scheduler.bound(of.rng.randrange(len(of.fleet.extenders)), pod, of.rng.choice(others))
 
     def _bind_beside(self, nodes: Sequence[str]) -> None:
         """A pod that policies count, and that none refuses, is bound to one of the nodes."""
@@ -139,7 +127,7 @@ class RareInterleavings:
         taken = [pod for pod in of.cluster.all("pods") if pod["metadata"]["name"] == _BESIDE]
         pod = taken[0] if taken else of.cluster.pod(_BESIDE, cluster_objects.COUNTED)
         if not pod["spec"].get("nodeName"):
-            of.bound(of.rng.randrange(len(of.extenders)), pod, of.rng.choice(nodes))
+            of.scheduler.bound(of.rng.randrange(len(of.fleet.extenders)), pod, of.rng.choice(nodes))
 
     def _relabelled(self, batch: Sequence[events.AnyEvent]) -> list[cluster_objects.Json]:
         """The pending pods whose counts change with the batch."""
@@ -178,7 +166,7 @@ class RareInterleavings:
             with of.meanwhile():
                 pod = of.cluster.pod(of.rng.choice(free), {plain_quotas.LABEL: quota})
                 of.log_step(f"users create {pod['metadata']['name']} in quota {quota}")
-                of.bound(of.rng.randrange(len(of.extenders)), pod, self._node())
+                of.scheduler.bind_anywhere(pod)
 
     def _other_quotas(self, batch: Sequence[events.AnyEvent]) -> list[str]:
         """The teams' quotas other than those of the pods of the batch; empty if these have no quota."""
@@ -213,9 +201,9 @@ class RareInterleavings:
         bound, and the Binding arrives before its fence.
         """
         of = self._of
-        which = of.rng.randrange(len(of.extenders))
-        self.record_through()
-        extender, limited = of.extenders[which], cluster_objects.WEB.items()
+        which = of.rng.randrange(len(of.fleet.extenders))
+        of.fleet.record_through()
+        extender, limited = of.fleet.extenders[which], cluster_objects.WEB.items()
         waiting = [pod for pod in self._waiting() if limited <= pod["metadata"]["labels"].items()]
         if extender is None or not waiting:
             return
@@ -228,9 +216,9 @@ class RareInterleavings:
                 extender.offer(pod)
                 error = extender.bind(meta["namespace"], meta["name"], meta["uid"], node)
                 of.log_step(f"extender {which} is killed: {meta['name']} -> {node}: {error}")
-            of.start_extender(which)
+            of.fleet.start_extender(which)
             self.patching_late = True
-            of.settle(patient=True)
+            of.fleet.settle(patient=True)
         extender.client.outlasting = self.patching_late = False
 
     def relabel_member(self) -> None:
@@ -245,10 +233,10 @@ class RareInterleavings:
         with of.meanwhile():
             of.log_step(f"users label {meta['name']} app=other, and bind another one of its set")
             of.cluster.edit("pods", key, lambda made: made["metadata"]["labels"].update(app="other"))
-            self.record_through()
+            of.fleet.record_through()
             for pod in waiting:
                 if pod is not changed and pod["metadata"]["labels"][pod_sets.POD_SET] == pod_set:
-                    of.bound(of.rng.randrange(len(of.extenders)), pod, self._node())
+                    of.scheduler.bind_anywhere(pod)
             if changed["metadata"]["uid"] in [pod["metadata"]["uid"] for pod in self._waiting()]:
                 of.cluster.objects.remove("pods", key)
 
@@ -260,146 +248,6 @@ class RareInterleavings:
             for pod in pods
             if not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]
         ]
-
-    # -- losses --------------------------------------------------------------------------------
-
-    def lose_a_tail(self) -> None:
-        """The store loses entries that only one extender has read; another one makes the log as long again.
-
-        The first one continues from what it has read: it reads more, or appends what it has just decided.
-        """
-        of = self._of
-        self.record_through()
-        if of.watchdog.fold.unlisted:
-            return
-        reader = of.rng.randrange(len(of.extenders))
-        other = (reader + 1) % len(of.extenders)
-        taken = {pod["metadata"]["name"] for pod in of.cluster.all("pods")}
-        names = [name for name in _PLAIN if name not in taken]
-        if len(names) < len(_PLAIN) - 1:
-            return
-        first, second, *more = [of.cluster.pod(name, {"app": "plain"}) for name in names]
-        with of.meanwhile(of.deep):
-            of.replica.follow()
-            kept = of.watchdog.fold.offset
-            of.bound(reader, first, self._node())
-            if of.watchdog.fold.offset == kept:
-                return
-            if of.rng.random() < 0.5:
-                self._ambush = lambda: self._grow_again(other, more)
-            else:
-                self._grow_again(other, more)
-            of.bound(reader, second, self._node())
-            self._ambush = None
-
-    def _grow_again(self, which: int, pods: Sequence[cluster_objects.Json]) -> None:
-        """An invisible failover, after which an extender appends as many entries as were lost."""
-        of = self._of
-        end = of.watchdog.fold.offset
-        of.fail_over(now=True, restarted=False)
-        for pod in pods:
-            if of.watchdog.fold.offset < end:
-                of.bound(which, pod, self._node())
-
-    def _node(self) -> str:
-        return self._of.rng.choice(sorted(cluster_objects.NODES))
-
-    def lose_a_placement(self) -> None:
-        """The store fails over between a placement and its Binding, and more pods are bound at once."""
-        of = self._of
-        with of.meanwhile():
-            of.fail_over(now=True)
-            if of.rng.random() < 0.5:
-                self._hand_over()
-            for _ in range(3):
-                self.record_through()
-            for _ in range(3):
-                of.bind()
-
-    def _hand_over(self) -> None:
-        """A recorder that has recorded a loss is stopped before it has settled, and another one leads."""
-        of = self._of
-        recorder = next((one for one in of.idle() if one.leads), None)
-        if recorder is None:
-            return
-        with of.at_work(recorder):
-            recorder.run_once()
-            if recorder.leads or not recorder.handed_over():
-                return
-            of.log_step(f"{recorder.name} is stopped in the middle")
-            of.recorders.remove(recorder)
-            recorder.resign()
-            recorder.close()
-        of.start_recorder()
-        of.clock.advance(0.1)
-
-    def record_through(self) -> None:
-        """A recorder observes every change."""
-        of = self._of
-        for recorder in sorted(of.idle(), key=lambda one: not one.leads):
-            with of.at_work(recorder):
-                if recorder.leads or recorder.begin():
-                    of.on_event(recorder)
-                    return
-
-    def fall_back(self) -> None:
-        """A recorder verifies the log of another server without a reply, and that server gets older data.
-
-        It was demoted, has copied its primary, and is promoted again: its run_id is the former one. The
-        recorder has just read the server's state.
-        """
-        of = self._of
-        self.record_through()
-        leading = [one for one in of.idle() if one.leads]
-        if of.watchdog.fold.unlisted or not leading:
-            return
-        taken = {pod["metadata"]["name"] for pod in of.cluster.all("pods")}
-        pods = [of.cluster.pod(name, {"app": "plain"}) for name in _PLAIN if name not in taken]
-        with of.meanwhile(of.deep):
-            of.replica.follow()
-            of.fail_over(now=True, restarted=True)
-            with of.losing_the_verification(), of.at_work(leading[0]):
-                leading[0].run_once()
-                leads = leading[0].begin()
-                of.log_step(f"{leading[0].name} {'leads' if leads else 'is on standby'}")
-            for pod in pods:
-                of.bound(of.rng.randrange(len(of.extenders)), pod, self._node())
-
-    def lose_a_term(self) -> None:
-        """A recorder is frozen, another one records and ends, the store loses that; the first one resumes."""
-        of = self._of
-        leading = [one for one in of.idle() if one.leads]
-        if not leading:
-            return
-        frozen = leading[0]
-        if of.rng.random() < 0.5:
-            of.fail_over(now=True)
-            self.record_through()
-        for other in [one for one in of.idle() if one is not frozen]:
-            of.recorders.remove(other)
-            other.close()
-        frozen.freeze(True)
-        of.log_step(f"{frozen.name} is frozen for a term")
-        of.start_recorder()
-        of.clock.advance(processes.TERMS.lease + 2 * processes.TERMS.retry)
-        self.record_through()
-        of.replica.follow()
-        of.activity.users()
-        self.record_through()
-        of.clock.advance(processes.TERMS.retry + 1.0)  # writes its note into the Lease
-        for other in [one for one in of.idle() if one is not frozen]:
-            of.recorders.remove(other)
-            other.close()
-        for which in range(len(of.extenders)):
-            of.extenders[which] = None
-        of.fail_over(now=True)
-        frozen.freeze(False)
-        of.clock.advance(processes.TERMS.lease + 2 * processes.TERMS.retry)
-        if frozen not in of.recorders:
-            return
-        with of.at_work(frozen):
-            frozen.run_once()
-            frozen.begin()
 
 
 def _named_quotas(batch: Sequence[events.AnyEvent]) -> set[str]:

@@ -51,9 +51,9 @@ class Reclaims:
             of.activity.overuse()
         if of.rng.random() < 0.7:
             self._record()
-        extender = of.extenders[0]
+        extender = of.fleet.extenders[0]
         if extender is None:
-            of.start_extender(0)
+            of.fleet.start_extender(0)
             return
         try:
             with contextlib.suppress(lossy_calls.Crashed):

@@ -3,12 +3,9 @@
 import random
 from collections.abc import Callable, Collection
 
-from tests.support.decisions import pod_sets
-from tests.support.simulation.cluster import cluster_objects
+from tests.support.simulation import seed_traits
+from tests.support.simulation.cluster import cluster_objects, drawn_labels
 from tests.support.simulation.oracle import eviction_law, gang_law, plain_quotas, quota_law
-
-_BUDGETS = {"db": {"tier": "db"}, "cache": {"tier": "cache"}}
-"""PodDisruptionBudget -> the labels that it selects."""
 
 
 class Activity:
@@ -19,61 +16,39 @@ class Activity:
         cluster: cluster_objects.Cluster,
         rng: random.Random,
         log_step: Callable[[str], None],
-        *,
-        steady: bool,
-        selected: bool = False,
-        planning: bool = False,
-        gathering: bool = False,
-        sharing: bool = False,
-        preempting: bool = False,
-        deep: bool = False,
-        evicting: bool = False,
+        traits: seed_traits.Traits,
     ) -> None:
-        """``steady``: only pods change. ``selected``: some pods are counted by policies that they do not
-        name, there are two policies, and another scheduler binds pods, too. ``planning``: most pods belong
-        to a set whose pods are placed together. ``gathering``: most pods belong to a gang, and capacity is
-        scarce. ``sharing``: most pods belong to an elastic quota. ``preempting``: pods have priorities, and
-        there are groups of kube-scheduler's own. ``deep``: the tree of quotas has another layer, which is as
-        tight as the teams below it, and most pods are of one team. ``evicting``: pods of quotas have
-        priorities, and budgets protect some.
-        """
         self._cluster = cluster
         self._rng = rng
         self._log_step = log_step
-        self._steady = steady
-        self._selected = selected
-        self._planning = planning
-        self._gathering = gathering
-        self._sharing = sharing
-        self._preempting = preempting
-        self._names = cluster_objects.MANY if preempting else cluster_objects.NAMES
+        self._traits = traits
+        self._labels = drawn_labels.Labels(rng, traits)
+        self._names = cluster_objects.MANY if traits.preempting else cluster_objects.NAMES
         self._started = 0
-        self._deep = deep
-        self._evicting = evicting
-        self._tree = quota_law.DEEP if deep else quota_law.TREE
+        self._tree = quota_law.DEEP if traits.deep else quota_law.TREE
 
     def begin(self) -> None:
         """Create nodes, a policy and some pods."""
         cluster, rng = self._cluster, self._rng
         for name, role in cluster_objects.NODES.items():
             cluster.node(name, role=role)
-        for name, minimum in gang_law.GROUPS.items() if self._gathering else ():
+        for name, minimum in gang_law.GROUPS.items() if self._traits.gathering else ():
             cluster.group(name, minimum)
             for node in cluster_objects.NODES:
                 cluster.edit("nodes", ("", node), _narrow)
         cluster.policy({"host": rng.randint(1, 2), "member": rng.randint(1, 3)})
-        for name in self._tree if self._sharing else ():
+        for name in self._tree if self._traits.sharing else ():
             self._create_quota(name)
-        if self._selected:
+        if self._traits.selected:
             cluster.policy(
                 {"host": rng.randint(1, 3), "member": rng.randint(1, 2)}, cluster_objects.OVERLAPPING
             )
-        for name, labels in _BUDGETS.items() if self._evicting else ():
+        for name, labels in drawn_labels.BUDGETS.items() if self._traits.evicting else ():
             cluster.budget(name, labels, rng.randint(0, 2))
-        if self._preempting:
+        if self._traits.preempting:
             self._begin_full()
         for name in cluster_objects.NAMES[: rng.randint(2, 6)]:
-            cluster.pod(name, self._labels())
+            cluster.pod(name, self._labels.drawn())
         cluster.pod("plain", {"app": "plain"})
 
     def _begin_full(self) -> None:
@@ -81,7 +56,7 @@ class Activity:
         cluster, rng = self._cluster, self._rng
         for name, minimum in eviction_law.NATIVE.items():
             cluster.native_group(name, minimum, whole=name == eviction_law.WHOLE)
-        for name, labels in _BUDGETS.items():
+        for name, labels in drawn_labels.BUDGETS.items():
             cluster.budget(name, labels, rng.randint(0, 2))
         for node in cluster_objects.NODES:
             self._fill(node, rng.randint(1, gang_law.CAPACITY))
@@ -91,7 +66,7 @@ class Activity:
         there = {pod["metadata"]["name"] for pod in self._cluster.all("pods")}
         names = [f"low-{node}-{number}" for number in range(gang_law.CAPACITY)]
         for name in [name for name in names if name not in there][:count]:
-            self._cluster.pod(name, self._less_important(), node=node)
+            self._cluster.pod(name, self._labels.less_important(), node=node)
 
     def crowd(self) -> None:
         """Members of the group that preempts are created, and most of the capacity is taken."""
@@ -122,12 +97,12 @@ class Activity:
         names = [name for name in (f"{team}-{number}" for number in range(6)) if name not in there]
         self._log_step(f"another scheduler binds pods of quota {team}")
         for name in names[: rng.randint(0, 4)]:
-            labels = {**self._of_a_quota(), plain_quotas.LABEL: team}
+            labels = {**self._labels.of_a_quota(), plain_quotas.LABEL: team}
             cluster.pod(name, labels, node=rng.choice(sorted(cluster_objects.NODES)))
             self._phase((cluster_objects.NAMESPACE, name), "Running")
         asks = f"{team}-asks"
         if asks not in there and rng.random() < 0.6:
-            labels = {**self._of_a_quota(), plain_quotas.LABEL: team}
+            labels = {**self._labels.of_a_quota(), plain_quotas.LABEL: team}
             made = cluster.pod(asks, labels)
             self.refuse(made["metadata"], "simulated")
 
@@ -140,17 +115,17 @@ class Activity:
             self._recreate,
             self._echo,
         ]
-        if self._selected:
+        if self._traits.selected:
             acts.append(self._bind_elsewhere)
-        if self._gathering:
+        if self._traits.gathering:
             acts.append(self._edit_group)
-        if self._preempting:
+        if self._traits.preempting:
             acts += [self._edit_native_group, self.budgets]
-        if self._evicting:
+        if self._traits.evicting:
             acts.append(self.budgets)
-        if self._sharing and not self._deep:
+        if self._traits.sharing and not self._traits.deep:
             acts += [self._edit_quota, self._renew_quota]
-        if not self._steady:
+        if not self._traits.steady:
             acts += [
                 self._relabel,
                 self._renew_node,
@@ -165,13 +140,17 @@ class Activity:
         for pod in self._cluster.all("pods"):
             key = _key(pod)
             if "deletionTimestamp" in pod["metadata"]:
-                if self._gathering and pod["status"]["phase"] == "Running" and self._rng.random() < 0.5:
+                if (
+                    self._traits.gathering
+                    and pod["status"]["phase"] == "Running"
+                    and self._rng.random() < 0.5
+                ):
                     self._phase(key, "Failed")
                 else:
                     self._cluster.objects.remove("pods", key)
             elif pod["spec"].get("nodeName") and pod["status"]["phase"] in ("Pending", "Running"):
                 self._phase(key, "Succeeded" if self._rng.random() < 0.1 else "Running")
-                if self._preempting and "startTime" not in pod["status"]:
+                if self._traits.preempting and "startTime" not in pod["status"]:
                     self._start(key)
 
     def refuse(self, meta: cluster_objects.Json, why: str) -> None:
@@ -198,74 +177,8 @@ class Activity:
         names = {pod["metadata"]["name"] for pod in self._cluster.all("pods")}
         free = [name for name in self._names if name not in names]
         if free:
-            made = self._cluster.pod(self._rng.choice(free), self._labels())
+            made = self._cluster.pod(self._rng.choice(free), self._labels.drawn())
             self._log_step(f"users create {made['metadata']['name']}")
-
-    def _labels(self) -> dict[str, str]:
-        if self._preempting:
-            return self._of_a_rank()
-        if self._sharing and (self._deep or self._rng.random() < 0.85):
-            return self._of_a_quota()
-        return self._drawn()
-
-    def _of_a_quota(self) -> dict[str, str]:
-        """Labels of a pod of a team's quota; some also name the policy or a gang."""
-        labels = {plain_quotas.LABEL: self._rng.choice(quota_law.TEAMS)}
-        if self._deep:
-            if self._rng.random() < 0.8:
-                labels[plain_quotas.LABEL] = quota_law.TEAMS[0]
-            return labels
-        # Fewer where the controller evicts: these it must not evict.
-        if self._rng.random() < (0.25 if self._evicting else 0.5):
-            labels[plain_quotas.FIRM] = "false"
-        if self._evicting:
-            tier = self._rng.choice(("db", "cache", "web", "web"))
-            return {**labels, cluster_objects.PRIORITY: str(self._rng.randrange(4)), "tier": tier}
-        if self._gathering and self._rng.random() < 0.6:
-            return {**labels, gang_law.LABEL: self._rng.choice(sorted(gang_law.GROUPS))}
-        return {**cluster_objects.WEB, **labels} if self._rng.random() < 0.2 else labels
-
-    def _of_a_rank(self) -> dict[str, str]:
-        """Labels of a pod of the group that preempts, of another gang, or of a less important pod."""
-        fate = self._rng.random()
-        high, middle = str(eviction_law.HIGH), str(eviction_law.MIDDLE)
-        if fate < 0.4:
-            found = {cluster_objects.GROUP: eviction_law.PREEMPTING, cluster_objects.PRIORITY: high}
-        elif fate < 0.6:
-            gang = self._rng.choice(sorted(gang_law.GROUPS))
-            found = {gang_law.LABEL: gang, cluster_objects.PRIORITY: middle}
-        elif fate < 0.7:
-            return {cluster_objects.PRIORITY: middle}
-        elif fate < 0.76:
-            return {cluster_objects.PRIORITY: str(eviction_law.TOP)}
-        else:
-            return self._less_important()
-        if self._sharing and self._rng.random() < 0.3:
-            found[plain_quotas.LABEL] = self._rng.choice(quota_law.TEAMS)
-        return found
-
-    def _less_important(self) -> dict[str, str]:
-        """Labels of a pod that may have to go: some are protected by a budget, some by their gang."""
-        rank = {cluster_objects.PRIORITY: str(self._rng.choice((-1, 0, 0, 1)))}
-        fate = self._rng.random()
-        if fate < 0.2:
-            rank = {cluster_objects.GROUP: "bronze", cluster_objects.PRIORITY: "2"}
-        elif fate < 0.45:
-            rank = {cluster_objects.GROUP: eviction_law.WHOLE, cluster_objects.PRIORITY: "1"}
-        return {**rank, **self._rng.choice(({}, *_BUDGETS.values()))}
-
-    def _drawn(self) -> dict[str, str]:
-        if self._planning and self._rng.random() < 0.8:
-            seat = self._rng.choice(sorted(cluster_objects.NODES))
-            pod_set = self._rng.choice(("red", "blue"))
-            return {**cluster_objects.WEB, pod_sets.POD_SET: pod_set, pod_sets.SEAT: seat}
-        if self._gathering and self._rng.random() < 0.8:
-            gang = {gang_law.LABEL: self._rng.choice(sorted(gang_law.GROUPS))}
-            return gang if self._rng.random() < 0.6 else {**cluster_objects.WEB, **gang}
-        if not self._selected:
-            return cluster_objects.WEB
-        overlapping = {**cluster_objects.WEB, "workload-policy/kosmos.io": cluster_objects.OVERLAPPING}
-        return self._rng.choice((cluster_objects.WEB, cluster_objects.COUNTED, overlapping))
 
     def _bind_elsewhere(self) -> None:
         """Another scheduler binds a pod of a DaemonSet."""
@@ -373,7 +286,7 @@ class Activity:
 
     def budgets(self) -> None:
         """The disruption controller allows other numbers of evictions."""
-        name, allowed = self._rng.choice(sorted(_BUDGETS)), self._rng.randint(0, 2)
+        name, allowed = self._rng.choice(sorted(drawn_labels.BUDGETS)), self._rng.randint(0, 2)
         self._log_step(f"budget {name} allows {allowed} evictions")
         self._cluster.edit(
             "poddisruptionbudgets",
