@@ -11,7 +11,7 @@ from app.store import errors as store_errors
 from app.store.log import incarnations
 from app.store.server import connections
 from tests.support.simulation import processes, stepped_worlds
-from tests.support.simulation.oracle import guarantees
+from tests.support.simulation.oracle import losses
 from tests.support.simulation.store import lagging_replica, lossy_calls
 
 
@@ -32,7 +32,7 @@ def test_the_range_of_a_loss_includes_what_any_process_has_read(world: stepped_w
     recorder.close()
     world.watchdog.compare()
     replica.promote()
-    assert world.watchdog.failed_over() == guarantees.Loss(extender.store.log.incarnation, noted + 1, lost)
+    assert world.watchdog.failed_over() == losses.Loss(extender.store.log.incarnation, noted + 1, lost)
     assert extender.bind("shop", "web-0", world.cluster.all("pods")[0]["metadata"]["uid"], "h1")
     successor = processes.Recorder(world.store(), world.way(), world.clock, random.Random(0), "successor")
     for _ in range(10):
@@ -133,7 +133,7 @@ def test_a_recorder_reads_the_note_of_its_predecessor_about_an_incarnation_that_
     second.close()
     world.watchdog.compare()
     replica.promote()
-    assert world.watchdog.failed_over() == guarantees.Loss(began, kept + 1, lost)
+    assert world.watchdog.failed_over() == losses.Loss(began, kept + 1, lost)
     first.freeze(False)
     world.clock.advance(processes.TERMS.lease + 1.0)
     lead(first)

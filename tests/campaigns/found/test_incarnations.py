@@ -14,7 +14,7 @@ from app.store.log import incarnations
 from app.store.server import connections
 from tests.support import declared
 from tests.support.simulation import processes, stepped_worlds
-from tests.support.simulation.oracle import guarantees
+from tests.support.simulation.oracle import losses
 from tests.support.simulation.store import lagging_replica, lossy_calls
 
 
@@ -104,7 +104,7 @@ def test_an_incarnation_that_is_lost_unread_is_reported_as_lost(world: stepped_w
     world.cluster.pod("web-0")
     world.observe(recorder)
 
-    def lose() -> guarantees.Loss | None:
+    def lose() -> losses.Loss | None:
         world.watchdog.compare()
         replica.promote()
         return world.watchdog.failed_over()

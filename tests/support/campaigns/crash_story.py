@@ -24,7 +24,7 @@ from tests.support import declared
 from tests.support.campaigns import crash_matrix
 from tests.support.simulation import processes, virtual_time
 from tests.support.simulation.cluster import api_client, cluster_objects
-from tests.support.simulation.oracle import guarantees
+from tests.support.simulation.oracle import guarantees, watchdog
 from tests.support.simulation.store import lagging_replica, lossy_calls
 from workers.compactor import compactors
 
@@ -100,11 +100,11 @@ class Story(crash_matrix.Matrix):
             client.flushdb()
             schemas.migrate(client, declared.names(self._name), declared.SCHEMA)
             self._replica = lagging_replica.Replica(client)
-            self._watchdog = guarantees.Watchdog(client, declared.names(self._name), self.cluster)
+            self._watchdog = watchdog.Watchdog(client, declared.names(self._name), self.cluster)
             self.sheltered = False
             for act in self._acts():
                 act()
-                if not self._watchdog.losses:
+                if not self._watchdog.losses.open:
                     self._watchdog.compare()
             self.sheltered = True
             fresh = self._opened()

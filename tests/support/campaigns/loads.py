@@ -18,7 +18,7 @@ from app.simulation.apiserver import apiservers, faults, requests, status_replie
 from app.store import errors, stores
 from app.store.log import batches, incarnations, logs, readers
 from tests.support.simulation.cluster import cluster_objects
-from tests.support.simulation.oracle import guarantees, plain_quotas, quota_law
+from tests.support.simulation.oracle import guarantees, plain_quotas, quota_law, watchdog
 from tests.support.store import writers
 
 Bind = Callable[[cluster_objects.Json, str, random.Random], str | None]
@@ -194,7 +194,7 @@ def judge(side: Side, store: stores.Store, load: Load, *, lossy: bool = False) -
     return _writings(store.log, load, lossy=lossy)
 
 
-class _Watchdog(guarantees.Watchdog):
+class _Watchdog(watchdog.Watchdog):
     """Reads a log afterwards: what it reports as lost was never read here."""
 
     def _rewound(self, event: events.StoreRewound) -> None:

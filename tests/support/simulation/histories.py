@@ -32,7 +32,7 @@ from tests.support.simulation import (
     virtual_time,
 )
 from tests.support.simulation.cluster import api_client, cluster_activity, cluster_objects
-from tests.support.simulation.oracle import gang_law, guarantees
+from tests.support.simulation.oracle import gang_law, guarantees, watchdog
 from tests.support.simulation.store import failovers, fault_schedule, lagging_replica, lossy_calls
 from workers.controller import orphaned_placements
 
@@ -60,7 +60,7 @@ class Simulation:
         self.activity = cluster_activity.Activity(self.cluster, self.rng, self.log_step, self.traits)
         self._client = connections.connect(url)
         """A client whose connections have no faults."""
-        self.watchdog = guarantees.Watchdog(
+        self.watchdog = watchdog.Watchdog(
             self._client,
             self.names,
             self.cluster,
@@ -71,7 +71,7 @@ class Simulation:
         self.schedule = fault_schedule.FaultSchedule(self.clock, self.faults, self._client)
         self.schedule.between, self.schedule.log_step = self.between, self.log_step
         self.schedule.trimming, self.schedule.trimmed = self.watchdog.read, self.watchdog.trimmed
-        self.schedule.gone, self.schedule.appended = self.watchdog.gone, self.watchdog.read
+        self.schedule.gone, self.schedule.appended = self.watchdog.losses.gone, self.watchdog.read
         self.fleet = fleet.Fleet(self, url)
         self.scheduler = scheduler.Scheduler(self)
         self.failovers = failovers.Failovers(self, self._client)

@@ -9,7 +9,7 @@ from app.store.server import connections, embedded
 from tests.support import declared
 from tests.support.simulation import processes, virtual_time
 from tests.support.simulation.cluster import api_client, cluster_objects
-from tests.support.simulation.oracle import guarantees
+from tests.support.simulation.oracle import watchdog
 
 
 class World:
@@ -26,7 +26,7 @@ class World:
         self.direct.flushdb()
         names = declared.names("found")
         schemas.migrate(self.direct, names, declared.SCHEMA)
-        self.watchdog = guarantees.Watchdog(self.direct, names, self.cluster)
+        self.watchdog = watchdog.Watchdog(self.direct, names, self.cluster)
         self._stores: list[stores.Store] = []
 
     def close(self) -> None:
