@@ -12,6 +12,7 @@ from tests.e2e import control_plane_builds
 from tests.support import polling
 from tests.support.e2e import clusters, installations
 from tests.support.kube import api_server_contract
+from tests.support.kube.contract import statuses
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -36,8 +37,8 @@ def prepare(cluster: clusters.Cluster) -> None:
     """Make the namespace and the kinds of the contract."""
     cluster.add_namespace("contract")
     cluster.kubectl("apply", "-k", installations.DEPLOY / "crds")
-    cluster.apply(api_server_contract.THING)
-    for name in ("workloadpolicies.kosmos.io", api_server_contract.THING["metadata"]["name"]):
+    cluster.apply(statuses.THING)
+    for name in ("workloadpolicies.kosmos.io", statuses.THING["metadata"]["name"]):
         cluster.kubectl("wait", "--for=condition=established", f"crd/{name}")
 
 

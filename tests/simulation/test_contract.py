@@ -8,6 +8,7 @@ from app.kube.client import clients, credentials
 from app.simulation.apiserver import apiservers, objects
 from tests.support import declared
 from tests.support.kube import api_server_contract
+from tests.support.kube.contract import statuses
 
 
 class TestSimulatedApiServer(api_server_contract.ApiServerContract):
@@ -15,7 +16,7 @@ class TestSimulatedApiServer(api_server_contract.ApiServerContract):
 
     @pytest.fixture
     def server(self) -> Iterator[apiservers.ApiServer]:
-        things = objects.Resource("things", "Thing", f"{api_server_contract.THING_GROUP}/v1", custom=True)
+        things = objects.Resource("things", "Thing", f"{statuses.THING_GROUP}/v1", custom=True)
         with apiservers.ApiServer(declared.SCHEMA, further=[things], bookmarks=0.2) as started:
             yield started
 

@@ -1,0 +1,1 @@
+"""The parts of the contract of an API server, by subject."""
