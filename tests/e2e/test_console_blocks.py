@@ -190,8 +190,7 @@ def placed(cluster: clusters.Cluster) -> list[api_client.Object]:
 
 
 def refused(cluster: clusters.Cluster) -> list[api_client.Object]:
-    waiting = workloads.pending(cluster, "default", "of=web")
-    return [pod for pod in waiting if workloads.scheduled(pod).get("reason") == "Unschedulable"]
+    return workloads.refused(cluster, "default", "of=web")
 
 
 def stateful(cluster: clusters.Cluster) -> list[api_client.Object]:

@@ -11,7 +11,7 @@ import yaml
 
 from app.doctor.scheduler import configurations
 from tests.support import polling
-from tests.support.e2e import api_client, clusters, kube_schedulers
+from tests.support.e2e import access_reviews, api_client, clusters, kube_schedulers
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]  # the first build takes minutes
 
@@ -131,22 +131,16 @@ def may(cluster: clusters.Cluster, name: str, right: str) -> bool:
     verb, what, called, namespace = (right if right.count(" ") == 3 else f"{right} - default").split()
     kind, _, part = what.partition("/")
     resource, _, group = kind.partition(".")
-    attributes = {
-        "verb": verb,
-        "group": group,
-        "resource": resource,
-        "subresource": part,
-        "name": "" if called == "-" else called,
-        "namespace": namespace,
-    }
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
-    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    allowed: bool = cluster.api(account(name)).create(path, review)["status"]["allowed"]
-    return allowed
+    return access_reviews.allowed(
+        cluster,
+        account(name),
+        verb=verb,
+        group=group,
+        resource=resource,
+        subresource=part,
+        name="" if called == "-" else called,
+        namespace=namespace,
+    )
 
 
 def test_the_scheduler_of_the_sidecar_has_the_rights_it_needs(deployed: clusters.Cluster) -> None:

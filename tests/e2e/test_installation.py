@@ -11,10 +11,8 @@ bound by hand. NetworkPolicies, seccomp and limits are not applied (in
 tests/e2e/test_deploy_manifests.py the API server admits them).
 """
 
-import base64
 import pathlib
 import shlex
-import urllib.parse
 from collections.abc import Iterator
 
 import pytest
@@ -23,8 +21,18 @@ from app import exit_codes
 from tests.e2e import control_plane_builds, go_programs
 from tests.support import how_to_pages, polling
 from tests.support.doctor import disclosures, runs
-from tests.support.e2e import api_client, clusters, readiness, workloads, workstations
-from tests.support.e2e.nodes import process_kubelets, streaming_servers
+from tests.support.e2e import (
+    access_reviews,
+    api_client,
+    clusters,
+    doctor_roles,
+    installed_objects,
+    readiness,
+    store_urls,
+    workloads,
+    workstations,
+)
+from tests.support.e2e.nodes import privileges, process_kubelets, streaming_servers
 
 LACKING = process_kubelets.lacking()
 pytestmark = [
@@ -67,25 +75,11 @@ def test_another_apply_changes_nothing(
     cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet, overlay: pathlib.Path
 ) -> None:
     """kubectl reports some as configured: it compares lists without the API server's defaults."""
-
-    def state() -> list[tuple[str, int]]:
-        return [
-            (one["metadata"]["uid"], one["metadata"].get("generation", 0))
-            for path in (
-                f"/apis/apps/v1/namespaces/{HOME}/deployments",
-                f"/apis/apps/v1/namespaces/{HOME}/replicasets",
-                f"/apis/apps/v1/namespaces/{HOME}/statefulsets",
-                f"/apis/networking.k8s.io/v1/namespaces/{HOME}/networkpolicies",
-                f"/apis/policy/v1/namespaces/{HOME}/poddisruptionbudgets",
-            )
-            for one in cluster.api().list(path)
-        ]
-
     readiness.await_ready(cluster)
-    before = state()
+    before = installed_objects.generations(cluster)
     secrets = cluster.api().list(f"/api/v1/namespaces/{HOME}/secrets")
     cluster.kubectl("apply", "-k", overlay)
-    assert state() == before
+    assert installed_objects.generations(cluster) == before
     assert cluster.api().list(f"/api/v1/namespaces/{HOME}/secrets") == secrets
 
 
@@ -96,24 +90,12 @@ def test_containers_have_no_privileges(
     for pod in kubelet.pods.values():
         for container in pod.containers:
             assert container.process is not None
-            folder = pathlib.Path(f"/proc/{container.process.pid}")
-            lines = (folder / "status").read_text().splitlines()
-            status = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
-            assert set(status["Uid"]) == set(status["Gid"]) == {"10001"}, container.name
-            assert [status[f"Cap{kind}"] for kind in ("Eff", "Prm", "Bnd", "Inh", "Amb")] == [["0" * 16]] * 5
-            assert status["NoNewPrivs"] == ["1"]
-            mounted = [line.split() for line in (folder / "mountinfo").read_text().splitlines()]
-            (root,) = [each for each in mounted if each[4] == "/"]
-            assert "ro" in root[5].split(",")
-            writable = {each[4] for each in mounted if "rw" in each[5].split(",")}
-            volumes = {
-                each["mountPath"]
-                for each in container.spec.get("volumeMounts", [])
-                if not each.get("readOnly")
-            }
-            assert {each for each in writable if not each.startswith(("/dev", "/proc"))} == volumes, (
-                container.name
-            )
+            found = privileges.of(container.process)
+            assert found.users == found.groups == {"10001"}, container.name
+            assert found.capabilities == {"0" * 16}
+            assert found.no_new_privileges
+            assert found.read_only_root
+            assert found.writable == privileges.writable_volumes(container.spec), container.name
 
 
 def test_the_doctor_finds_nothing_wrong_with_the_store(
@@ -124,7 +106,7 @@ def test_the_doctor_finds_nothing_wrong_with_the_store(
     found = cluster.api().get(f"/api/v1/namespaces/{HOME}/secrets/topolog-store")
     assert set(found["data"]) >= {"doctor-url", "operator-url"}
     done = kubelet.run(
-        pod, "topolog", "doctor", "store", env={"TOPOLOG_STORE_URL": secret(found, "doctor-url")}
+        pod, "topolog", "doctor", "store", env={"TOPOLOG_STORE_URL": store_urls.url(found, "doctor")}
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -151,20 +133,8 @@ def test_secrets_are_read_and_made_by_bootstrap_alone(
 
 def may(cluster: clusters.Cluster, user: str, verb: str, name: str) -> bool:
     # A create request has no name.
-    attributes = {
-        "verb": verb,
-        "resource": "secrets",
-        "namespace": HOME,
-        "name": "" if verb == "create" else name,
-    }
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
-    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    allowed: bool = cluster.api(user).create(path, review)["status"]["allowed"]
-    return allowed
+    name = "" if verb == "create" else name
+    return access_reviews.allowed(cluster, user, verb=verb, resource="secrets", namespace=HOME, name=name)
 
 
 @pytest.fixture(scope="module")
@@ -173,9 +143,7 @@ def reader(cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet) 
     path = "/api/v1/namespaces/default/serviceaccounts/default"
     polling.eventually(lambda: cluster.api().find(path), "the service account is there")
     user = cluster.service_account("default", "default")
-    granted = f"--user={user}"
-    cluster.kubectl("create", "clusterrolebinding", "reader", "--clusterrole=topolog-doctor", granted)
-    cluster.kubectl("-n", HOME, "create", "rolebinding", "reader", "--role=topolog-doctor", granted)
+    doctor_roles.grant(cluster, "reader", f"--user={user}")
     return user
 
 
@@ -213,8 +181,9 @@ def test_the_doctor_discloses_no_secret(
     secrets = cluster.api().list(f"/api/v1/namespaces/{HOME}/secrets")
     kept = disclosures.parts(secrets)
     (store,) = [one for one in secrets if one["metadata"]["name"] == "topolog-store"]
-    right = secret(store, "doctor-url")
-    refused = right.replace(password(right), password(secret(store, "recorder-url")))
+    right = store_urls.url(store, "doctor")
+    other = store_urls.password(store_urls.url(store, "recorder"))
+    refused = right.replace(store_urls.password(right), other)
     assert disclosures.disclosed(kept, refused) == ["topolog-store/recorder-url"]
     pod = kubelet.running("recorder")[0]
 
@@ -229,23 +198,14 @@ def test_the_doctor_discloses_no_secret(
         return done.stdout + done.stderr
 
     asked = {"refused": text(refused, "json"), "without rights": text(right, "json")}
-    granted = f"--serviceaccount={HOME}:topolog-recorder"
-    cluster.kubectl("create", "clusterrolebinding", "asking", "--clusterrole=topolog-doctor", granted)
-    cluster.kubectl("-n", HOME, "create", "rolebinding", "asking", "--role=topolog-doctor", granted)
+    doctor_roles.grant(cluster, "asking", f"--serviceaccount={HOME}:topolog-recorder")
     asked |= {form: text(right, form) for form in FORMS}
     assert {how: shown for how, found in asked.items() if (shown := disclosures.disclosed(kept, found))} == {}
     assert "the store refuses the credentials" in asked["refused"]
     assert "cannot list resource" in asked["without rights"]
     assert '"T02"' in asked["json"]
     assert "cannot list resource" not in asked["json"]
-    cluster.kubectl("delete", "clusterrolebinding", "asking")
-    cluster.kubectl("-n", HOME, "delete", "rolebinding", "asking")
-
-
-def password(url: str) -> str:
-    found = urllib.parse.urlsplit(url).password
-    assert found
-    return found
+    doctor_roles.revoke(cluster, "asking")
 
 
 def test_the_disk_of_the_store_is_enlarged_while_it_runs(
@@ -272,20 +232,8 @@ def test_the_disk_of_the_store_is_enlarged_while_it_runs(
     readiness.await_ready(cluster)
 
 
-def secret(found: api_client.Object, key: str) -> str:
-    return base64.b64decode(found["data"][key]).decode()
-
-
 # From a workstation
 
-PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}
-FORWARD = {"apiGroups": [""], "resources": ["pods/portforward"], "verbs": ["create"]}
-CERTIFICATE = {
-    "apiGroups": [""],
-    "resources": ["secrets"],
-    "resourceNames": ["topolog-viewer-tls"],
-    "verbs": ["get"],
-}
 WAITING = "pending/default/waits\n"
 
 
@@ -307,7 +255,7 @@ def test_commands_find_their_server_by_the_kubeconfig_alone(
 ) -> None:
     readiness.await_ready(cluster)
     cluster.apply(workloads.pod("default", "waits", **{workloads.POLICY_LABEL: "none"}))
-    user = workstation.user("viewer", HOME, PODS, FORWARD, CERTIFICATE)
+    user = workstation.user("viewer", HOME, *workstations.RIGHTS)
 
     def answer(*command: str, code: int = 0) -> str:
         done = workstation.run(user, *command)
@@ -326,9 +274,9 @@ def test_commands_find_their_server_by_the_kubeconfig_alone(
 @pytest.mark.parametrize(
     ("name", "rules", "reason"),
     [
-        ("podless", (FORWARD, CERTIFICATE), "refuses to list"),
-        ("forwardless", (PODS, CERTIFICATE), "pods/portforward"),
-        ("secretless", (PODS, FORWARD), "topolog-viewer-tls"),
+        ("podless", (workstations.FORWARD, workstations.CERTIFICATE), "refuses to list"),
+        ("forwardless", (workstations.PODS, workstations.CERTIFICATE), "pods/portforward"),
+        ("secretless", (workstations.PODS, workstations.FORWARD), "topolog-viewer-tls"),
     ],
 )
 def test_a_user_without_a_right_gets_the_reason(
@@ -357,10 +305,6 @@ def test_the_doctor_asks_an_extender_from_outside(
 # Pods that the installation schedules
 
 
-def load(name: str, replicas: int, policy: str = "") -> api_client.Object:
-    return workloads.deployment("default", name, replicas, policy=policy)
-
-
 def running_of(cluster: clusters.Cluster, name: str) -> list[api_client.Object]:
     return workloads.running(cluster, "default", f"of={name}")
 
@@ -368,20 +312,18 @@ def running_of(cluster: clusters.Cluster, name: str) -> list[api_client.Object]:
 def test_a_required_policy_holds(cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet) -> None:
     readiness.await_ready(cluster)
     cluster.apply(workloads.policy("default", "four", "zone", "four", a=1, b=3))
-    cluster.apply(load("four", 6, "four"))
+    cluster.apply(workloads.deployment("default", "four", 6, policy="four"))
     polling.eventually(lambda: len(running_of(cluster, "four")) == 4, "four pods run", within=60)
     waiting = workloads.pending(cluster, "default", "of=four")
     polling.eventually(
-        lambda: len(refused(cluster)) == 2, "both others are refused", within=60, seen=lambda: waiting
+        lambda: len(workloads.refused(cluster, "default", "of=four")) == 2,
+        "both others are refused",
+        within=60,
+        seen=lambda: waiting,
     )
     nodes = [pod["spec"]["nodeName"] for pod in running_of(cluster, "four")]
     assert sorted(nodes) == ["n-a", "n-b", "n-b", "n-b"]
     cluster.api().delete("/apis/apps/v1/namespaces/default/deployments/four")
-
-
-def refused(cluster: clusters.Cluster) -> list[api_client.Object]:
-    waiting = workloads.pending(cluster, "default", "of=four")
-    return [pod for pod in waiting if workloads.scheduled(pod).get("reason") == "Unschedulable"]
 
 
 @pytest.mark.parametrize("process", [*readiness.PROCESSES, "store"])
@@ -391,7 +333,7 @@ def test_a_rolling_restart_under_load_loses_no_pod(
     readiness.await_ready(cluster)
     name = f"load-{process}"
     cluster.apply(workloads.policy("default", name, "zone", name, a=15, b=25))
-    cluster.apply(load(name, 5, name))
+    cluster.apply(workloads.deployment("default", name, 5, policy=name))
     kind = "statefulset/topolog-valkey" if process == "store" else f"deployment/topolog-{process}"
     former = {pod.meta["uid"] for pod in kubelet.running(process)}
     cluster.kubectl("-n", HOME, "rollout", "restart", kind)
@@ -438,7 +380,7 @@ def test_removal_leaves_only_the_pods_that_were_placed(
     cluster: clusters.Cluster, kubelet: process_kubelets.ProcessKubelet, overlay: pathlib.Path
 ) -> None:
     readiness.await_ready(cluster)
-    cluster.apply(load("kept", 3))
+    cluster.apply(workloads.deployment("default", "kept", 3))
     polling.eventually(lambda: len(running_of(cluster, "kept")) == 3, "they run", within=60)
     cluster.kubectl("delete", "-k", overlay, "--wait=false")
     api = cluster.api()
@@ -449,18 +391,5 @@ def test_removal_leaves_only_the_pods_that_were_placed(
         every=0.5,
         seen=lambda: [workloads.name(pod) for pod in cluster.pods(HOME)],
     )
-    left = [
-        each["metadata"]["name"]
-        for path in (
-            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-            "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-            "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-            "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings",
-            "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-            "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
-        )
-        for each in api.list(path)
-        if "topolog" in each["metadata"]["name"] or "kosmos" in each["metadata"]["name"]
-    ]
-    assert left == []
+    assert installed_objects.outside_the_namespace(api) == []
     assert len(running_of(cluster, "kept")) == 3

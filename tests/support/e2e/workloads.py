@@ -84,6 +84,12 @@ def pending(cluster: clusters.Cluster, namespace: str, labels: str = "") -> list
     return [each for each in cluster.pods(namespace, labels=labels) if not each["spec"].get("nodeName")]
 
 
+def refused(cluster: clusters.Cluster, namespace: str, labels: str = "") -> list[api_client.Object]:
+    """The pending pods that the scheduler has tried without success."""
+    waiting = pending(cluster, namespace, labels)
+    return [pod for pod in waiting if scheduled(pod).get("reason") == "Unschedulable"]
+
+
 def name(pod: api_client.Object) -> str:
     """The name of the pod."""
     found: str = pod["metadata"]["name"]

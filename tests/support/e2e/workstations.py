@@ -7,6 +7,16 @@ import sys
 from tests.support import commands
 from tests.support.e2e import api_client, clusters
 
+PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}
+FORWARD = {"apiGroups": [""], "resources": ["pods/portforward"], "verbs": ["create"]}
+CERTIFICATE = {
+    "apiGroups": [""],
+    "resources": ["secrets"],
+    "resourceNames": ["topolog-viewer-tls"],
+    "verbs": ["get"],
+}
+RIGHTS = (PODS, FORWARD, CERTIFICATE)
+"""What a user needs in the namespace of an installation to reach its server."""
 _SCRIPTS = pathlib.Path(sys.executable).parent
 
 
