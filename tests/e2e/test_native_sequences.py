@@ -1,18 +1,39 @@
 """What kube-scheduler's own gangs ask of an extender, and what Topolog answers, sequence by sequence.
 
-A sequence is the verbs in the order of their calls: ``f0`` is filter for the first member, ``b0`` is bind.
 tests/e2e/test_native_gangs.py has gangs with a topology key. Two zones have 6 GPUs each; a member requests
 one, and a gang has 4.
 """
 
 import pathlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 
 from tests.support import polling
 from tests.support.e2e import api_client, clusters, installations, workloads
+from tests.support.e2e.gang_calls import await_logged_binds, binds, calls, kept, pods_in_log, shown
+from tests.support.e2e.gang_pods import (
+    CAPACITY,
+    GPU,
+    GPUS,
+    NAMESPACE,
+    NATIVE,
+    PODS,
+    SIGS,
+    SIZE,
+    STRICT,
+    V1BETA1,
+    ZONE,
+    add_members,
+    add_pod,
+    await_bound,
+    await_whole,
+    create_group,
+    create_sigs_group,
+    nodes,
+    remove,
+)
 
 pytestmark = [
     pytest.mark.e2e,
@@ -21,13 +42,6 @@ pytestmark = [
 ]
 
 MANIFESTS = pathlib.Path(__file__).parent / "manifests"
-NAMESPACE, ZONE, GPU = "sequences", "topology.kubernetes.io/zone", "example.com/gpu"
-V1BETA1 = "scheduling.k8s.io/v1beta1"
-NATIVE = f"/apis/{V1BETA1}/namespaces/{NAMESPACE}"
-SIGS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/podgroups"
-PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
-STRICT = "?fieldValidation=Strict"
-SIZE, GPUS, CAPACITY = 4, 3, 12
 
 
 @pytest.fixture(scope="module")
@@ -69,123 +83,6 @@ def emptied(cluster: clusters.Cluster, topolog: installations.Installation) -> I
     yield
     remove(cluster, *(workloads.name(pod) for pod in cluster.pods(NAMESPACE)))
     polling.eventually(lambda: not pods_in_log(topolog), "they are gone from the log, too", within=30)
-
-
-def pods_in_log(topolog: installations.Installation) -> list[str]:
-    found = topolog.ask("/apis/v1/plugins/Coscheduling/gangs?limit=100")["items"]
-    return [each["name"] for each in found if each["children"]]
-
-
-def create_group(cluster: clusters.Cluster, name: str, **spec: object) -> None:
-    body = {"apiVersion": V1BETA1, "kind": "PodGroup", "metadata": {"name": name}}
-    policy = {"schedulingPolicy": {"gang": {"minCount": SIZE}}}
-    cluster.api().create(f"{NATIVE}/podgroups{STRICT}", {**body, "spec": policy | spec})
-
-
-def create_sigs_group(cluster: clusters.Cluster, name: str) -> None:
-    kind = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
-    cluster.api().create(SIGS, {**kind, "metadata": {"name": name}, "spec": {"minMember": SIZE}})
-
-
-def add_pod(
-    cluster: clusters.Cluster, name: str, *, gpus: int = 1, priority: str = "", **labels: str
-) -> None:
-    """A pod without a group."""
-    create_pod(cluster, name, "", gpus, priority, labels)
-
-
-def add_members(
-    cluster: clusters.Cluster,
-    gang: str,
-    numbers: Sequence[int] = range(SIZE),
-    *,
-    native: bool = True,
-    sigs: bool = False,
-    priority: str = "",
-) -> None:
-    labels = {"gang": gang} | ({"scheduling.x-k8s.io/pod-group": gang} if sigs else {})
-    for number in numbers:
-        create_pod(cluster, f"{gang}-{number}", gang if native else "", 1, priority, labels)
-
-
-def create_pod(
-    cluster: clusters.Cluster, name: str, group: str, gpus: int, priority: str, labels: dict[str, str]
-) -> None:
-    pod = workloads.pod(NAMESPACE, name)
-    pod["metadata"]["labels"] = labels
-    if group:
-        pod["spec"]["schedulingGroup"] = {"podGroupName": group}
-    if priority:
-        pod["spec"]["priorityClassName"] = priority
-    (container,) = pod["spec"]["containers"]
-    container["resources"] = {"requests": {"cpu": "1", GPU: str(gpus)}, "limits": {GPU: str(gpus)}}
-    cluster.api().create(f"{PODS}{STRICT}", pod)
-
-
-def remove(cluster: clusters.Cluster, *names: str) -> None:
-    for name in names:
-        cluster.api().delete(f"{PODS}/{name}", grace=0)
-    polling.eventually(
-        lambda: not {workloads.name(pod) for pod in cluster.pods(NAMESPACE)} & set(names),
-        "they are gone",
-        within=30,
-    )
-
-
-def calls(topolog: installations.Installation, gang: str) -> list[api_client.Object]:
-    """The calls for members of the gang."""
-    return [
-        call for call in topolog.extenders[0].calls() if call["pod"].rpartition("/")[2].startswith(f"{gang}-")
-    ]
-
-
-def binds(topolog: installations.Installation, gang: str) -> int:
-    """How many calls of bind there were for members of the gang."""
-    return sum(call["verb"] == "bind" for call in calls(topolog, gang))
-
-
-def spelled(found: Sequence[api_client.Object]) -> list[str]:
-    """The calls as in ``f0``."""
-    return [call["verb"][0] + call["pod"].rpartition("-")[2] for call in found]
-
-
-def kept(topolog: installations.Installation, gang: str) -> list[str]:
-    """The sequence without refusals."""
-    return spelled([call for call in calls(topolog, gang) if call["outcome"] in ("kept", "bound")])
-
-
-def await_logged_binds(topolog: installations.Installation, gang: str) -> None:
-    """Wait for the lines of all binds: a bind is logged after the API server shows the pod as bound."""
-
-    def logged() -> bool:
-        return [call["outcome"] for call in calls(topolog, gang)].count("bound") == SIZE
-
-    polling.eventually(logged, f"the binds of {gang} are logged")
-
-
-def nodes(cluster: clusters.Cluster, gang: str) -> list[str]:
-    """The nodes of members that are bound, by the API server."""
-    found = (pod["spec"].get("nodeName", "") for pod in cluster.pods(NAMESPACE, labels=f"gang={gang}"))
-    return sorted(filter(None, found))
-
-
-def await_bound(cluster: clusters.Cluster, gang: str, size: int = SIZE, *, within: float = 90) -> None:
-    polling.eventually(
-        lambda: len(nodes(cluster, gang)) == size,
-        f"{size} members of {gang} are bound",
-        within=within,
-        seen=lambda: [pod["status"] for pod in cluster.pods(NAMESPACE, labels=f"gang={gang}")],
-    )
-
-
-def await_whole(cluster: clusters.Cluster, gang: str, size: int = SIZE, *, within: float = 90) -> None:
-    """Wait until the members are bound: in one zone, if they fit there."""
-    await_bound(cluster, gang, size, within=within)
-    assert len({node[0] for node in nodes(cluster, gang)}) == 1 or size > GPUS * 2
-
-
-def shown(topolog: installations.Installation, gang: str) -> api_client.Object:
-    return topolog.find(f"/apis/v1/plugins/Coscheduling/gangs/{NAMESPACE}/{gang}") or {}
 
 
 @pytest.mark.scenario("CS-1")
