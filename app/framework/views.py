@@ -77,9 +77,12 @@ class Followed:
     title: str
     """Several of them, for people: ``gangs``."""
     table: Table
-    """The list of all objects; one is named by ``namespace`` or else ``name``, and its endpoint shows it."""
+    """The list of all objects; the endpoint of its path, followed by a name, shows one."""
     numbers: Callable[[snapshots.Snapshot, str], Mapping[str, int]]
     """(snapshot, name) -> line -> value; empty if the object does not exist."""
+    named_by: str = "name"
+    """Field of an item with the name, NAMESPACE/NAME or NAME of objects in no namespace; ``namespace+name``
+    if these are two fields."""
 
 
 def singular(kind: str) -> str:

@@ -43,7 +43,16 @@ def shown(rules: evictions.EvictionRules) -> views.Shown:
         endpoints=_endpoints(rules),
         remarks=partial(_remarks, rules),
         summary=partial(_lines, rules),
-        followed=(views.Followed("elasticquota", "elastic quotas", TABLES[0], shares.numbers),),
+        followed=(
+            views.Followed("elasticquota", "elastic quotas", TABLES[0], shares.numbers),
+            views.Followed(
+                "sigsquota",
+                "namespace quotas",
+                namespace_endpoints.TABLE,
+                namespace_endpoints.numbers,
+                "namespace+name",
+            ),
+        ),
         concerns=(
             views.Concern("elasticquota", _of_tree),
             views.Concern("sigsquota", _of_namespace),

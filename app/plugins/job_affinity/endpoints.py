@@ -103,6 +103,14 @@ TABLES = (
 )
 
 
+_CLASSES: tuple[tuple[str, views.Look], ...] = (
+    ("no pod of the group", "none"),
+    ("a pod of the group", "high"),
+    ("several pods of the group", "full"),
+)
+_ONE, _SEVERAL = 1, 2
+
+
 def shown(label: str) -> views.Shown:
     """The views of the groups."""
     return views.Shown(
@@ -111,8 +119,42 @@ def shown(label: str) -> views.Shown:
             views.Endpoint("groups/<namespace>/<name>", "One group", group(label), EXAMPLES[1]),
         ),
         summary=partial(_lines, label),
+        followed=(
+            views.Followed("group", "job groups", TABLES[0], partial(_numbers, label), "namespace+name"),
+        ),
+        painted=(views.Painted("group", _CLASSES, partial(_names, label), partial(_nodes, label)),),
         concerns=(views.Concern("group", partial(_concerned, label)),),
     )
+
+
+def _numbers(label: str, snapshot: snapshots.Snapshot, name: str) -> Mapping[str, int]:
+    """The pods of the group, those with a node, and those that wait for one."""
+    states = Counter(_state(snapshot, pod) for pod in _pods(label, snapshot, name))
+    if not states:
+        return {}
+    return {
+        "pods": states.total(),
+        "with a node": states["placed"] + states["inFlight"],
+        "waiting": states["waiting"],
+    }
+
+
+def _names(label: str, snapshot: snapshots.Snapshot) -> Iterator[str]:
+    """The groups that have a pod on a node, by name."""
+    for name in sorted(f"{space}/{value}" for space, key, value in snapshot.labelled if key == label):
+        if _nodes(label, snapshot, name):
+            yield name
+
+
+def _nodes(label: str, snapshot: snapshots.Snapshot, name: str) -> dict[model.NodeName, int]:
+    """Node -> the index of its class, of the nodes of the group's pods."""
+    on = Counter(snapshot.node_of(pod.uid) for pod in _pods(label, snapshot, name) if pod.counted)
+    return {node: _ONE if pods == 1 else _SEVERAL for node, pods in on.items() if node}
+
+
+def _pods(label: str, snapshot: snapshots.Snapshot, name: str) -> Iterator[model.Pod]:
+    namespace, _, group = name.partition("/")
+    return snapshot.siblings(namespace, label, group) if group else iter(())
 
 
 def _concerned(label: str, _: snapshots.Snapshot, pod: model.Pod) -> Iterator[str]:

@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from app.framework import views
 from app.plugins.elastic_quota.plugin import ElasticQuota
+from app.plugins.elastic_quota.sigs import namespace_quota
 from tests.support.decisions import small_quotas
 from tests.support.decisions.small_quotas import node, pod, quota
 
@@ -71,11 +73,39 @@ def test_a_quota_is_followed_by_what_it_uses_and_what_waits_for_it() -> None:
         pod("blue-runs", 6, "blue", node="n1"),
         pod("green-waits", 8, "green"),
     )
-    (followed,) = ElasticQuota().shown().followed
+    followed = ElasticQuota().shown().followed[0]
     found = {name: followed.numbers(small.snapshot, name) for name in ("team", "blue", "green", "none")}
     assert found == {
         "team": {"cpu used, % of max": 18, "cpu waiting, % of max": 25, "cpu min, % of max": 12},
         "blue": {"cpu used, % of max": 75, "cpu waiting, % of max": 0, "cpu min, % of max": 25},
         "green": {"cpu used, % of max": 0, "cpu waiting, % of max": 50, "cpu min, % of max": 12},
         "none": {},
+    }
+
+
+def test_a_quota_of_a_namespace_is_followed_by_what_it_uses_and_may_borrow() -> None:
+    def of(namespace: str, name: str, **amounts: dict[str, int]) -> namespace_quota.NamespaceQuota:
+        return namespace_quota.NamespaceQuota(uid=f"uid-{name}", namespace=namespace, name=name, **amounts)
+
+    small = small_quotas.cluster(
+        node("n1", 64),
+        of("apps", "own", min={"cpu": 4000}, max={"cpu": 8000}),
+        of("apps", "second", min={"cpu": 4000}),
+        of("batch", "open", min={"cpu": 12000}),
+        small_quotas.pod("runs", 6, namespace="apps", node="n1"),
+        small_quotas.pod("waits", 2, namespace="apps"),
+        small_quotas.pod("borrows", 4, namespace="batch", node="n1"),
+    )
+    followed = {one.kind: one for one in ElasticQuota().shown().followed}["sigsquota"]
+    view = {one.path: one for one in ElasticQuota().shown().endpoints}[followed.table.path]
+    listed = view.handle(small.snapshot, {})
+    assert isinstance(listed, views.Listed)
+    items = [listed.item(key) for key in listed.keys]
+    assert followed.named_by == "namespace+name"
+    names = ["{namespace}/{name}".format(**item) for item in items if isinstance(item, dict)]
+    found = {name: followed.numbers(small.snapshot, name) for name in names}
+    assert found == {
+        "apps/own": {"cpu used, % of max": 75, "cpu min, % of max": 50},
+        "apps/second": {},  # A namespace has one quota, the first by name.
+        "batch/open": {"cpu used, % of all min": 25, "cpu min, % of all min": 75},
     }

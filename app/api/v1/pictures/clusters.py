@@ -80,7 +80,7 @@ class FollowedKind(Schema):
     title = schemas.text("Several of them, for people.")
     about = schemas.text("What such objects are.")
     path = schemas.text("The list of them; followed by /NAMESPACE/NAME, or /NAME, one of them.")
-    name = schemas.text("The field of an item with NAMESPACE/NAME, or NAME.")
+    name = schemas.text("The field of an item with NAMESPACE/NAME, or NAME; ``namespace+name`` if it is two.")
     columns = schemas.nested(Column, "The columns of the list, in order.", many=True)
 
 
@@ -165,7 +165,7 @@ def _workloads(plugins: registry.Registry) -> Iterator[pages.Body]:
                 "title": one.title,
                 "about": one.table.about,
                 "path": f"/apis/v1/plugins/{name}/{one.table.path}",
-                "name": one.table.namespace or "name",
+                "name": one.named_by,
                 "columns": [
                     {"heading": heading, "field": path} for heading, path in one.table.columns.items()
                 ],

@@ -93,6 +93,26 @@ def _used(snapshot: snapshots.Snapshot, namespace: str, resource: str) -> int:
     return quota_counts.amount(resource, namespace_counts.used(snapshot, namespace, resource))
 
 
+def numbers(snapshot: snapshots.Snapshot, name: str) -> Mapping[str, int]:
+    """Line -> percent, rounded down: what the namespace uses, and its min.
+
+    Of the max, or of what all quotas have as min if there is no max. Empty for a quota that limits nothing.
+    """
+    quota = snapshot.all(namespace_quota.KIND).get(name)
+    known = namespace_quota.namespaces(snapshot.objects)
+    if quota is None or name in known.unused:
+        return {}
+    found = {}
+    for resource in sorted({*quota.min, *quota.max}):
+        bounded = resource in quota.max
+        most = quota.max[resource] if bounded else known.total.get(resource, 0)
+        if most:
+            of = "max" if bounded else "all min"
+            found[f"{resource} used, % of {of}"] = 100 * _used(snapshot, quota.namespace, resource) // most
+            found[f"{resource} min, % of {of}"] = 100 * quota.min.get(resource, 0) // most
+    return found
+
+
 ENDPOINTS = (
     views.Endpoint("sigsquotas", "All quotas of namespaces (scheduling.x-k8s.io)", _listed, [SAMPLE]),
     views.Endpoint(

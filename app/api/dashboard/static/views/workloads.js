@@ -33,7 +33,7 @@ function choice(body, kinds) {
   }
   if (!body || body.quotas.length) return [null, body?.quotas[0].of ?? null];
   const kind = kinds.find((one) => one.listed.body?.items.length);
-  return kind ? [kind, kind.listed.body.items[0][kind.name]] : [null, null];
+  return kind ? [kind, named(kind.listed.body.items[0], kind.name)] : [null, null];
 }
 
 function quotas(cluster, chosen) {
@@ -49,13 +49,18 @@ function quotas(cluster, chosen) {
   });
 }
 
+/** The value of a field, or of two, as `namespace+name` is NAMESPACE/NAME. */
+function named(item, field) {
+  return field.split("+").map((one) => item[one]).join("/");
+}
+
 /** The objects of a plugin, with the columns of `topolog get`. */
 function objects({ kind, title, listed, name, columns }, chosen) {
   return panel({ id: `all-${kind}`, title: `${title[0].toUpperCase()}${title.slice(1)}`, answer: listed, rows: (body) => body.items }, (body) => {
     const heads = columns.map(({ heading, field }) => [heading.toLowerCase(), body.items.every((one) => typeof one[field] === "number") ? "n" : ""]);
     return html`${table(heads, body.items.map((one) => columns.map(({ field }, index) => index
       ? cut(word(one[field]), 120)
-      : html`<a href=${address("workloads", [], { of: `${kind}:${one[name]}` })} aria-current=${one[name] === chosen}>${one[field]}</a>`)), `there are no ${title} at this moment`)}
+      : html`<a href=${address("workloads", [], { of: `${kind}:${named(one, name)}` })} aria-current=${named(one, name) === chosen}>${named(one, field)}</a>`)), `there are no ${title} at this moment`)}
       ${more(body.metadata.remaining, title)}`;
   });
 }
