@@ -75,7 +75,7 @@ class FollowingProcess:
         self._settings = chosen
         self._viewed = viewed
         self._plugins = plugins.configured(chosen.plugins)
-        decoding.keep(self._plugins.annotations())
+        decoding.keep(plugins.catalog().annotations)
         self._store = stores.await_store(
             chosen.store,
             cluster=chosen.cluster,

@@ -201,7 +201,7 @@ def _work(process: str, config: str | None, make: Factory, *, emptied: bool = Fa
     """Run a worker that needs the API server and the plugins."""
     with _settings(process, config) as chosen:
         built = plugins.configured(chosen.plugins)
-        decoding.keep(built.annotations())
+        decoding.keep(plugins.catalog().annotations)
         telemetry.metrics.CONFIGURATION.labels(built.digest).set(1)
         access = credentials.find(chosen.kube.kubeconfig or None, chosen.kube.context or None)
         with (

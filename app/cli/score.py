@@ -32,7 +32,7 @@ def score_command(config: str | None, file: IO[bytes], output: str) -> None:
     Plugins and weights are taken from the settings. Exit code 1 if no node is left.
     """
     rules = plugins.configured(settings.load(config, os.environ).plugins)
-    decoding.keep(rules.annotations())
+    decoding.keep(plugins.catalog().annotations)
     try:
         parsed = scenario.read(file.read(), schema=plugins.catalog().schema, indexed=rules.indexed())
     except scenario.Unreadable as error:

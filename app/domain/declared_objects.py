@@ -32,6 +32,9 @@ class Kind(Generic[T]):
     """The kept part of an object: its fields are what the log holds."""
     decode: Callable[[bytes | msgspec.Raw], T]
     """The object of its JSON. Raises ValueError if it cannot be identified; an invalid one has its errors."""
+    form: int = 1
+    """The version of what ``decode`` makes of an object. Objects of another form are listed again, and so are
+    those of a ``type`` with other fields."""
     namespaced: bool = True
     optional: bool = False
     """Defined by another project, whose definition need not be installed: the kind then counts as empty."""

@@ -36,7 +36,6 @@ class Registry:
             raise ConfigurationRefused(f"score_max is {score_max}; it must be at least 1")
         _refuse_conflicts(self.plugins, self.weights)
         self.indexes = tuple(p for p in self.plugins if isinstance(p, capabilities.Indexes))
-        self.keeps = tuple(p for p in self.plugins if isinstance(p, capabilities.Keeps))
         self.filters = tuple(p for p in self.plugins if isinstance(p, capabilities.Filters))
         self.classifies = {p.name: p for p in self.plugins if isinstance(p, capabilities.Classifies)}
         self.sums = {p.name: p for p in self.plugins if isinstance(p, capabilities.Sums)}
@@ -99,10 +98,6 @@ class Registry:
     def indexed(self) -> frozenset[str]:
         """Pod label keys that snapshots must index."""
         return frozenset(key for plugin in self.indexes for key in plugin.indexed())
-
-    def annotations(self) -> frozenset[str]:
-        """Annotations of pods and nodes that some plugin reads; no others are kept."""
-        return frozenset(key for plugin in self.keeps for key in plugin.annotations())
 
     @property
     def digest(self) -> str:

@@ -76,6 +76,12 @@ def schema_of(classes: Sequence[type[Any]]) -> schema.Schema:
         raise registry.ConfigurationRefused(str(invalid)) from invalid
 
 
+def annotations_of(classes: Sequence[type[Any]]) -> frozenset[str]:
+    """The annotations of pods and nodes that plugins read. Raises ConfigurationRefused."""
+    made = [_made(kind, {}) for kind in classes]
+    return frozenset(key for one in made if isinstance(one, capabilities.Keeps) for key in one.annotations())
+
+
 def tables_of(classes: Sequence[type[Any]]) -> tuple[tuple[str, views.Table], ...]:
     """The tables that plugins declare, each with the name of its plugin.
 

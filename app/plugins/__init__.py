@@ -40,6 +40,8 @@ class Catalog(NamedTuple):
     point."""
     schema: schema.Schema
     """The kinds and counters that they declare."""
+    annotations: frozenset[str]
+    """The annotations of pods and nodes that they read."""
     operations: tuple[type[supposed_operations.Operation], ...]
     """The overrides of hypothetical questions that they declare."""
     tables: tuple[tuple[str, views.Table], ...]
@@ -52,6 +54,7 @@ def catalog() -> Catalog:
     return Catalog(
         classes,
         registry_builder.schema_of(classes),
+        registry_builder.annotations_of(classes),
         registry_builder.operations_of(classes),
         registry_builder.tables_of(classes),
     )

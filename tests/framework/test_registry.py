@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from app import plugins as in_tree
 from app.domain import events, model, projections, snapshots
 from app.framework import capabilities, effects, registry, registry_builder, views
 from tests.support import declared
@@ -42,7 +43,13 @@ BY_CAPABILITY: dict[type, capabilities.Plugin] = {
     capabilities.Discloses: fake_plugins.Disclosing(),
 }
 
-BY_CLASS = {capabilities.Owns, capabilities.Counts, capabilities.Evicts, capabilities.Discloses}
+BY_CLASS = {
+    capabilities.Owns,
+    capabilities.Counts,
+    capabilities.Keeps,
+    capabilities.Evicts,
+    capabilities.Discloses,
+}
 """Requested of the class, whether or not the plugin is enabled (registry_builder)."""
 
 
@@ -65,11 +72,14 @@ def test_indexed_keys_are_gathered() -> None:
     assert registry.Registry([fake_plugins.Idle(), fake_plugins.Indexing()]).indexed() == {"fake-index"}
 
 
-def test_annotations_that_plugins_read_are_gathered() -> None:
-    assert registry.Registry([fake_plugins.Idle(), fake_plugins.Keeping()]).annotations() == {
-        "fake.example/read"
-    }
-    assert registry.Registry([fake_plugins.Idle()]).annotations() == frozenset()
+def test_annotations_that_plugins_read_are_kept_whatever_is_enabled() -> None:
+    known = (fake_plugins.Idle, fake_plugins.Keeping)
+    assert registry_builder.annotations_of(known) == {"fake.example/read"}
+    assert registry_builder.annotations_of(known[:1]) == frozenset()
+    made = [kind() for kind in in_tree.IN_TREE]
+    kept = {key for one in made if isinstance(one, capabilities.Keeps) for key in one.annotations()}
+    assert kept
+    assert in_tree.catalog().annotations == kept
 
 
 def test_of_a_document_that_two_plugins_declare_both_must_disclose_a_field() -> None:

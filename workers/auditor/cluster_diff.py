@@ -9,7 +9,6 @@ at the API server since it was listed, is reported.
 import http
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from app.domain import model, snapshots
 from app.domain.audit import attribution, findings
@@ -22,7 +21,6 @@ PAGES = 4
 """Pages of a list that one run reads."""
 MAX_SUSPECTS = 1000
 """Suspects of one list that are kept."""
-_MARK: Final = "rv:{}"
 
 
 @dataclass
@@ -91,7 +89,7 @@ class ClusterDiff:
     def run_once(self, snapshot: snapshots.Snapshot, marks: Mapping[str, str]) -> str:
         """Continue the comparison; the name of its kind once it is complete, else empty.
 
-        ``marks``: resume versions at the offset of the snapshot, by name (see batch_builder.mark).
+        ``marks``: resume versions at the offset of the snapshot, by WatchedKind.mark.
         """
         underway = self._comparison
         if underway is None:
@@ -163,7 +161,7 @@ class ClusterDiff:
 
     def _arrived(self, underway: Comparison, marks: Mapping[str, str]) -> bool:
         """Whether the recorder has recorded everything up to the version of the list."""
-        mark = marks.get(_MARK.format(underway.kind.name), "")
+        mark = marks.get(underway.kind.mark, "")
         if not underway.version or (mark == underway.version):
             return True
         if resource_versions.comparable(mark) and resource_versions.newer(mark, underway.version):

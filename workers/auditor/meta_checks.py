@@ -7,10 +7,10 @@ of the counts, the epoch and its writer. A field that no version of Topolog writ
 from collections.abc import Iterator
 
 from app.domain.audit import attribution, findings
+from app.kube.watch import kinds
 from app.store import keys, raw_access
 
 _NOTHING = "nothing"
-_MARKS = "rv:"
 _WRITTEN = "written, bypassing the functions"
 _CHANGED = "changed, bypassing the functions"
 
@@ -40,7 +40,7 @@ def _fields(
         if found != value:
             yield _difference("meta", f"meta:{field}", value, found, offset, _CHANGED)
     for field in sorted(look.meta.keys() - keys.RESERVED):
-        if not field.startswith(_MARKS):
+        if not field.startswith(kinds.MARKS):
             yield _difference("meta", f"meta:{field}", _NOTHING, look.meta[field][:100], offset, _WRITTEN)
 
 

@@ -71,7 +71,7 @@ class BatchBuilder:
         self.snapshot = snapshot
         self.facts: list[events.AnyEvent] = []
         self.marks: dict[str, str] = {}
-        """Versions from which the watches can resume once this batch is appended; see ``mark``."""
+        """Versions from which the watches can resume once this batch is appended, by WatchedKind.mark."""
         self.applied: set[str] = set()
         """Kinds that are complete once this batch is appended."""
         self._shared = False
@@ -121,10 +121,10 @@ class BatchBuilder:
                 self._observe(kinds.of(self._schema, step), step)
             case reflectors.Seen():
                 self._observe(step.kind, step.object)
-                self.marks[mark(step.kind)] = step.version
+                self.marks[step.kind.mark] = step.version
             case reflectors.Gone():
                 self._delete(step)
-                self.marks[mark(step.kind)] = step.version
+                self.marks[step.kind.mark] = step.version
             case Missing():
                 known = self._known(step.kind, step.identity)
                 if known is not None:
@@ -135,10 +135,10 @@ class BatchBuilder:
                         kind=step.kind.name, since=step.since, until=step.version, reason=step.reason
                     )
                 )
-                self.marks[mark(step.kind)] = step.version
+                self.marks[step.kind.mark] = step.version
                 self.applied.add(step.kind.name)
             case reflectors.Bookmark():
-                self.marks[mark(step.kind)] = step.version
+                self.marks[step.kind.mark] = step.version
                 self.applied.add(step.kind.name)
             case kinds.UndecodableObject():
                 self.facts.append(events.Quarantined(kind=step.kind, object=step.name, reason=step.reason))
@@ -172,8 +172,3 @@ class BatchBuilder:
             return self._changed[kind.name]
         except KeyError:
             raise UnknownKind(kind, self._schema.names) from None
-
-
-def mark(kind: kinds.WatchedKind) -> str:
-    """The name under which the store keeps the kind's resume version (a resourceVersion)."""
-    return f"rv:{kind.name}"

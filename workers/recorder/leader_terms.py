@@ -1,11 +1,14 @@
 """A term of leadership as the log sees it: the guard of its appends, and where the watches resume."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from app.domain import snapshots
 from app.kube.election import electors
+from app.kube.watch import kinds
 from app.store.log import batches, incarnations
+
+OTHER_FORM = "recorded by a version of Topolog that kept other fields"
 
 
 class LeaderTerm(NamedTuple):
@@ -13,10 +16,10 @@ class LeaderTerm(NamedTuple):
 
     guard: batches.Guard
     """Epoch and writer, which every append carries."""
-    marks: dict[str, str]
-    """Versions from which the watches resume (see batch_builder.mark)."""
-    reason: str
-    """Why kinds without such a version are listed."""
+    versions: Mapping[str, str]
+    """Kind -> the version from which its watch resumes."""
+    reasons: Mapping[str, str]
+    """Kind -> why it is listed, of those that cannot be resumed."""
 
 
 def guard(tenure: electors.Tenure, state: incarnations.StoreState, writer: str) -> batches.Guard:
@@ -26,12 +29,20 @@ def guard(tenure: electors.Tenure, state: incarnations.StoreState, writer: str) 
     return batches.Guard(epoch=incarnations.epoch(tenure.epoch, state.epoch), writer=writer)
 
 
-def resumed(marks: Mapping[str, str], snapshot: snapshots.Snapshot) -> dict[str, str]:
-    """The versions from which watches resume: of the kinds that need not be listed again.
+def resumed(
+    marks: Mapping[str, str], snapshot: snapshots.Snapshot, watched: Iterable[kinds.WatchedKind]
+) -> dict[str, str]:
+    """Kind -> the version from which its watch resumes, of the kinds that need not be listed again.
 
-    Pods are listed again if an earlier version of Topolog recorded some of them without their constraints.
+    ``marks``: those of the store, by WatchedKind.mark.
     """
-    again = set(snapshot.unlisted)
-    if any(pod.constraints is None for pod in snapshot.pods.values()):
-        again.add("pods")
-    return {name: version for name, version in marks.items() if name.removeprefix("rv:") not in again}
+    again = snapshot.unlisted
+    return {kind.name: marks[kind.mark] for kind in watched if kind.mark in marks and kind.name not in again}
+
+
+def reasons(
+    marks: Mapping[str, str], snapshot: snapshots.Snapshot, watched: Iterable[kinds.WatchedKind], usual: str
+) -> dict[str, str]:
+    """Kind -> why it is listed: usually ``usual``."""
+    recorded = {name.removeprefix(kinds.MARKS).partition(":")[0] for name in marks} - snapshot.unlisted
+    return {kind.name: OTHER_FORM if kind.name in recorded else usual for kind in watched}

@@ -7,7 +7,7 @@ certain that it leads, returns to standby.
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -15,6 +15,7 @@ from app import telemetry
 from app.domain import events, snapshots
 from app.kube import errors as kube_errors
 from app.kube.election import electors
+from app.kube.watch import kinds
 from app.store import errors
 from app.store.log import batches, logs
 from app.store.state import followers
@@ -34,12 +35,12 @@ class RecorderLeadership:
         elector: election.Leadership,
         log: logs.Log,
         follower: followers.Follower,
-        kinds: Iterable[str],
+        watched: Sequence[kinds.WatchedKind],
         *,
         settle: float = settle_time.SETTLE,
         uid: Callable[[], str] = str,
     ) -> None:
-        """``kinds``: names of the kinds that are listed; ``settle``: see settle_time.SETTLE.
+        """``watched``: the kinds that are recorded; ``settle``: see settle_time.SETTLE.
 
         ``uid`` returns the UID of the Kubernetes cluster, empty if unknown; raises KubeError.
         """
@@ -47,11 +48,17 @@ class RecorderLeadership:
         elector.handover_note = self.handover_note
         self._log = log
         self._follower = follower
+        self._kinds = watched
         self._settle = settle
         self._uid = uid
         self._stopped = threading.Event()
         self._recovery = loss_recovery.LossRecovery(
-            elector, log, follower, kinds, settle=settle, wait=lambda seconds: self._stopped.wait(seconds)
+            elector,
+            log,
+            follower,
+            [kind.name for kind in watched],
+            settle=settle,
+            wait=lambda seconds: self._stopped.wait(seconds),
         )
         self._tenure: electors.Tenure | None = None
         self._pause = _FIRST_PAUSE
@@ -192,9 +199,13 @@ class RecorderLeadership:
                 return None
         if not self._settled(tenure, snapshot):
             return None
-        marks = leader_terms.resumed(self._log.resume_versions(), snapshot)
+        marks = self._log.resume_versions()
         reason, self._recovery.relist_reason = self._recovery.relist_reason, loss_recovery.FIRST_LIST
-        return leader_terms.LeaderTerm(guard, marks, reason)
+        return leader_terms.LeaderTerm(
+            guard,
+            leader_terms.resumed(marks, snapshot, self._kinds),
+            leader_terms.reasons(marks, snapshot, self._kinds, reason),
+        )
 
     def _settled(self, tenure: electors.Tenure, snapshot: snapshots.Snapshot) -> bool:
         """Wait until no Binding of a placement that may be lost is under way; false if leadership is over."""

@@ -65,7 +65,7 @@ class Recorder:
             elector or election.NoElection(),
             log,
             follower,
-            [kind.name for kind in self._kinds],
+            self._kinds,
             settle=settle,
             uid=cluster_identity.Identity(client).uid,
         )
@@ -133,8 +133,8 @@ class Recorder:
             reflectors.Reflector(
                 self._client,
                 kind,
-                since=term.marks.get(batch_builder.mark(kind), ""),
-                reason=term.reason,
+                since=term.versions.get(kind.name, ""),
+                reason=term.reasons[kind.name],
                 silence=self._silence,
             )
             for kind in self._kinds
@@ -154,7 +154,7 @@ class Recorder:
     def _begin(self, term: leader_terms.LeaderTerm) -> inboxes.Inbox:
         """Forget what was recorded in earlier terms."""
         self._writer.begin(term.guard)
-        self._requested = {kind.name: self._carried_out(kind, term.marks) for kind in self._kinds}
+        self._requested = {kind.name: self._carried_out(kind, term.versions) for kind in self._kinds}
         self._inbox = inboxes.Inbox()
         return self._inbox
 
@@ -185,9 +185,9 @@ class Recorder:
         self._append([])
         self._writer.check_log()
 
-    def _carried_out(self, kind: kinds.WatchedKind, marks: Mapping[str, str]) -> int:
+    def _carried_out(self, kind: kinds.WatchedKind, versions: Mapping[str, str]) -> int:
         """Offset up to which requests for a list are carried out, by a list in the log or one that is due."""
-        listed = f"kind:{kind.name}" if batch_builder.mark(kind) in marks else f"relist:{kind.name}"
+        listed = f"kind:{kind.name}" if kind.name in versions else f"relist:{kind.name}"
         return self._follower.snapshot.version(listed)
 
     def _relist(self) -> None:

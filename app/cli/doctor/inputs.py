@@ -58,7 +58,7 @@ def lease_namespace(
 def enabled(loaded: settings.Settings) -> registry.Registry:
     """The enabled plugins with their arguments. Raises ConfigurationRefused."""
     made = plugins.configured(loaded.plugins)
-    decoding.keep(made.annotations())
+    decoding.keep(plugins.catalog().annotations)
     return made
 
 

@@ -29,9 +29,14 @@ _identity = msgspec.json.Decoder(schema.AnyIdentity)
 
 
 def keep(annotations: frozenset[str]) -> None:
-    """Set the annotations of pods and nodes to keep: those that plugins read (Registry)."""
+    """Set the annotations of pods and nodes to keep: those that plugins read (plugins.Catalog)."""
     global _kept
     _kept = tuple(sorted(annotations))
+
+
+def kept() -> tuple[str, ...]:
+    """The annotations of pods and nodes that are kept, sorted."""
+    return _kept
 
 
 class Observed(NamedTuple):

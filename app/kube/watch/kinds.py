@@ -1,6 +1,7 @@
 """The kinds of objects that Topolog watches: paths, decoding, identity and events of each."""
 
 import functools
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -14,6 +15,9 @@ from app.kube.objects import decoding, schema
 
 PAGE = 500
 """Objects in one page of a list, as client-go requests them."""
+
+MARKS = "rv:"
+"""Prefix of the names of resume versions (WatchedKind.mark)."""
 
 Events = tuple[events.AnyEvent, ...]
 _T = TypeVar("_T", model.Pod, model.Node)
@@ -50,6 +54,8 @@ class WatchedKind:
     """Of the collection over all namespaces, one for each version: the first that is served is watched."""
     subject_prefix: str
     """Of the subjects of its events: ``pod`` in ``pod:UID``."""
+    form: Callable[[], str]
+    """What is kept of an object, as a digest."""
     decode: Callable[[decoding.Json], tuple[decoding.Object, str]]
     identify: Callable[[str, str, str], str]
     """(namespace, name, uid) -> identity."""
@@ -64,6 +70,14 @@ class WatchedKind:
     shared: Callable[[schemas.Schema, decoding.Object | None, decoding.Object | None], bool]
     """(schema, before, after) -> whether the change moves counts of many pods; None: does not exist."""
     namespaced: bool = True
+
+    @property
+    def mark(self) -> str:
+        """The name under which the store keeps the version (a resourceVersion) from which the watch resumes.
+
+        Another form has another mark, so that objects of which less was kept are listed again.
+        """
+        return f"{MARKS}{self.name}:{self.form()}"
 
     def identity(self, seen: decoding.Object) -> str:
         """The key of the object in a snapshot: uid of pods, name of nodes, namespace/name of policies."""
@@ -135,10 +149,21 @@ def _relabelled(
     return before.uid != after.uid or schema.read_of_node(before) != schema.read_of_node(after)
 
 
+@functools.cache
+def _core_form(kept: type[model.Pod] | type[model.Node], annotations: tuple[str, ...]) -> str:
+    return _digest(kept, annotations)
+
+
+def _digest(kept: type[Any], more: object) -> str:
+    """A digest of the fields of a struct, those of nested ones included, and of what else is kept."""
+    return hashlib.sha256(msgspec.json.encode((msgspec.json.schema(kept), more))).hexdigest()[:8]
+
+
 PODS = WatchedKind(
     name="pods",
     paths=("/api/v1/pods",),
     subject_prefix="pod",
+    form=lambda: _core_form(model.Pod, decoding.kept()),
     decode=decoding.pod_seen,
     identify=lambda _namespace, _name, uid: uid,
     observe=_only(model.Pod, observations.pod),
@@ -153,6 +178,7 @@ NODES = WatchedKind(
     name="nodes",
     paths=("/api/v1/nodes",),
     subject_prefix="node",
+    form=lambda: _core_form(model.Node, decoding.kept()),
     decode=decoding.node_seen,
     identify=lambda _namespace, name, _uid: name,
     observe=_only(model.Node, observations.node),
@@ -178,6 +204,7 @@ def declared(kind: declared_objects.Kind[Any]) -> WatchedKind:
         name=kind.name,
         paths=tuple(f"{prefix}/{version}/{kind.resource}" for version in kind.versions),
         subject_prefix=kind.prefix or kind.name,
+        form=functools.cache(lambda: _digest(kind.type, kind.form)),
         decode=functools.partial(decoding.declared_seen, kind),
         identify=lambda namespace, name, _uid: model.key(namespace, name),
         observe=observe,

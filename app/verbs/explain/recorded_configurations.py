@@ -29,8 +29,8 @@ class RecordedConfigurations:
     def find(self, digest: str) -> registry.Registry | None:
         """The plugins of a configuration; those of this process for an empty digest.
 
-        None if the log does not hold it, if this version cannot repeat it, or if its plugins read labels or
-        annotations that this process does not keep.
+        None if the log does not hold it, if this version cannot repeat it, or if its plugins read labels that
+        this process does not index.
         """
         if digest in ("", self.present.digest):
             return self.present
@@ -50,5 +50,4 @@ class RecordedConfigurations:
         except registry.ConfigurationRefused:
             return None
         repeats = made.digest == recorded.digest
-        held = made.indexed() <= self.present.indexed() and made.annotations() <= self.present.annotations()
-        return made if repeats and held else None
+        return made if repeats and made.indexed() <= self.present.indexed() else None

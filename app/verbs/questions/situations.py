@@ -219,17 +219,13 @@ def _configured(
         )
     except registry.ConfigurationRefused as error:
         raise errors.Mistake(_below(path, "configuration"), f"{error}") from error
-    for what, needed, held in (
-        ("pod label", chosen.indexed(), plugins.indexed()),
-        ("annotation", chosen.annotations(), plugins.annotations()),
-    ):
-        lacking = sorted(needed - held)
-        if lacking:
-            raise errors.Mistake(
-                _below(path, "configuration"),
-                f"this process does not keep the {what} {lacking[0]}; it has to be started with a"
-                " configuration that reads it",
-            )
+    lacking = sorted(chosen.indexed() - plugins.indexed())
+    if lacking:
+        raise errors.Mistake(
+            _below(path, "configuration"),
+            f"this process does not index the pod label {lacking[0]}; it has to be started with a"
+            " configuration that reads it",
+        )
     return chosen
 
 

@@ -84,14 +84,18 @@ def test_a_quota_is_followed_by_what_it_uses_and_what_waits_for_it() -> None:
 
 
 def test_a_quota_of_a_namespace_is_followed_by_what_it_uses_and_may_borrow() -> None:
-    def of(namespace: str, name: str, **amounts: dict[str, int]) -> namespace_quota.NamespaceQuota:
-        return namespace_quota.NamespaceQuota(uid=f"uid-{name}", namespace=namespace, name=name, **amounts)
+    def of(
+        namespace: str, name: str, least: dict[str, int], most: dict[str, int] | None = None
+    ) -> namespace_quota.NamespaceQuota:
+        return namespace_quota.NamespaceQuota(
+            uid=f"uid-{name}", namespace=namespace, name=name, min=least, max=most or {}
+        )
 
     small = small_quotas.cluster(
         node("n1", 64),
-        of("apps", "own", min={"cpu": 4000}, max={"cpu": 8000}),
-        of("apps", "second", min={"cpu": 4000}),
-        of("batch", "open", min={"cpu": 12000}),
+        of("apps", "own", {"cpu": 4000}, {"cpu": 8000}),
+        of("apps", "second", {"cpu": 4000}),
+        of("batch", "open", {"cpu": 12000}),
         small_quotas.pod("runs", 6, namespace="apps", node="n1"),
         small_quotas.pod("waits", 2, namespace="apps"),
         small_quotas.pod("borrows", 4, namespace="batch", node="n1"),

@@ -26,7 +26,7 @@ from tests.support.simulation import virtual_time
 from tests.support.simulation.cluster import api_client, cluster_objects
 from workers.compactor import compactors
 from workers.controller import orphaned_placements
-from workers.recorder import batch_builder, leadership, recorders
+from workers.recorder import leadership, recorders
 
 PAGE = 3
 PLUGINS = registry.Registry([plugin() for plugin in plugins.USUAL])
@@ -175,8 +175,8 @@ class Recorder:
             reflector = reflectors.Reflector(
                 self._client,
                 kind,
-                since=term.marks.get(batch_builder.mark(kind), ""),
-                reason=term.reason,
+                since=term.versions.get(kind.name, ""),
+                reason=term.reasons[kind.name],
                 clock=self._clock,
                 rng=random.Random(self._rng.random()),
                 page=PAGE,

@@ -1,29 +1,77 @@
-"""From which versions the watches of a new leader resume."""
+"""From which versions the watches of a new leader resume, and which kinds it lists again."""
+
+import dataclasses
+from collections.abc import Iterator
 
 import msgspec
+import pytest
 
-from app.domain import model, snapshots
-from tests.support.decisions import crowded_nodes
+from app.domain import snapshots
+from app.kube.objects import decoding
+from app.kube.watch import kinds
+from tests.support import declared
 from workers.recorder import leader_terms
 
-MARKS = {"rv:nodes": "1", "rv:pods": "2"}
-POD = crowded_nodes.pod("p")
+WATCHED = kinds.watched(declared.SCHEMA)
+MARKS = {kind.mark: str(at) for at, kind in enumerate(WATCHED)}
+VERSIONS = {kind.name: str(at) for at, kind in enumerate(WATCHED)}
+DECLARED = declared.SCHEMA.kinds[0]
 
 
-def resumed(*pods: model.Pod, unlisted: frozenset[str] = frozenset()) -> dict[str, str]:
-    world = crowded_nodes.world(*pods)
-    listed = snapshots.Snapshot(world.schema, pods=world.pods, unlisted=unlisted)
-    return leader_terms.resumed(MARKS, listed)
+@pytest.fixture
+def keep_another() -> Iterator[None]:
+    """One more annotation is kept than when the marks were written."""
+    before = decoding.kept()
+    decoding.keep(frozenset((*before, "read.example/new")))
+    yield
+    decoding.keep(frozenset(before))
+
+
+def resumed(
+    marks: dict[str, str], *, unlisted: frozenset[str] = frozenset(), watched: tuple[kinds.WatchedKind, ...]
+) -> tuple[dict[str, str], set[str]]:
+    """The versions, and the kinds that are listed because other fields were recorded of them."""
+    snapshot = snapshots.Snapshot(declared.SCHEMA, unlisted=unlisted)
+    versions = leader_terms.resumed(marks, snapshot, watched)
+    reasons = leader_terms.reasons(marks, snapshot, watched, "first list")
+    assert set(reasons.values()) <= {"first list", leader_terms.OTHER_FORM}
+    listed = {kind.name for kind in watched} - versions.keys()
+    return versions, {name for name in listed if reasons[name] == leader_terms.OTHER_FORM}
 
 
 def test_watches_resume_where_the_log_ends() -> None:
-    assert resumed(POD) == MARKS
+    assert resumed(MARKS, watched=WATCHED)[0] == VERSIONS
+
+
+def test_a_new_log_has_no_version_to_resume_from() -> None:
+    assert resumed({}, watched=WATCHED) == ({}, set())
 
 
 def test_a_kind_that_must_be_listed_has_no_version_to_resume_from() -> None:
-    assert resumed(POD, unlisted=frozenset(("nodes",))) == {"rv:pods": "2"}
+    versions, again = resumed(MARKS, unlisted=frozenset(("nodes",)), watched=WATCHED)
+    assert versions == {name: at for name, at in VERSIONS.items() if name != "nodes"}
+    assert again == set()
 
 
-def test_pods_that_were_recorded_without_constraints_are_listed_again() -> None:
-    old = msgspec.structs.replace(POD, uid="old", name="old", constraints=None)
-    assert resumed(POD, old) == {"rv:nodes": "1"}
+def test_pods_and_nodes_are_listed_again_if_another_annotation_is_kept(keep_another: None) -> None:
+    versions, again = resumed(MARKS, watched=WATCHED)
+    assert VERSIONS.keys() - versions.keys() == again == {"pods", "nodes"}
+
+
+def test_a_kind_is_listed_again_if_it_is_decoded_in_another_form() -> None:
+    changed = kinds.declared(dataclasses.replace(DECLARED, form=2))
+    versions, again = resumed(MARKS, watched=(*WATCHED[:1], changed))
+    assert versions == {"nodes": VERSIONS["nodes"]}
+    assert again == {DECLARED.name}
+
+
+def test_a_kind_is_listed_again_if_another_field_is_kept() -> None:
+    fields = [("added", int, 0)]
+    grown = msgspec.defstruct("Grown", fields, bases=(DECLARED.type,), frozen=True)
+    changed = kinds.declared(dataclasses.replace(DECLARED, type=grown))
+    assert resumed(MARKS, watched=(changed,)) == ({}, {DECLARED.name})
+
+
+def test_what_a_version_without_forms_recorded_is_listed_again() -> None:
+    marks = {f"rv:{name}": version for name, version in VERSIONS.items()}
+    assert resumed(marks, watched=WATCHED) == ({}, set(VERSIONS))

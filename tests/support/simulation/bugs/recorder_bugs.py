@@ -61,8 +61,8 @@ BUGS = (
     Bug(
         "a watch goes on after a restart as if nothing were missing",
         "workers.recorder.leader_terms:resumed",
-        'if name.removeprefix("rv:") not in again',
-        "if True",
+        " and kind.name not in again",
+        "",
     ),
     # Who records.
     Bug(
