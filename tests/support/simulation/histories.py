@@ -148,9 +148,9 @@ class Simulation:
             self.fleet.start_extender(which)
         extender = self.fleet.extenders[0]
         assert extender is not None
-        if self.traits.gathering and not self.traits.preempting:
-            self._gang_runs.heal(self.fleet.drain)
         settler = processes.settler(extender, self.clock)
+        if self.traits.gathering and not self.traits.preempting:
+            self._gang_runs.heal(self.fleet.drain, settler.run_once)
         settler.run_once()
         # A little longer than necessary: sums of floats may fall short of it.
         self.clock.advance(orphaned_placements.OLD + 0.001)
