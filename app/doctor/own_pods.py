@@ -7,6 +7,8 @@ from app.doctor import api_reader
 
 _NAME: Final = "app.kubernetes.io/name"
 _COMPONENT: Final = "app.kubernetes.io/component"
+HEALTH: Final = "health"
+"""Name of the port with readiness and metrics."""
 _ENDED: Final = ("Succeeded", "Failed")
 """Phases of pods that run nothing again. An evicted pod stays as Failed, and keeps the name of its node."""
 
@@ -34,6 +36,15 @@ def belongs(one: Mapping[str, Any]) -> bool:
 def component(pod: Mapping[str, Any]) -> str:
     """The process of a pod; empty if its labels name none."""
     return str(_labels(pod).get(_COMPONENT, ""))
+
+
+def serving(pod: Mapping[str, Any]) -> tuple[str, int]:
+    """The container of the process, and its health port."""
+    for one in pod["spec"]["containers"]:
+        for port in one.get("ports") or ():
+            if port.get("name") == HEALTH:
+                return one["name"], int(port["containerPort"])
+    return pod["spec"]["containers"][0]["name"], 8081
 
 
 def _labels(one: Mapping[str, Any]) -> Mapping[str, str]:

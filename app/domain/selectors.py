@@ -1,10 +1,20 @@
 """Matches labels against a label selector (metav1 LabelSelector, WP-8)."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from app.domain import model
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+def decoded(spelled: Mapping[str, Any]) -> model.Selector:
+    """The selector of a valid LabelSelector, as the API server returns it."""
+    expressions = tuple(
+        model.Requirement(one["key"], one["operator"], tuple(one.get("values") or ()))
+        for one in spelled.get("matchExpressions") or ()
+    )
+    return model.Selector(dict(spelled.get("matchLabels") or {}), expressions)
 
 
 def matches(selector: model.Selector, labels: Mapping[str, str]) -> bool:

@@ -28,7 +28,7 @@ def doctor(cluster: clusters.Cluster) -> runs.Run:
     return runs.doctor("cluster", environ=cluster.environ)
 
 
-RIGHT = {"C01", "C02", "C03", "C04", "C05", "C06", "C07", "C08", "C10"}
+RIGHT = {"C01", "C02", "C03", "C04", "C05", "C06", "C07", "C08", "C10", "C11"}
 """Checks that a sound cluster passes; C09 needs a NetworkPolicy."""
 
 
@@ -277,10 +277,10 @@ def test_outside_a_cluster_the_user_needs_the_right_to_evict_only_for_an_argumen
         ("subjectaccessreviews", {"C02", "C03", "C10"}),
         ("serviceaccounts", {"C02", "C03", "C10"}),
         ("customresourcedefinitions", {"C04"}),
-        ("pods", {"C06", "C07"}),
+        ("pods", {"C06", "C07", "C11"}),
         ("poddisruptionbudgets", {"C07"}),
         ("leases", {"C08"}),
-        ("networkpolicies", {"C09"}),
+        ("networkpolicies", {"C09", "C11"}),
         ("kube-system", {"C05"}),
     ],
 )

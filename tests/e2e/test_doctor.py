@@ -335,7 +335,7 @@ REFUSED: dict[str, dict[str, set[str]]] = {
     "cluster": {
         "list serviceaccounts": {"C02", "C03", "C10"},
         "get customresourcedefinitions": {"C04"},
-        "list pods": {"C06", "C07"},
+        "list pods": {"C06", "C07", "C11"},
         "get leases": {"C08"},
         "list networkpolicies": {"C09"},
         "store.url is not set": {"C05"},

@@ -81,6 +81,14 @@ EVICTIONS = doctor_checks.Check(
     " chart",
     "how-to/quotas.md#evict-pods-for-quotas",
 )
+SCRAPES = doctor_checks.Check(
+    "C11",
+    "NetworkPolicies admit another namespace, or an address, to the health ports.",
+    "Prometheus in another namespace reads no metrics, and no alert can fire",
+    "kubectl apply -k with deploy/components/networkpolicies in the kustomization, or helm upgrade with"
+    " networkPolicy.enabled; the namespace there, networkPolicy.monitoringNamespace, is that of Prometheus",
+    "how-to/monitoring.md#load-the-alerts",
+)
 INSTALLER = doctor_checks.Check(
     "C12",
     "With `--pre`: the user may create each kind of object that the installation has.",
@@ -104,7 +112,10 @@ STORAGE = doctor_checks.Check(
     _PAGE,
 )
 
-USUAL: Final = (VERSION, RIGHTS, EXCESS, DEFINITIONS, IDENTITY, PODS, SPREAD, LEASES, ADDRESSES, EVICTIONS)
+USUAL: Final = (
+    *(VERSION, RIGHTS, EXCESS, DEFINITIONS, IDENTITY, PODS),
+    *(SPREAD, LEASES, ADDRESSES, EVICTIONS, SCRAPES),
+)
 PRE: Final = (VERSION, DEFINITIONS, INSTALLER, VACANT, STORAGE)
 """The checks before an installation."""
 CHECKS: Final = tuple(dict.fromkeys((*USUAL, *PRE)))

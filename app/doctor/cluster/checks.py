@@ -1,7 +1,6 @@
 """Checks of a cluster: pure functions of objects of the API server."""
 
 import datetime
-import ipaddress
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -17,10 +16,6 @@ Object = Mapping[str, Any]
 OLDEST: Final = (1, 34)
 NEWEST: Final = (1, 37)
 """Minor versions of Kubernetes: the oldest supported one, and the newest that was tested."""
-_DOCUMENTATION = tuple(
-    map(ipaddress.ip_network, ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32"))
-)
-"""RFC 5737 and RFC 3849: addresses of examples."""
 UNDEFINED: Final = "is not defined"
 _UNPROVEN = "whether a kind exists stays unknown where it does not, and extenders are not ready"
 _BIND = (
@@ -223,40 +218,10 @@ def _behind(version: str, epoch: str) -> str:
     return ""
 
 
-def addresses(found: Sequence[Object]) -> Iterator[doctor_checks.Result]:
-    """C09 for each NetworkPolicy."""
-    for one in found:
-        subject = f"NetworkPolicy {one['metadata']['name']}"
-        blocks = [
-            peer["ipBlock"]["cidr"]
-            for rule in (*(one["spec"].get("ingress") or ()), *(one["spec"].get("egress") or ()))
-            for peer in (*(rule.get("from") or ()), *(rule.get("to") or ()))
-            if "ipBlock" in peer
-        ]
-        examples = [cidr for cidr in blocks if _of_example(cidr)]
-        if examples:
-            metadata = one["metadata"]
-            yield catalog.ADDRESSES.problem(
-                subject,
-                f"{', '.join(examples)}: an address of documentation",
-                known={"NAMESPACE": str(metadata["namespace"]), "POLICY": str(metadata["name"])},
-            )
-        else:
-            yield catalog.ADDRESSES.ok(subject, ", ".join(blocks) or "no addresses")
-
-
 def _covers(budget: Object, pod: Object) -> bool:
     selector = (budget["spec"].get("selector") or {}).get("matchLabels") or {}
     labels = pod["metadata"].get("labels") or {}
     return bool(selector) and selector.items() <= labels.items()
-
-
-def _of_example(cidr: str) -> bool:
-    try:
-        address = ipaddress.ip_network(cidr, strict=False).network_address
-    except ValueError:
-        return False
-    return any(address in network for network in _DOCUMENTATION)
 
 
 def listed(names: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from app.doctor import api_reader, own_pods
-from app.doctor.cluster import catalog, checks, rights
+from app.doctor.cluster import catalog, checks, network_policies, rights
 from app.domain import declared_objects, schema
 from app.framework import capabilities, doctor_checks
 from app.kube.client import cluster_identity
@@ -80,7 +80,8 @@ def examine(
     known = [] if isinstance(own, api_reader.Unseen) else own
     yield from each((catalog.LEASES,), lambda: _leases(reader, wanted, now, known))
     policies = f"/apis/networking.k8s.io/v1/namespaces/{wanted.namespace}/networkpolicies"
-    yield from each((catalog.ADDRESSES,), lambda: list(checks.addresses(reader.items(policies))))
+    yield from each((catalog.ADDRESSES,), lambda: list(network_policies.addresses(reader.items(policies))))
+    yield from each((catalog.SCRAPES,), lambda: _scrapes(reader, policies, own))
 
 
 _OUTSIDE = "the user of the kubeconfig"
@@ -157,6 +158,15 @@ def _identity(reader: api_reader.ApiReader, wanted: Expected) -> list[doctor_che
         return []
     here = str(reader.get(cluster_identity.PATH)["metadata"].get("uid", ""))
     return [checks.identity(wanted.cluster, stored.kubernetes, here)]
+
+
+def _scrapes(
+    reader: api_reader.ApiReader, policies: str, own: Sequence[Mapping[str, Any]] | api_reader.Unseen
+) -> list[doctor_checks.Result]:
+    """C11, where there are pods. Raises Unseen."""
+    if isinstance(own, api_reader.Unseen):
+        raise own
+    return [network_policies.scrapes(reader.items(policies), own)] if own else []
 
 
 def _warnings(reader: api_reader.ApiReader, path: str) -> dict[str, str]:

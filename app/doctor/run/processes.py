@@ -17,7 +17,6 @@ from app.telemetry import metrics
 
 _SECONDS = 5.0
 _AT_ONCE = 16
-_PORT = "health"
 _BY_URLS = "--process with the URL of each health port"
 _DENIED = (http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN)
 _UNREACHED = (
@@ -120,7 +119,7 @@ def of_cluster(
         if stopped:
             asked.append(functools.partial(Process, f"{namespace}/{name}", role, problems=(stopped,)))
             continue
-        _, port = _serving(pod)
+        _, port = own_pods.serving(pod)
         fetch = functools.partial(
             _proxied, client, f"/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy", port
         )
@@ -139,7 +138,7 @@ def _stopped(pod: Mapping[str, Any]) -> str:
     An init container that has not succeeded goes first: the others wait for it.
     """
     status = pod.get("status") or {}
-    own, _ = _serving(pod)
+    own, _ = own_pods.serving(pod)
     for one in status.get("initContainerStatuses") or ():
         state = one.get("state") or {}
         if "waiting" in state or (state.get("terminated") or {}).get("exitCode"):
@@ -158,15 +157,6 @@ def _reason(container: str, state: Mapping[str, Any]) -> str:
             f"container {container}: {ended.get('reason', 'ended')}, exit code {ended.get('exitCode', '?')}"
         )
     return f"container {container}: {(state.get('waiting') or {}).get('reason', 'waiting')}"
-
-
-def _serving(pod: Mapping[str, Any]) -> tuple[str, int]:
-    """The container of the process, and its health port."""
-    for one in pod["spec"]["containers"]:
-        for port in one.get("ports") or ():
-            if port.get("name") == _PORT:
-                return one["name"], int(port["containerPort"])
-    return pod["spec"]["containers"][0]["name"], 8081
 
 
 def _fetch(url: str, path: str) -> tuple[int, str]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from app.domain import model, selectors
+from app.domain import selectors
 from app.simulation.apiserver import objects, operations, status_replies
 
 Json = dict[str, Any]
@@ -54,12 +54,7 @@ def _use_up(store: objects.Objects, pod: Json) -> None:
 
 
 def _selects(budget: Json, pod: Json) -> bool:
-    spelled = budget.get("spec", {}).get("selector") or {}
-    expressions = tuple(
-        model.Requirement(one["key"], one["operator"], tuple(one.get("values") or ()))
-        for one in spelled.get("matchExpressions") or ()
-    )
-    selector = model.Selector(spelled.get("matchLabels") or {}, expressions)
+    selector = selectors.decoded(budget.get("spec", {}).get("selector") or {})
     return selectors.matches(selector, pod["metadata"].get("labels") or {})
 
 

@@ -144,7 +144,8 @@ def given_up(cluster: clusters.Cluster) -> None:
 def example_address(cluster: clusters.Cluster) -> None:
     rule = {"to": [{"ipBlock": {"cidr": "198.51.100.0/24"}}]}
     metadata = {"name": "topolog", "namespace": HOME}
-    cluster.add("networkpolicies", {"metadata": metadata, "spec": {"egress": [rule]}})
+    spec = {"policyTypes": ["Egress"], "egress": [rule]}
+    cluster.add("networkpolicies", {"metadata": metadata, "spec": spec})
 
 
 def own_address(cluster: clusters.Cluster) -> None:
