@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from app import plurals
 from app.doctor.cluster import catalog, rights
-from app.domain import declared_objects
+from app.domain import declared_objects, selectors
 from app.framework import doctor_checks
 from app.store.log import incarnations
 
@@ -219,9 +219,11 @@ def _behind(version: str, epoch: str) -> str:
 
 
 def _covers(budget: Object, pod: Object) -> bool:
-    selector = (budget["spec"].get("selector") or {}).get("matchLabels") or {}
-    labels = pod["metadata"].get("labels") or {}
-    return bool(selector) and selector.items() <= labels.items()
+    """Whether a budget selects a pod; without a selector it selects none, and an empty one selects all."""
+    selector = budget["spec"].get("selector")
+    if selector is None:
+        return False
+    return selectors.matches(selectors.decoded(selector), pod["metadata"].get("labels") or {})
 
 
 def listed(names: Sequence[str]) -> str:
