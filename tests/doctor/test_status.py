@@ -18,6 +18,7 @@ from click import testing
 
 from app import cli
 from app.cli.status import screens
+from app.doctor.run import overview, processes
 from app.telemetry import metrics
 from tests.support import polling
 from tests.support.monitoring import installations
@@ -25,6 +26,8 @@ from tests.support.monitoring import installations
 Json = dict[str, Any]
 ESCAPE = "\x1b["
 BARE = {"XDG_STATE_HOME": "/proc/nonexistent", "KUBECONFIG": "/proc/nonexistent", "HOME": "/proc/nonexistent"}
+NOW = 1_782_900_000.0
+"""2026-07-01T10:00:00Z."""
 NOWHERE = {"TOPOLOG_SERVER_HEALTH_PORT": "9", "TOPOLOG_CLIENT_URL": "https://127.0.0.1:9"}
 
 
@@ -91,6 +94,10 @@ def test_a_healthy_installation_has_all_sections_and_no_attention(sound: install
     assert seen["store"]["up"] is True
     assert seen["store"]["head"] >= 1
     assert (seen["audit"]["state"], seen["audit"]["total"]) == ("consistent", 0)
+    assert [(one["file"], one["secondsLeft"] > 0) for one in seen["certificates"]] == [
+        ("server", True),
+        ("ca", True),
+    ]
     (recorder,) = [one for one in seen["processes"] if one["role"] == metrics.RECORDER]
     assert 0 <= recorder["lagSeconds"] < 60
 
@@ -103,7 +110,7 @@ def test_the_screen_fits_80_columns_and_has_no_colours_in_a_pipe(pending: instal
     assert len(lines) <= 24, "one screen"
     assert ESCAPE not in text
     assert lines[0].endswith("OK")
-    for name in ("STORE", "AUDIT", "CLUSTER", "PENDING", "PLUGINS", *metrics.ALL):
+    for name in ("STORE", "TLS", "AUDIT", "CLUSTER", "PENDING", "PLUGINS", *metrics.ALL):
         assert any(line.startswith(name) for line in lines), name
 
 
@@ -169,6 +176,40 @@ def test_a_store_that_is_away_is_on_the_screen(tmp_path: pathlib.Path) -> None:
         assert line.endswith("and 4 more: the store does not")
         assert len(text.splitlines()) <= 32
         assert max(map(len, text.splitlines())) <= 80
+
+
+def serving(name: str, role: str = metrics.EXTENDER, **ends: float) -> processes.Process:
+    """A process that serves files which end in these seconds."""
+    samples = tuple(({"file": file}, NOW + left) for file, left in ends.items())
+    exposed = {"topolog_certificate_expiry_timestamp_seconds": samples} if ends else {"topolog_store_up": ()}
+    return processes.Process(name, role, True, samples=exposed)
+
+
+ENDS: dict[str, tuple[list[processes.Process], str]] = {
+    "the first of several processes": (
+        [serving("a", server=9000, ca=10**6), serving("b", metrics.VIEW, server=8000, ca=10**7, crl=100)],
+        "crl expires in 100s, server expires in 2h, ca expires in 11d",
+    ),
+    "one that is over": ([serving("a", server=-9000), serving("b", server=9000)], "server EXPIRED 2h ago"),
+    "plain HTTP": ([serving("a")], "all serve plain HTTP"),
+    "none that serves": ([serving("a", metrics.RECORDER)], "unknown"),
+    "one that was not seen": ([processes.Process("a", metrics.EXTENDER, unseen="no reply")], "unknown"),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_the_first_end_of_each_tls_file_is_shown(name: str) -> None:
+    found, line = ENDS[name]
+    made = overview.document(found, overview.Answers(), (), NOW)
+    lines = screens.lines({"topolog": "0.1.0", "name": "a", "at": "2026-07-01T10:00:00Z", **made})
+    assert f"TLS       {line}" in map(click.unstyle, lines)
+
+
+def test_the_process_of_an_end_is_named() -> None:
+    found, _ = ENDS["the first of several processes"]
+    made = overview.document(found, overview.Answers(), (), NOW)["certificates"]
+    assert [(one["file"], one["process"]) for one in made] == [("crl", "b"), ("server", "b"), ("ca", "a")]
+    assert made[0]["expires"] == "2026-07-01T10:01:40Z"
 
 
 # -- on a terminal ------------------------------------------------------------------------------
@@ -238,6 +279,10 @@ def test_long_names_and_many_reasons_stay_on_one_screen() -> None:
         "verdict": "problem",
         "processes": [process(number) for number in range(12)],
         "store": {"up": False, "head": 10**9, "memoryUsed": 10**11, "memoryLimit": 10**12},
+        "certificates": [
+            {"file": "server", "secondsLeft": -200_000},
+            {"file": "ca", "secondsLeft": 200_000},
+        ],
         "audit": {"state": "inconsistent", "total": 7, "age": 3.0, "problem": "DEL " + "x" * 200},
         "cluster": {"nodes": 5000, "schedulable": 4999, "pods": {"bound": 1, "inFlight": 2, "pending": 3}},
         "pending": [group(number) for number in range(20)],
@@ -250,6 +295,7 @@ def test_long_names_and_many_reasons_stay_on_one_screen() -> None:
     lines = [click.unstyle(line) for line in screens.lines(found)]
     assert max(map(len, lines)) <= 80
     assert sum("-000" in line for line in lines) == 12, "each name keeps the end by which replicas differ"
+    assert "TLS       server EXPIRED 2d ago, ca expires in 2d" in lines
     assert any("and 12 more" in line for line in lines)
     assert lines[-1] == "... and 24 more"
 
@@ -274,6 +320,7 @@ def test_checks_are_a_span_only_where_none_is_left_out(ids: str, span: str) -> N
         "verdict": "unsure",
         "processes": [],
         "store": {"up": None, "head": None, "memoryUsed": None},
+        "certificates": None,
         "audit": None,
         "cluster": None,
         "pending": [],

@@ -33,7 +33,7 @@ def status_command(
     output: str,
     **server: str | None,
 ) -> None:
-    """Show an installation on one screen: processes, store, audit, pending pods, plugins.
+    """Show an installation on one screen: processes, store, certificates, audit, pending pods, plugins.
 
     Reads /readyz and /metrics of every process, and asks an extender. Ends with what needs attention: what
     `topolog doctor run` finds, which has the reasons and fixes.

@@ -28,6 +28,7 @@ def lines(document: Json) -> Iterator[str]:
     yield from _processes(document["processes"], width)
     yield ""
     yield from _section("store", _store(document["store"]), width)
+    yield from _section("tls", _certificates(document["certificates"]), width)
     yield from _section("audit", _audit(document["audit"]), width)
     yield from _section("cluster", _cluster(document["cluster"]), width)
     yield from _listed("pending", [_group(one) for one in document["pending"]], document["cluster"], width)
@@ -85,6 +86,17 @@ def _store(store: Json) -> str:
         limit = f" of {store['memoryLimit'] >> 20} MiB" if store["memoryLimit"] else ", no limit"
         parts.append(f"{store['memoryUsed'] >> 20} MiB used{limit}")
     return ", ".join(parts)
+
+
+def _certificates(found: Sequence[Json] | None) -> str:
+    if found is None:
+        return _UNSEEN
+    return ", ".join(map(_end, found)) or "all serve plain HTTP"
+
+
+def _end(one: Json) -> str:
+    left = one["secondsLeft"]
+    return f"{one['file']} " + (f"expires in {_age(left)}" if left > 0 else f"EXPIRED {_age(-left)} ago")
 
 
 def _audit(audit: Json | None) -> str:

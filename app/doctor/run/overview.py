@@ -11,6 +11,8 @@ from app.telemetry import metrics
 
 Json = dict[str, Any]
 _LEADER: Final = "topolog_leader_election_master_status"
+_SERVING: Final = (metrics.EXTENDER, metrics.VIEW)
+_EXPIRY: Final = "topolog_certificate_expiry_timestamp_seconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ def document(
         "verdict": doctor_checks.worst(results),
         "processes": [_process(one, now) for one in ordered],
         "store": _store(found),
+        "certificates": _certificates(found, now),
         "audit": _audit(answers.audit),
         "cluster": _cluster(answers.summary),
         "pending": [_group(one, now) for one in (answers.summary or {}).get("pending", ())],
@@ -116,6 +119,28 @@ def _store(found: Sequence[processes.Process]) -> Json:
         "memoryUsed": most("topolog_store_memory_used_bytes"),
         "memoryLimit": most("topolog_store_memory_limit_bytes"),
     }
+
+
+def _certificates(found: Sequence[processes.Process], now: float) -> list[Json] | None:
+    """The earliest end of each TLS file, and the process that serves it, the first to end first.
+
+    Empty where all serve plain HTTP; null where no process that serves was seen.
+    """
+    serving = [one for one in found if one.role in _SERVING and one.samples]
+    ends: dict[str, tuple[float, str]] = {}
+    for one in serving:
+        for labels, at in one.samples.get(_EXPIRY, ()):
+            ends[labels["file"]] = min(ends.get(labels["file"], (at, one.name)), (at, one.name))
+    made = [
+        {
+            "file": file,
+            "process": name,
+            "expires": datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "secondsLeft": round(at - now),
+        }
+        for file, (at, name) in sorted(ends.items(), key=lambda end: end[1])
+    ]
+    return made if serving else None
 
 
 def _audit(report: Mapping[str, Any] | None) -> Json | None:
