@@ -52,6 +52,13 @@ def test_a_jsonpath_selects_from_the_document() -> None:
     assert commands.called("settings", "-o", "jsonpath=$[0]['name','default']").stdout == "cluster\ndefault\n"
 
 
+@pytest.mark.parametrize(
+    "path", ["$[0].name", "[0].name", "{[0].name}", "{$[0].name}", "$[?@.name!='{'].name"]
+)
+def test_a_path_may_be_written_as_for_kubectl(path: str) -> None:
+    assert commands.called("settings", "-o", f"jsonpath={path}").stdout.splitlines()[0] == "cluster"
+
+
 def test_a_text_is_on_one_line_of_yaml(capsys: pytest.CaptureFixture[str]) -> None:
     """A search by line finds it whole, as in the output of kubectl."""
     formats.show_document({"reason": "0 of 6 nodes fit: " * 20}, formats.YAML)
@@ -59,9 +66,19 @@ def test_a_text_is_on_one_line_of_yaml(capsys: pytest.CaptureFixture[str]) -> No
 
 
 WRONG = {
-    "jsonpath={.items[*].name}": "is a template of kubectl; write a JSONPath of RFC 9535",
-    "jsonpath=$.items[": "is not a JSONPath of RFC 9535",
-    "jsonpath=": "is not a JSONPath of RFC 9535",
+    **dict.fromkeys(
+        (
+            "jsonpath={range .items[*]}{.name}{end}",
+            'jsonpath={.name}{"\\n"}',
+            "jsonpath=name={.name}",
+            "jsonpath=.name {.age}",
+        ),
+        "is a template of kubectl; write one path, such as .name, or format -o json by jq",
+    ),
+    "jsonpath=$.items[": "'$.items[' is not a path such as .name, or a JSONPath of RFC 9535",
+    "jsonpath={.items[}": "'{.items[}' is not a path such as .name, or a JSONPath of RFC 9535",
+    "jsonpath=topolog": "'topolog' is not a path; write .topolog",
+    "jsonpath=": "'' is not a path; write .name",
     "xml": "'xml' is not one of table, json, yaml, jsonpath=EXPR",
 }
 

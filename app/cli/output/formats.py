@@ -1,7 +1,7 @@
 """Output formats, the same in all commands: a table for people, a document for programs, names for xargs.
 
-``jsonpath=EXPRESSION`` takes what RFC 9535 defines, and nothing else: the templates of kubectl in braces are
-another language of that name. ``custom-columns=HEADING:PATH,...`` makes a table of the items of a list.
+``custom-columns=HEADING:PATH,...`` makes a table of the items of a list; its paths, and that of
+``jsonpath=PATH``, are those of ``app.cli.output.paths``.
 """
 
 import json
@@ -48,12 +48,10 @@ class Format(click.ParamType[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The format; a wrong expression is a usage error, before any request."""
-        if value.startswith(_JSONPATH):
-            problem = _flaw(value.removeprefix(_JSONPATH))
-            if problem:
-                self.fail(problem, param, ctx)
-        elif value.startswith((_COLUMNS, _COLUMNS_FILE)):
+        if value.startswith(tuple(_OPEN)):
             try:
+                if value.startswith(_JSONPATH):
+                    paths.compiled(value.removeprefix(_JSONPATH))
                 columns(value)
             except paths.Wrong as wrong:
                 self.fail(str(wrong), param, ctx)
@@ -80,8 +78,9 @@ def option(*names: str, default: str = TABLE) -> Callable[[F], F]:
         type=Format(names or (TABLE,)),
         default=default,
         show_default=True,
-        help="Output format; EXPR is a JSONPath of RFC 9535, such as '$.items[*].name', SPEC is such as"
-        " NAME:.name,CPU:.remaining.cpu, and FILE has headings on a line and their paths on the next.",
+        help="Output format; EXPR is a path such as .name, or a JSONPath of RFC 9535 such as"
+        " '$.items[*].name', SPEC is such as NAME:.name,CPU:.remaining.cpu, and FILE has headings on a line"
+        " and their paths on the next.",
     )
 
 
@@ -102,7 +101,7 @@ def columns(output: str) -> paths.Columns | None:
 def show_document(value: object, output: str = JSON) -> None:
     """Write a document in its format.
 
-    A JSONPath writes a line for each value, texts without quotes; custom columns one for each item of a list.
+    A path writes a line for each value, texts without quotes; custom columns one for each item of a list.
     """
     chosen = columns(output)
     if chosen is not None:
@@ -111,7 +110,7 @@ def show_document(value: object, output: str = JSON) -> None:
         text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=sys.maxsize)
         click.echo(text, nl=False)
     elif output.startswith(_JSONPATH):
-        for found in _selected(value, output.removeprefix(_JSONPATH)):
+        for found in paths.compiled(output.removeprefix(_JSONPATH))(value):
             click.echo(found if isinstance(found, str) else json.dumps(found, ensure_ascii=False))
     else:
         click.echo(json.dumps(value, indent=2, ensure_ascii=False))
@@ -131,23 +130,3 @@ def show_item(value: object, output: str) -> None:
     if output == YAML:
         click.echo("---")
     show_document(value, output)
-
-
-def _selected(value: object, expression: str) -> list[object]:
-    import jsonpath_rfc9535
-
-    # Through JSON: the value may hold tuples, which are arrays there.
-    return list(jsonpath_rfc9535.compile(expression).find(json.loads(json.dumps(value))).values())
-
-
-def _flaw(expression: str) -> str:
-    """Why the expression is none; empty if it is one."""
-    import jsonpath_rfc9535
-
-    if expression.startswith(("{", ".")):
-        return f"{expression!r} is a template of kubectl; write a JSONPath of RFC 9535: $.items[*].name"
-    try:
-        jsonpath_rfc9535.compile(expression)
-    except jsonpath_rfc9535.JSONPathError as problem:
-        return f"{expression!r} is not a JSONPath of RFC 9535: {problem}"
-    return ""

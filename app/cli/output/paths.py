@@ -1,4 +1,4 @@
-"""Paths into a document: ``--sort-by`` and the columns of ``-o custom-columns``.
+"""Paths into a document: ``--sort-by``, ``-o jsonpath`` and the columns of ``-o custom-columns``.
 
 A path is a JSONPath of RFC 9535. kubectl's ``.name`` and ``{.name}`` mean ``$.name`` here as there; its
 templates (``{range ...}``, several braces) are another language and are refused.
@@ -28,19 +28,21 @@ def compiled(path: str) -> Find:
     written = path.strip()
     braced = _BRACED.fullmatch(written)
     inner = braced[1].strip() if braced else written
-    if "{" in inner or inner.startswith("range "):
-        raise Wrong(f"{path!r} is a template of kubectl; write one path, such as .name")
-    full = inner if inner.startswith("$") else f"${inner}"
-    if not inner.startswith(("$", ".", "[")):
-        raise Wrong(f"{path!r} is not a path; write .{inner or 'name'}")
     try:
-        query = jsonpath_rfc9535.compile(full)
+        query = jsonpath_rfc9535.compile(f"${inner}" if inner.startswith((".", "[")) else inner)
     except jsonpath_rfc9535.JSONPathError as problem:
-        raise Wrong(
-            f"{path!r} is not a path such as .name, or a JSONPath of RFC 9535: {problem}"
-        ) from problem
+        raise Wrong(f"{path!r} {_flaw(inner, problem)}") from problem
     # Through JSON: a document may hold tuples, which are arrays there.
     return lambda document: list(query.find(json.loads(json.dumps(document))).values())
+
+
+def _flaw(inner: str, problem: Exception) -> str:
+    """What is wrong with a text that is not a path, and what to write instead."""
+    if "{" in inner or inner.startswith("range "):
+        return "is a template of kubectl; write one path, such as .name, or format -o json by jq"
+    if not inner.startswith(("$", ".", "[")):
+        return f"is not a path; write .{inner or 'name'}"
+    return f"is not a path such as .name, or a JSONPath of RFC 9535: {problem}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,7 +178,7 @@ def test_answers_have_the_formats_for_scripts(
     else:
         assert (named.returncode, "'name' is not one of table, wide, json" in named.stderr) == (2, True)
     assert run(*words, "-o", f"jsonpath={path}").stdout == f"{found}\n"
-    wrong = run(*words, "-o", "jsonpath={.x}")
+    wrong = run(*words, "-o", "jsonpath={.x}{.y}")
     assert (wrong.returncode, wrong.stdout) == (2, "")
 
 
