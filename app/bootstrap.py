@@ -31,7 +31,7 @@ from app.kube.objects import decoding
 from app.kube.writes import binding
 from app.serving import introspection, servers
 from app.serving.access import authorization, roles
-from app.serving.http import conn_metrics
+from app.serving.http import conn_metrics, request_counts
 from app.serving.tls import keystores, role_names, rotation
 from app.store import audit_reports, keys, stores
 from app.store.bundles import bundle_restorer
@@ -223,7 +223,7 @@ class Service(FollowingProcess):
 
         verbs = verb_handlers.Extender(self._context(), time.monotonic, store.follower)
         mounted = mount.Mounted(
-            introspect,
+            request_counts.counted(introspect),
             verbs,
             names_limit=chosen.limits.names_body,
             nodes_limit=chosen.limits.nodes_body,

@@ -18,7 +18,7 @@ from app.api import errors, health
 from app.api.introspection import times
 from app.serving import servers
 from app.serving.access import authorization, roles
-from app.serving.http import bodies, conn_metrics
+from app.serving.http import bodies, conn_metrics, request_counts
 from app.serving.tls import keystores, role_names, rotation
 from app.store import keys, stores
 from app.store.health import availability
@@ -44,7 +44,9 @@ class ViewProcess(bootstrap.FollowingProcess):
         self._shadows: shadow_comparison.ShadowComparison | None = None
         super().__init__(chosen, viewed=True)
         self._availability = availability.Availability(self._store.client)
-        self.application = authorization.Middleware(self._answer, roster, lambda _: bodies.SMALL)
+        self.application = authorization.Middleware(
+            request_counts.counted(self._answer), roster, lambda _: bodies.SMALL
+        )
 
     def start(self) -> None:
         """Start following the log, checking whether the store answers, and comparing with the shadows."""

@@ -25,14 +25,12 @@ import msgspec
 import structlog
 
 from app.serving.access import authorization, roles
-from app.telemetry import metrics
 
 TIMEOUT_SECONDS: Final = 30.0
 """Time limit of a request; then its connection is closed."""
 POLL_SECONDS: Final = 0.5
 BACKLOG: Final = 128
 SHARED_MEMORY: Final = pathlib.Path("/dev/shm")
-_API: Final = "/apis/v1/"
 _LENGTH: Final = struct.Struct("!Q")
 
 log = structlog.get_logger(__name__)
@@ -110,9 +108,7 @@ class ForwardingApplication:
             log.warning(
                 "no response from the introspection process", path=environ["PATH_INFO"], reason=str(error)
             )
-            _count(environ["PATH_INFO"], "503")
             return _unavailable(start)
-        _count(environ["PATH_INFO"], response.status[:3])
         start(response.status, response.headers)
         return [response.body]
 
@@ -199,16 +195,6 @@ class IntrospectionServer:
 FAULT: Final = msgspec.json.encode(
     {"message": "internal error: see the server's log", "reasonCode": "InternalError"}
 )
-
-
-def route_of(path: str) -> str:
-    """The label of a path in metrics: from a closed list, because any caller chooses paths."""
-    found = path.removeprefix(_API).partition("/")[0] if path.startswith(_API) else ""
-    return found if found in metrics.HTTP_ROUTES else metrics.OTHER
-
-
-def _count(path: str, code: str) -> None:
-    metrics.HTTP_REQUESTS.labels(route_of(path), code).inc()
 
 
 def _unavailable(start: wsgiref.types.StartResponse) -> Iterable[bytes]:

@@ -196,16 +196,11 @@ PREEMPTIONS_LOST = _counter(
 )
 REJECTED = _counter("topolog_rejected_requests_total", "Malformed requests.", EXTENDER, verb=VERBS)
 FAULTS = _counter("topolog_faults_total", "Internal errors during calls.", EXTENDER, verb=tuple(OUTCOMES))
-HTTP_ROUTES = (
-    *("__services__", "bisect", "cluster", "consistency", "decisions", "diff", "events", "fit", "flags"),
-    *("lag", "map", "nodes", "overrides", "pending", "plugins", "pods", "replay", "settings", "shadows"),
-    *("simulate", "status", "store", "topology", "transformers"),
-)
-"""What follows ``/apis/v1/`` in a path of the REST API."""
 HTTP_REQUESTS = _counter(
     "topolog_http_requests_total",
     "Requests to the REST API of this process by the word after `/apis/v1/`, and by status.",
     EXTENDER,
+    VIEW,
     # Those requested most: a series for each route would be a tenth of those of an idle process.
     route=("decisions", "pending", "pods", "status"),
     code=("200",),

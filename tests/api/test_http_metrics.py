@@ -1,36 +1,48 @@
-"""Requests to the REST API are counted by route and status; a caller cannot add series by its paths."""
+"""Requests to the REST API are counted by route and status; a caller cannot add series by its paths.
+
+By the extender as by ``topolog view``, each in its own metrics.
+"""
 
 import collections
 from collections.abc import Iterator
 
 import pytest
 
-from app.serving import introspection
+from app.serving.http import request_counts
 from app.telemetry import metrics
+from tests.support.extender import stages
 from tests.support.monitoring import installations
 
 NAME = "topolog_http_requests_total"
+SERVING = (metrics.EXTENDER, metrics.VIEW)
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[installations.Installation]:
     """An installation for this file."""
-    with installations.running(tmp_path_factory.mktemp("http")) as made:
+    with installations.running(tmp_path_factory.mktemp("http"), view=True) as made:
         yield made
 
 
-def counted(found: installations.Installation) -> dict[tuple[str, str], float]:
+def caller(found: installations.Installation, process: str) -> stages.Caller:
+    return found.stage.caller("viewer", server=found.processes[process])
+
+
+def counted(found: installations.Installation, process: str) -> dict[tuple[str, str], float]:
     """Route and status -> requests."""
     return {
         (sample.labels["route"], sample.labels["code"]): sample.value
-        for metric in found.scraped(metrics.EXTENDER)
+        for metric in found.scraped(process)
         for sample in metric.samples
         if sample.name == NAME
     }
 
 
-def test_each_request_is_counted_by_its_route_and_status(running: installations.Installation) -> None:
-    before = counted(running)
+@pytest.mark.parametrize("process", SERVING)
+def test_each_request_is_counted_by_its_route_and_status(
+    running: installations.Installation, process: str
+) -> None:
+    before = counted(running, process)
     asked = {
         "/apis/v1/nodes": ("nodes", 200),
         "/apis/v1/nodes?limit=1": ("nodes", 200),
@@ -39,41 +51,45 @@ def test_each_request_is_counted_by_its_route_and_status(running: installations.
         "/apis/v1/plugins/WorkloadPolicy/policies": ("plugins", 200),
         "/apis/v1/pending?limit=x": ("pending", 400),
         "/apis/v1/status": ("status", 200),
+        "/apis/v1/lag": ("lag", 200),
+        "/apis/v1/moments": ("moments", 200 if process == metrics.VIEW else 404),
         "/openapi.json": ("other", 200),
     }
-    viewer = running.stage.caller("viewer")
+    viewer = caller(running, process)
     expected: collections.Counter[tuple[str, str]] = collections.Counter()
     for path, (route, status) in asked.items():
         assert viewer.ask("GET", path).status == status, path
         expected[route, str(status)] += 1
-    after = counted(running)
+    after = counted(running, process)
     assert {
         key: value - before.get(key, 0) for key, value in after.items() if value != before.get(key, 0)
     } == expected
 
 
-def test_invented_paths_share_one_series(running: installations.Installation) -> None:
-    viewer = running.stage.caller("viewer")
+@pytest.mark.parametrize("process", SERVING)
+def test_invented_paths_share_one_series(running: installations.Installation, process: str) -> None:
+    viewer = caller(running, process)
     viewer.ask("GET", "/apis/v1/invented-0")
-    before = set(counted(running))
+    before = set(counted(running, process))
     for number in range(20):
         viewer.ask("GET", f"/apis/v1/invented-{number}")
         viewer.ask("GET", f"/apis/v1/nodes/../invented-{number}")
-    assert set(counted(running)) - before <= {("other", "404"), ("nodes", "404")}
+    assert set(counted(running, process)) - before <= {("other", "404"), ("nodes", "404")}
 
 
-def test_every_route_of_the_api_has_a_series_of_its_own(running: installations.Installation) -> None:
-    viewer = running.stage.caller("viewer")
+@pytest.mark.parametrize("process", SERVING)
+def test_every_route_of_the_api_has_a_series_of_its_own(
+    running: installations.Installation, process: str
+) -> None:
+    viewer = caller(running, process)
     rules = viewer.ask("GET", "/apis/v1/__services__").json["GET"]
     paths = [*rules, *viewer.ask("GET", "/openapi.json").json["paths"]]
     found = {path.split("/")[3] for path in paths if path.startswith("/apis/v1/")}
-    # Some are answered by `topolog view` only.
-    elsewhere = {word for word in found if b"topolog view" in viewer.ask("GET", f"/apis/v1/{word}").raw}
-    assert found - elsewhere == set(metrics.HTTP_ROUTES)
+    assert found == set(request_counts.ROUTES)
 
 
 @pytest.mark.parametrize(
     "path", ["/", "", "/apis/v1", "/apis/v1/", "/APIS/v1/nodes", "/bind", "/apis/v1//nodes"]
 )
 def test_other_paths_are_other(path: str) -> None:
-    assert introspection.route_of(path) == metrics.OTHER
+    assert request_counts.route_of(path) == metrics.OTHER

@@ -211,12 +211,12 @@ class Stage:
 
     # -- callers ---------------------------------------------------------------------------
 
-    def caller(self, role: str = "scheduler", replica: int = 0) -> Caller:
-        """A client with the certificate of a role."""
+    def caller(self, role: str = "scheduler", replica: int = 0, *, server: Extender | None = None) -> Caller:
+        """A client with the certificate of a role, of a replica of the extender or of another ``server``."""
         tls = self.folder / "tls"
         context = ssl.create_default_context(cafile=str(tls / "ca.crt"))
         context.load_cert_chain(tls / f"{role}.crt", tls / f"{role}.key")
-        made = Caller(self.replicas[replica].port, context)
+        made = Caller((server or self.replicas[replica]).port, context)
         self._stack.callback(made.close)
         return made
 
