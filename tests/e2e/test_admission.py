@@ -1,4 +1,7 @@
-"""The shipped ValidatingAdmissionPolicies on a real API server: pods that escape a quota are warned of."""
+"""The shipped ValidatingAdmissionPolicies on a real API server: pods that escape a quota are warned of.
+
+With `Deny` in the bindings they are refused.
+"""
 
 import pathlib
 from collections.abc import Iterator
@@ -157,6 +160,60 @@ def test_the_schedulers_are_those_of_the_parameters(plane: clusters.Cluster) -> 
     polling.eventually(
         lambda: warned(plane, pod("by-default", {LABEL: "spread"}), dry=True), "as before", within=30
     )
+
+
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+ESCAPING = (pod("denied", {LABEL: "x"}), deployment("denied", {LABEL: "x"}))
+
+
+@pytest.fixture
+def denying(plane: clusters.Cluster) -> Iterator[clusters.Cluster]:
+    """The cluster while both bindings refuse, as docs/how-to/quotas.md and the chart have it."""
+    paths = [f"{BINDINGS}/topolog-escaping-{kind}" for kind in ("pods", "templates")]
+
+    def act(actions: list[str]) -> None:
+        for path in paths:
+            plane.api().patch(path, {"spec": {"validationActions": actions}})
+
+    act(["Deny", "Audit"])
+    for made in ESCAPING:
+        polling.eventually(partial(denied, plane, made), "it is refused", within=60)
+    yield plane
+    act(["Warn", "Audit"])
+    for made in ESCAPING:
+        polling.eventually(partial(warned, plane, made, dry=True), "it is warned of again", within=60)
+
+
+def denied(cluster: clusters.Cluster, made: api_client.Object) -> str:
+    """Why `kubectl apply` is refused; empty if it is not. Nothing is created."""
+    try:
+        return cluster.kubectl(
+            "apply", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump(made), refused=True
+        )
+    except AssertionError:
+        return ""
+
+
+def accepted(cluster: clusters.Cluster, made: api_client.Object) -> bool:
+    return not denied(cluster, made)
+
+
+def test_who_escapes_is_refused_by_deny(denying: clusters.Cluster) -> None:
+    for name, (made, expected) in CASES.items():
+        another = {**made, "metadata": {**made["metadata"], "name": f"denied-{name}"}}
+        seen = denied(denying, another)
+        assert (expected in seen and "denied request" in seen) if expected else not seen, (name, seen)
+
+
+def test_nothing_is_refused_while_the_parameters_are_missing(denying: clusters.Cluster) -> None:
+    denying.api().delete(f"/api/v1/namespaces/{HOME}/configmaps/topolog-admission")
+    try:
+        for made in ESCAPING:
+            polling.eventually(partial(accepted, denying, made), "it is accepted", within=60)
+    finally:
+        denying.kubectl("apply", "-f", DEPLOY / "admission" / "settings.yaml")
+    for made in ESCAPING:
+        polling.eventually(partial(denied, denying, made), "it is refused again", within=60)
 
 
 def test_the_api_server_finds_no_mistake_in_the_expressions(plane: clusters.Cluster) -> None:
