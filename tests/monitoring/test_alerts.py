@@ -1,5 +1,6 @@
 """The shipped alerts: none fires for healthy processes, and each fires for its fault, on real processes."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -70,6 +71,25 @@ def moved(one: Installation, since: promql.Scrape) -> promql.Scrape:
 def test_no_alert_fires_for_healthy_processes(healthy: Installation, tmp_path: pathlib.Path) -> None:
     first = alerts.scrape(healthy)
     assert judged(first, moved(healthy, first), tmp_path) == set()
+
+
+def test_no_alert_fires_for_replicas_on_standby(healthy: Installation, tmp_path: pathlib.Path) -> None:
+    """As in the overlay ha: two replicas of the elected processes and of the extender."""
+    stage = healthy.stage
+    replicas = {
+        "recorder-2": stage.worker("record"),
+        "controller-2": stage.worker("control"),
+        "extender-2": stage.extend("extender-2"),
+    }
+    with contextlib.ExitStack() as running:
+        for name, process in replicas.items():
+            running.enter_context(healthy.beside(name, process))
+            process.ready()
+        first = alerts.scrape(healthy)
+        found = judged(first, moved(healthy, first), tmp_path)
+        for role in metrics.ELECTED:
+            assert healthy.value(f"{role}-2", STATUS, name=f"topolog-{role}") == 0
+    assert found == set()
 
 
 def test_every_alert_is_brought_about_by_a_test_of_this_file() -> None:
