@@ -4,6 +4,7 @@ The file may be of any origin. Only the known members are accepted, in their ord
 to a path that the file names. What a member may hold is bounded before it is read, compressed and expanded.
 """
 
+import collections
 import hashlib
 import tarfile
 import zlib
@@ -66,8 +67,18 @@ class Contents(NamedTuple):
 
 
 def read(file: BinaryIO, visitor: Visitor | None = None) -> Contents:
-    """Verify a bundle from its start to its end. Raises Damaged or OSError."""
-    return _Reader(file, visitor or Visitor()).contents()
+    """Verify a bundle from its start to its end. Raises Damaged or OSError.
+
+    ``file`` is at its start. If it can be read again, a member that is not as it was written is named by its
+    digest: what a changed byte makes of it, such as another version or range, is not the reason.
+    """
+    try:
+        return _Reader(file, visitor or Visitor()).contents()
+    except Damaged as damaged:
+        if not file.seekable():
+            raise
+        file.seek(0)
+        raise _Reader(file, Visitor()).changed() or damaged from None
 
 
 class _Reader:
@@ -89,6 +100,16 @@ class _Reader:
         lag = self._decoded(layout.LAG, dict[str, object])
         self._manifest()
         return Contents(about, settings, consistency, lag, events, decisions, tuple(self._members))
+
+    def changed(self) -> Damaged | None:
+        """The damage that the manifest shows, whatever the members hold; None if it shows none."""
+        try:
+            for name in layout.MEMBERS:
+                collections.deque(self._pieces(name), maxlen=0)
+            listed = self._listed()
+        except Damaged:
+            return None
+        return self._difference(listed)
 
     # -- the members -----------------------------------------------------------------------
 
@@ -177,7 +198,16 @@ class _Reader:
         return count
 
     def _manifest(self) -> None:
-        found = tuple(self._members)
+        if difference := self._difference(self._listed()):
+            raise difference
+        rest = self._file.read(2 * layout.BLOCK + 1)
+        if len(rest) < 2 * layout.BLOCK and not rest.strip(b"\0"):
+            raise Damaged("it was cut off: its end is missing")
+        if rest != bytes(2 * layout.BLOCK):
+            raise Damaged("something follows the manifest")
+
+    def _listed(self) -> tuple[layout.Member, ...]:
+        """What the manifest lists. Raises Damaged."""
         name, size = self._next(layout.MANIFEST)
         raw = self._exactly(size, name)
         self._padding(name, size)
@@ -186,16 +216,15 @@ class _Reader:
         manifest = _parsed(layout.Manifest, raw, name)
         if manifest.kind != layout.MANIFEST_KIND or manifest.version > layout.VERSION:
             _damaged(name, f"a {manifest.kind} of version {manifest.version} was made by a newer Topolog")
-        for member, listed in zip(found, manifest.members, strict=False):
-            if member != listed:
-                _damaged(member.name, "its SHA-256 is not that of the manifest")
-        if len(found) != len(manifest.members):
-            _damaged(name, "it lists other members")
-        rest = self._file.read(2 * layout.BLOCK + 1)
-        if len(rest) < 2 * layout.BLOCK and not rest.strip(b"\0"):
-            raise Damaged("it was cut off: its end is missing")
-        if rest != bytes(2 * layout.BLOCK):
-            raise Damaged("something follows the manifest")
+        return manifest.members
+
+    def _difference(self, listed: tuple[layout.Member, ...]) -> Damaged | None:
+        if [one.name for one in listed] != [one.name for one in self._members]:
+            return Damaged(f"{layout.MANIFEST} is damaged: it lists other members")
+        for member, one in zip(self._members, listed, strict=True):
+            if member != one:
+                return Damaged(f"{member.name} is damaged: its SHA-256 is not the one in {layout.MANIFEST}")
+        return None
 
     # -- the tar ---------------------------------------------------------------------------
 

@@ -66,8 +66,27 @@ def test_one_bit_flipped_is_found_in_each_member(bundle: bytes, name: str) -> No
         damaged = bytearray(bundle)
         damaged[member.offset_data + place] ^= 4
         text = refused(bytes(damaged))
-        # A digest in the manifest that was changed is not that of another member.
-        assert name in text or name in (layout.ABOUT, layout.MANIFEST), text
+        # Of a digest that differs, either the member or the manifest was changed: both are named.
+        assert name in text if name == layout.MANIFEST else text.startswith(f"{name} is damaged: "), text
+
+
+@pytest.mark.scenario("WI-10")
+@pytest.mark.parametrize(("old", "new"), [(b'"version":1', b'"version":5'), (b'"first":150', b'"first":110')])
+def test_a_changed_member_is_not_taken_at_its_word(bundle: bytes, old: bytes, new: bytes) -> None:
+    text = refused(bundle.replace(old, new, 1))
+    assert text == "bundle.json is damaged: its SHA-256 is not the one in manifest.json"
+
+
+class Piped(io.BytesIO):
+    """A file that can be read once."""
+
+    def seekable(self) -> bool:
+        return False
+
+
+def test_a_bundle_that_can_be_read_once_is_refused_too(bundle: bytes) -> None:
+    with pytest.raises(bundle_reader.Damaged, match="version 5"):
+        bundle_reader.read(Piped(bundle.replace(b'"version":1', b'"version":5', 1)))
 
 
 def test_one_bit_flipped_between_members_is_found(bundle: bytes) -> None:
@@ -225,6 +244,7 @@ def test_a_member_of_empty_parts_is_refused(bundle: bytes, name: str) -> None:
 
 def test_a_version_to_come_is_named(bundle: bytes) -> None:
     listed = contents(bundle)
+    del listed[layout.MANIFEST]
     newer = listed[layout.ABOUT].replace(b'"version":1', b'"version":2', 1)
     assert "version 2, made by a newer Topolog" in refused(packed({**listed, layout.ABOUT: newer}))
     for name in HISTORY:
