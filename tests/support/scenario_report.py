@@ -12,6 +12,8 @@ _OUTCOMES: dict[str, dict[str, str]] = {}
 """Scenario -> test -> outcome."""
 _SCENARIO = "scenario"
 """What a report names a scenario as among its properties."""
+_APART = ("browser", "e2e")
+"""Markers that are also the names of folders."""
 _WORST = ("failed", "skipped", "passed")
 """One failed test fails the scenario; a scenario that was only skipped was not shown."""
 
@@ -35,30 +37,40 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List each scenario with its outcome; a run of all tests leaves the list for others."""
     if not _OUTCOMES:
         return
-    outcomes = {identity: _outcome(_OUTCOMES[identity]) for identity in sorted(_OUTCOMES, key=_natural)}
+    found = {identity: _OUTCOMES[identity] for identity in sorted(_OUTCOMES, key=_natural)}
     terminalreporter.section("scenarios")
-    report = _report(terminalreporter.config)
-    if report is not None:
-        report.parent.mkdir(exist_ok=True)
-        report.write_text(json.dumps(outcomes, indent=2) + "\n")
-        terminalreporter.write_line(f"outcomes: build/{report.name}")
+    config = terminalreporter.config
+    name = None
+    # Some tests would not cover the rest.
+    if not config.getoption("keyword") and not config.getoption("lf", default=False):
+        name = file_of(config.getoption("markexpr"), [pathlib.Path(each).resolve() for each in config.args])
+    if name is not None:
+        _REPORTS.mkdir(exist_ok=True)
+        (_REPORTS / name).write_text(json.dumps(document(found), indent=2) + "\n")
+        terminalreporter.write_line(f"outcomes: build/{name}")
     for outcome in _WORST:
-        named = [identity for identity, found in outcomes.items() if found == outcome]
+        named = [identity for identity, tests in found.items() if _outcome(tests) == outcome]
         if named:
             terminalreporter.write_line(f"{outcome} ({len(named)}): {' '.join(named)}")
 
 
-def _report(config: pytest.Config) -> pathlib.Path | None:
-    """Where the outcomes go; nowhere if only some tests were chosen, which would not cover the rest.
+def file_of(markers: str, folders: list[pathlib.Path]) -> str | None:
+    """The name of the report of a run, by its expression of markers; None if it is not a run of all tests.
 
-    The end-to-end run shows some of them once more, and leaves the list of the whole run alone.
+    The tests in Chromium and with a control plane have reports of their own: some show again what a test
+    without them shows.
     """
-    folders = [pathlib.Path(each).resolve() for each in config.args]
-    if config.getoption("keyword") or config.getoption("lf", default=False):
-        return None
-    if config.getoption("markexpr") == "e2e":
-        return _REPORTS / "scenarios-e2e.json" if folders == [_TESTS / "e2e"] else None
-    return _REPORTS / "scenarios.json" if folders == [_TESTS] else None
+    if markers in _APART:
+        return f"scenarios-{markers}.json" if folders == [_TESTS / markers] else None
+    return "scenarios.json" if folders == [_TESTS] else None
+
+
+def document(found: dict[str, dict[str, str]]) -> dict[str, object]:
+    """The report: each scenario with its outcome and its tests. ``found``: scenario -> test -> outcome."""
+    return {
+        identity: {"outcome": _outcome(tests), "tests": dict(sorted(tests.items()))}
+        for identity, tests in found.items()
+    }
 
 
 def _outcome(tests: dict[str, str]) -> str:
