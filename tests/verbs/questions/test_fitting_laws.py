@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from app.domain import events, model, projections, schema, snapshots
 from app.domain.fit import fitting_nodes
 from app.framework import cycles, pipeline, registry
-from app.plugins.workload_policy import kinds, logic
+from app.plugins.workload_policy import advice as policy_advice
+from app.plugins.workload_policy import kinds, logic, policy_model
 from app.verbs.explain import advice
 from app.verbs.questions import kinds as question_kinds
 from app.verbs.questions import minimal_changes, question_schema, situations
@@ -135,6 +136,65 @@ def test_no_single_quota_or_deletion_is_cheaper(world: snapshots.Snapshot, offer
             if pod.uid != ASKING.uid and world.names[pod.key] == pod.uid:
                 deleted = {"op": "deletePods", "pods": [pod.key]}
                 assert not (world.node_of(pod.uid) and fits(world, ASKING, offered, [deleted]))
+
+
+def found_within(
+    world: snapshots.Snapshot, pod: model.Pod, offered: frozenset[str], *allow: question_schema.Allowed
+) -> int | None:
+    """The cost of the advice that consists of such changes; None without one."""
+    answer = minimal_changes.fit(resolved(world, pod, []), pod.uid, offered, allow, 5, lambda: True)
+    return min((change.cost for change in answer.changes), default=None)
+
+
+def policy_of(world: snapshots.Snapshot) -> policy_model.WorkloadPolicy | None:
+    return world.get(kinds.POLICIES, f"{small_clusters.NAMESPACE}/{small_clusters.POLICY}")
+
+
+@pytest.mark.scenario("WI-3")
+@unhurried
+@given(world=worlds(), offered=candidates)
+def test_no_single_label_of_a_node_is_cheaper(world: snapshots.Snapshot, offered: frozenset[str]) -> None:
+    """Each domain of the policy on each offered node that is in none of its domains."""
+    offered, policy = offered & frozenset(world.nodes), policy_of(world)
+    if policy is None or not offered or fits(world, ASKING, offered, []):
+        return
+    singles = [
+        {"op": "labelNodes", "nodes": [name], "labels": {policy.topology_key: allocation.name}}
+        for name in sorted(offered)
+        if policy.topology_key not in world.nodes[name].labels
+        for allocation in policy.allocations
+    ]
+    helped = any(fits(world, ASKING, offered, [single]) for single in singles)
+    assert found_within(world, ASKING, offered, "nodes") == (policy_advice.NODE_COST if helped else None)
+    cheapest = found_within(world, ASKING, offered, *question_schema.ALLOWED)
+    assert not helped or (cheapest is not None and cheapest <= policy_advice.NODE_COST)
+
+
+@pytest.mark.scenario("WI-3")
+@unhurried
+@given(world=worlds(), offered=candidates, broken=st.booleans())
+def test_no_single_label_of_the_pod_is_cheaper(
+    world: snapshots.Snapshot, offered: frozenset[str], broken: bool
+) -> None:
+    """Each label of the policy's selector that the pod lacks, and the removal of one that names no policy."""
+    offered, policy = offered & frozenset(world.nodes), policy_of(world)
+    labels = {logic.LABEL: "" if broken else small_clusters.POLICY}
+    pod = small_clusters.pod("asking", labels, priority=1)
+    if not offered or fits(world, pod, offered, []):
+        return
+    singles: dict[int, dict[str, str | None]] = (
+        {policy_advice.LABEL_COST: {logic.LABEL: None}} if broken else {}
+    )
+    if policy is not None and not policy.errors and not broken:
+        singles[policy_advice.SELECTED_COST + 1] = dict(policy.selector.labels)
+    costs = [
+        cost
+        for cost, changed in sorted(singles.items())
+        if fits(world, pod, offered, [{"op": "labelPods", "pods": [pod.key], "labels": changed}])
+    ]
+    assert found_within(world, pod, offered, "labels") == min(costs, default=None)
+    cheapest = found_within(world, pod, offered, *question_schema.ALLOWED)
+    assert not costs or (cheapest is not None and cheapest <= min(costs))
 
 
 @unhurried
