@@ -143,6 +143,27 @@ def test_a_panel_shows_the_numbers_of_its_link_and_its_command(
     panels.same_numbers(on_small, small.viewer.url)
 
 
+@pytest.mark.scenario("UI-10")
+@pytest.mark.parametrize(
+    ("view", "place", "planted"),
+    [
+        ("", "ol.reasons b", "7,777"),
+        ("pending", "p.numbers b", "7,777 pods"),
+        ("pods/shop/web-3", "ol.life button.at", "7,777"),
+        ("decisions", "#strip p.empty", "at most 7,777 in a column"),
+        ("decisions", ".facet li b", "7,777"),
+        ("?node=host-1", "#node .facts div:nth-child(3) dd", "77.7Gi"),
+    ],
+)
+def test_a_number_that_no_document_has_is_found_wherever_it_is_shown(
+    on_small: browsers.Browser, small: shown.Shown, view: str, place: str, planted: str
+) -> None:
+    on_small.open(f"/dashboard/{view}{'&' if '?' in view else '?'}at={small.head}")
+    on_small.run("document.querySelector(arguments[0]).textContent = arguments[1]", place, planted)
+    with pytest.raises(AssertionError, match=r"7777|77\.7Gi"):
+        panels.same_numbers(on_small, small.viewer.url)
+
+
 @pytest.mark.scenario("UI-12")
 @pytest.mark.parametrize(
     ("address", "sentence"),
