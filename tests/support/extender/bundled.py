@@ -28,13 +28,14 @@ PUBLIC = pseudonyms.Public(
 def lived(
     store: stores.Store,
     *,
+    seed: int = SEED,
     length: int = LENGTH,
     every: int = 20,
     configured: settings.Settings | None = None,
 ) -> api_worlds.World:
     """A world with a random past, in which pods were decided about every so many events."""
     made = api_worlds.world(store, configured=configured)
-    happened = random_histories.history(SEED, length)
+    happened = random_histories.history(seed, length)
     # The first ones list every kind: before that nothing is decided.
     starts = [0, *range(20, len(happened), every)]
     for start, end in zip(starts, [*starts[1:], len(happened)], strict=True):
