@@ -1,14 +1,18 @@
 """Heavy questions of many clients to a real process: served or refused, and nothing is left of them."""
 
 import email.message
+import itertools
 import json
 import pathlib
 import re
 import socket
 import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
@@ -16,6 +20,7 @@ import pytest
 from app import bootstrap
 from tests.support import polling
 from tests.support.browser.seen_worlds import Seen
+from tests.support.campaigns import sizes
 from tests.support.extender import api_worlds
 
 CLIENTS, ROUNDS = 8, 12
@@ -93,12 +98,15 @@ def hang_up(seen: Seen, question: str, asked: object) -> None:
     begun(seen, question, asked).close()
 
 
-def asked_by_all(seen: Seen) -> list[int]:
-    """The statuses of those that wait for their answers; the others hang up."""
+def asked_by_all(seen: Seen, goes_on: Callable[[int], bool] = lambda at: at < ROUNDS) -> list[int]:
+    """The statuses of those that wait for their answers; the others hang up.
+
+    ``goes_on``: whether a client that has asked so many questions asks another one.
+    """
     statuses: list[int] = []
 
     def client(number: int) -> None:
-        for at in range(ROUNDS):
+        for at in itertools.takewhile(goes_on, itertools.count()):
             question, asked = QUESTIONS[(number + at) % len(QUESTIONS)]
             if number % 2:
                 hang_up(seen, question, asked)
@@ -113,19 +121,15 @@ def asked_by_all(seen: Seen) -> list[int]:
     return statuses
 
 
-@pytest.mark.scenario("WI-12")
-def test_clients_that_ask_and_hang_up_leave_nothing_behind(seen: Seen) -> None:
+def leaves_nothing(seen: Seen, load: Callable[[], None]) -> None:
+    """After the load the process has what it had before, and the store holds what it held."""
     process, client = worker(seen), seen.world.store.client
     api_worlds.decide(seen.world, api_worlds.pod("web-3"))
     assert set(asked_by_all(seen)) <= {200, 429}
     before = held(process)
     used = memory(process)
     kept = {key: client.dump(key) for key in client.keys("*") if b"reader" not in key}
-    for _ in range(3):
-        statuses = asked_by_all(seen)
-        assert len(statuses) == CLIENTS // 2 * ROUNDS
-        assert set(statuses) <= {200, 429}
-        assert 200 in statuses
+    load()
 
     def settled() -> bool:
         threads, files = held(process)
@@ -134,6 +138,30 @@ def test_clients_that_ask_and_hang_up_leave_nothing_behind(seen: Seen) -> None:
     polling.eventually(settled, "threads and connections have ended", within=60)
     assert memory(process) <= 1.05 * used
     assert {key: client.dump(key) for key in client.keys("*") if b"reader" not in key} == kept
+
+
+@pytest.mark.scenario("WI-12")
+def test_clients_that_ask_and_hang_up_leave_nothing_behind(seen: Seen) -> None:
+    def load() -> None:
+        for _ in range(3):
+            statuses = asked_by_all(seen)
+            assert len(statuses) == CLIENTS // 2 * ROUNDS
+            assert set(statuses) <= {200, 429}
+            assert 200 in statuses
+
+    leaves_nothing(seen, load)
+
+
+@pytest.mark.campaign
+@pytest.mark.scenario("WI-12")
+def test_clients_that_ask_and_hang_up_for_a_minute_leave_nothing_behind(seen: Seen) -> None:
+    def load() -> None:
+        until = time.monotonic() + sizes.of("HEAVY_SECONDS", 60)
+        statuses = asked_by_all(seen, lambda _: time.monotonic() < until)
+        print(Counter(statuses))
+        assert set(statuses) == {200, 429}
+
+    leaves_nothing(seen, load)
 
 
 def abandoned(seen: Seen) -> float:
