@@ -283,6 +283,10 @@ def pages(bench: runs.Bench) -> Iterator[rows.Row]:
     ):
         yield rows.at_most(f"{size}, {case}", unit, ours=ours, bar=bar)
     yield rows.measured(f"{size}, another tab shows it in all panels", "ms", ours=took.shown)
+    followed = importlib.import_module("tests.bench.introspection.live_page").measure(60.0 * bench.scale)
+    case = "Overview, 1,000 events/s, how old what it does not show is, p95"
+    yield rows.at_most(case, "ms", ours=followed.behind, bar=1_000)
+    yield rows.at_most("Overview, its server is killed, banner", "ms", ours=followed.banner, bar=2_000)
 
 
 def gangs(_: runs.Bench) -> Iterator[rows.Row]:
