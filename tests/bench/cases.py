@@ -232,6 +232,8 @@ def pictures(_: runs.Bench) -> Iterator[rows.Row]:
     took = importlib.import_module("tests.bench.introspection.history_questions").measure()
     size = "5,000 nodes, 150,000 pods"
     yield rows.at_least(f"replay, verdicts, {size}", "decisions/s", ours=took.replayed, bar=1_000)
+    case = f"replay, verdicts, against unpacking and filtering alone, {size}"
+    yield rows.reaching(case, "decisions/s", ours=took.replayed, peer=took.filtered, bar=0.4)
     yield rows.at_least(f"replay with scores, {size}", "decisions/s", ours=took.scored, bar=500)
     yield rows.at_least(f"replay as a chain, {size}", "decisions/s", ours=took.chained, bar=500)
     yield rows.at_most(f"memory that these two take, {size}", "MB", ours=took.replays_grown / MIB, bar=50)

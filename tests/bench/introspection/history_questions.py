@@ -21,9 +21,11 @@ import werkzeug.test
 
 from app import settings
 from app.domain import events, model
+from app.framework import pipeline
 from app.store import stores
 from app.store.bundles import bundle_reader
 from app.store.server import embedded
+from app.verbs.explain import explanations
 from tests.bench.data import bench_cluster
 from tests.support import declared
 from tests.support.extender import api_worlds
@@ -43,6 +45,8 @@ _SHADOW = model.Shadow(
 )
 PACE, _PACED_SECONDS = 200.0, 10.0
 _RUN = 250
+_FILTERED = 1_000
+"""Decisions that are filtered alone."""
 _AGAIN = 5
 
 
@@ -52,6 +56,8 @@ class Took:
 
     replayed: float
     """Decisions for each second of CPU."""
+    filtered: float
+    """The same for unpacking the candidates and filtering alone."""
     scored: float
     """The same with scores."""
     chained: float
@@ -162,6 +168,7 @@ def _asked(world: api_worlds.World, first: int, pace: float) -> Took:
     diff = min(_timed(client, f"diff?from={first}&to={last}") for _ in range(2))  # Of moments that are kept.
     bisected = _posted(client, "bisect", {"waiting": {"atLeast": 10 * _RUN}})
     replayed = _replayed(client, first)
+    filtered = _filtered(world)
     before = _peak()
     scored, chained = _replayed(client, first, compare="scores"), _chained(client, first)
     replays_grown = _peak() - before
@@ -175,6 +182,7 @@ def _asked(world: api_worlds.World, first: int, pace: float) -> Took:
     bundle_reader.read(io.BytesIO(bundle))
     return Took(
         replayed=replayed,
+        filtered=filtered,
         scored=scored,
         chained=chained,
         replays_grown=replays_grown,
@@ -218,6 +226,21 @@ def _replayed(client: flask.testing.FlaskClient, first: int, **more: object) -> 
         if not answer.get("continue"):
             return looked / (time.process_time() - begun)
         question["continue"] = answer["continue"]
+
+
+def _filtered(world: api_worlds.World) -> float:
+    """Decisions for each second of CPU in which a replay does what no replay can do without."""
+    store, plugins, took = world.store, world.registry, 0.0
+    snapshot = store.follower.snapshot
+    recorded = store.decisions.since("0-0", limit=_FILTERED)
+    for record in recorded:
+        if snapshot.position != record.position:
+            snapshot = store.histories.at(record.position.offset)
+        begun = time.process_time()
+        candidates = store.decisions.candidates(record, snapshot)
+        pipeline.run_filter(plugins, explanations.cycle_of(record, candidates, snapshot, plugins))
+        took += time.process_time() - begun
+    return len(recorded) / took
 
 
 def _chained(client: flask.testing.FlaskClient, first: int) -> float:
