@@ -75,7 +75,8 @@ def _more_domains(
             yield cluster_changes.Hypothesis(message, LISTED_COST + count, (change,), indirect=not selected)
     bare = min(cycle.candidates - labelled, default=None)
     for allocation in policy.allocations if bare is not None else ():
-        if policy_counts.count(cycle.snapshot, policy, allocation.name) < allocation.replicas:
+        count = policy_counts.count(cycle.snapshot, policy, allocation.name)
+        if not policy.required or count < allocation.replicas:
             change = cluster_changes.node_labelled(cycle, str(bare), policy.topology_key, allocation.name)
             message = f"a node would need the label {policy.topology_key}={allocation.name}, such as {bare}"
             yield cluster_changes.Hypothesis(message, NODE_COST, (change,))

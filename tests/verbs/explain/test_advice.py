@@ -101,6 +101,20 @@ CASES = {
         pod("w", labels={POLICY: ""}),
         {f"the pod's label {POLICY} is empty: it would have to name a policy, or to go"},
     ),
+    "strict domains, which may be full": (
+        (
+            declared.observed(
+                policy(
+                    topology_key="zone",
+                    type="Preferred",
+                    strict_domains=True,
+                    allocations=(policy_model.Allocation("a", 0),),
+                )
+            ),
+        ),
+        pod("w"),
+        {"a node would need the label zone=a, such as h1"},
+    ),
     "not selected": (
         (declared.observed(policy()),),
         pod("w", labels={POLICY: "p"}),
