@@ -13,7 +13,7 @@ from typing import NoReturn
 from prometheus_client import registry as prometheus_registry
 
 import app
-from app import bootstrap, plugins, settings, telemetry
+from app import extender_process, plugins, settings, telemetry
 from app.api import errors, health
 from app.api.introspection import times
 from app.serving import servers
@@ -34,7 +34,7 @@ _GRACE = 2
 """Seconds that a question may take after SIGTERM: a browser asks again, and the next process answers."""
 
 
-class ViewProcess(bootstrap.FollowingProcess):
+class ViewProcess(extender_process.FollowingProcess):
     """The process after its fork."""
 
     gather = 0.05
@@ -59,7 +59,7 @@ class ViewProcess(bootstrap.FollowingProcess):
     def settle(self) -> None:
         """Also compute of the first state what the first map would wait for."""
         follower = self._store.follower
-        if follower.wait_until_caught_up(timeout=bootstrap.SETTLED_WITHIN):
+        if follower.wait_until_caught_up(timeout=extender_process.SETTLED_WITHIN):
             follower.snapshot.add_up()
         super().settle()
 
@@ -129,12 +129,12 @@ def serve(chosen: settings.Settings) -> NoReturn:
     roster = roles.RoleBindings(
         chosen.identities.by_role(),
         anonymous=role_names.ROLES if insecure else (),
-        rules=bootstrap.rules_of(made),
+        rules=extender_process.rules_of(made),
     )
     metrics = telemetry.metrics.registry_of(
         telemetry.metrics.VIEW, version=app.__version__, schema=keys.SCHEMA
     )
-    with bootstrap.Standby(chosen.server, metrics) as standby:
+    with extender_process.Standby(chosen.server, metrics) as standby:
         stores.await_store(
             chosen.store,
             cluster=chosen.cluster,
@@ -160,7 +160,7 @@ def options(chosen: settings.Settings) -> servers.Options:
     made = servers.options_from(chosen.server, chosen.limits, port=port(chosen), workers=1, threads=_THREADS)
     return dataclasses.replace(
         made,
-        introspection_threads=1 + bootstrap.VIEWED_WAITING + _OTHER_QUESTIONS,
+        introspection_threads=1 + extender_process.VIEWED_WAITING + _OTHER_QUESTIONS,
         graceful_seconds=min(_GRACE, chosen.server.grace),
         limits=dataclasses.replace(made.limits, stopping=0.0),
     )

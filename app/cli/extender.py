@@ -26,8 +26,8 @@ def extender_command(config: str | None, debug_scores: int | None, debug_filters
 def _serve(loaded: settings.Settings) -> NoReturn:
     """Serve until a signal ends the process; a failure to start becomes one sentence and an exit code."""
     # Flask, Redis and the Kubernetes client load only where they are used.
-    from app import bootstrap
+    from app import extender_process
 
     telemetry.configure(level=loaded.logging.level, form=loaded.logging.format, process="extender")
     with exits.of_serving():
-        bootstrap.serve(loaded)
+        extender_process.serve(loaded)

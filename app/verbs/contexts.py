@@ -78,7 +78,7 @@ class Budgets:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The dependencies of a verb; built once by bootstrap."""
+    """The dependencies of a verb; built once by extender_process."""
 
     plugins: registry.Registry
     state: State

@@ -5,7 +5,7 @@ from unittest import mock
 import msgspec
 import werkzeug.test
 
-from app import bootstrap, settings, view_process
+from app import extender_process, settings, view_process
 from app.domain import events
 from app.domain.fold import node_sums
 from app.serving.access import roles
@@ -24,18 +24,18 @@ def test_the_introspection_process_reads_several_events_at_once(
     store_server: embedded.Server, store: stores.Store, cluster: str
 ) -> None:
     chosen = settings.load(None, {"TOPOLOG_STORE_URL": store_server.url, "TOPOLOG_CLUSTER": cluster})
-    process = bootstrap.FollowingProcess(chosen)
+    process = extender_process.FollowingProcess(chosen)
     with mock.patch.object(followers.Follower, "start", autospec=True) as started:
         process.start()
     process.stop()
-    assert started.call_args.kwargs["gather"] > bootstrap.Service.gather == 0
+    assert started.call_args.kwargs["gather"] > extender_process.Service.gather == 0
 
 
 def test_a_question_shows_what_was_appended_before_it_while_the_thread_rests(
     store_server: embedded.Server, store: stores.Store, cluster: str
 ) -> None:
     chosen = settings.load(None, {"TOPOLOG_STORE_URL": store_server.url, "TOPOLOG_CLUSTER": cluster})
-    process = bootstrap.FollowingProcess(chosen)
+    process = extender_process.FollowingProcess(chosen)
     process.gather = 3600.0
     client = werkzeug.test.Client(process.introspection)
     process.start()

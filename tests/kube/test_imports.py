@@ -6,7 +6,7 @@ import sys
 PROGRAM = """
 import sys
 sys.modules["kubernetes.aio"] = sys.modules["aiohttp"] = None  # Importing one of them fails.
-import app.bootstrap, app.view_process, app.cli, workers.__main__
+import app.extender_process, app.view_process, app.cli, workers.__main__
 from app.kube.client import credentials
 from kubernetes import config
 """

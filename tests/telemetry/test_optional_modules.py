@@ -4,7 +4,7 @@ from tests.support import commands
 
 PROCESSES = """
 import sys
-import workers.__main__, app.bootstrap, app.view_process
+import workers.__main__, app.extender_process, app.view_process
 print("structlog.dev" in sys.modules, "rich" in sys.modules)
 import rich.console
 print(rich.console.Console(width=40).width)

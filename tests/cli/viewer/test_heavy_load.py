@@ -17,14 +17,14 @@ from typing import NamedTuple
 
 import pytest
 
-from app import bootstrap
+from app import extender_process
 from tests.support import polling
 from tests.support.browser.seen_worlds import Seen
 from tests.support.campaigns import sizes
 from tests.support.extender import api_worlds
 
 CLIENTS, ROUNDS = 8, 12
-PLACES = 1 + bootstrap.VIEWED_WAITING
+PLACES = 1 + extender_process.VIEWED_WAITING
 """Heavy questions at work and waiting: any more are refused at once, however long the work takes."""
 SCALED = [{"op": "scalePolicy", "policy": "shop/spread", "allocations": {"host": "+1"}}]
 QUESTIONS = (

@@ -231,7 +231,7 @@ class World:
             self._compactor.run_once()
 
     def _readiness(self) -> str | None:
-        """As bootstrap.Service.checks."""
+        """As extender_process.Service.checks."""
         wrong: list[str | None] = []
         try:
             if self._extender is None:
