@@ -34,11 +34,11 @@ Exit codes:
   141  the reader of the output has closed it, such as head
 """
 
-Refusal = settings.SettingsRefused | registry.ConfigurationRefused
+InvalidSettings = settings.SettingsRefused | registry.ConfigurationRefused
 """Errors that end a process with SETTINGS."""
 
 
-def message(refused: Refusal) -> str:
+def message(refused: InvalidSettings) -> str:
     """The message for the operator; one line for each invalid setting."""
     if isinstance(refused, registry.ConfigurationRefused):
         return f"invalid plugin settings: {refused}"

@@ -243,7 +243,7 @@ class Service(FollowingProcess):
             digest=self._plugins.digest,
             flags=_flags(chosen),
             identity=_process(),
-            budgets=verb_contexts.Budgets(
+            time_limits=verb_contexts.TimeLimits(
                 # The rest of the budget is for the answer itself.
                 state=0.9 * chosen.budgets.filter,
                 bind=chosen.budgets.bind,

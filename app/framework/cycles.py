@@ -9,7 +9,7 @@ import msgspec
 from app.domain import events, model, node_sets, projections, snapshots, verdicts
 
 
-class Kind(NamedTuple):
+class SumClass(NamedTuple):
     """What is equal for pods of which each may stand for another, on nodes that are alike in the labels."""
 
     labels: tuple[str, ...]
@@ -33,7 +33,7 @@ class Peers(Protocol):
         """The candidates that each of them refuses to the pod, which must not be on a node."""
         ...
 
-    def summed(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> Kind | None:
+    def summed(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> SumClass | None:
         """The kind of the pod, if all that may refuse it do so by sums (capabilities.Sums); else None."""
         ...
 
@@ -57,8 +57,8 @@ class _NoPeers:
     ) -> tuple[verdicts.Refusal, ...]:
         return ()
 
-    def summed(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> Kind | None:
-        return Kind((), ())
+    def summed(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> SumClass | None:
+        return SumClass((), ())
 
     def by_sums(self, pods: Iterable[model.Pod]) -> bool:
         return True

@@ -273,7 +273,7 @@ class _Others:
         asked = cycles.cycle(pod, candidates, snapshot, score_max=self.plugins.score_max)
         return run_filter(self.plugins, asked, without=(self.asking,)).refusals
 
-    def summed(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> cycles.Kind | None:
+    def summed(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> cycles.SumClass | None:
         return summed(self.plugins, pod, snapshot, self._interested(pod))
 
     def by_sums(self, pods: Iterable[model.Pod]) -> bool:
@@ -290,7 +290,7 @@ class _Others:
 
 def summed(
     plugins: registry.Registry, pod: model.Pod, snapshot: snapshots.Snapshot, names: Iterable[str]
-) -> cycles.Kind | None:
+) -> cycles.SumClass | None:
     """The kind of the pod, if all of the named plugins decide about it by sums; else None."""
     if plugins.transforms or plugins.transforms_nodes or pod.uid in snapshot.nominated:
         return None  # Judged as another pod, or in a state of its own.
@@ -301,7 +301,7 @@ def summed(
             return None
         labels += plugins.sums[name].summed_by(pod.namespace, snapshot)
         found.append((name, plugins.classifies[name].pod_class(pod, snapshot)))
-    return cycles.Kind(labels, tuple(found))
+    return cycles.SumClass(labels, tuple(found))
 
 
 def peers(plugins: registry.Registry, asking: str) -> cycles.Peers:

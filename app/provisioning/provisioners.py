@@ -35,7 +35,7 @@ class Contended(Exception):
         super().__init__(f"Secret {name} is written by another client again and again")
 
 
-class Access(Protocol):
+class SecretAccess(Protocol):
     """Where Secrets are kept."""
 
     def read(self, name: str) -> secrets.Secret | None:
@@ -50,7 +50,7 @@ class Access(Protocol):
 class DryRun:
     """Reads Secrets, and collects what would be written."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: SecretAccess) -> None:
         self._access = access
         self.written: dict[str, secrets.Secret] = {}
 
@@ -89,7 +89,7 @@ class Result:
     detail: str
 
 
-def provision(access: Access, plan: Plan) -> Sequence[Result]:
+def provision(access: SecretAccess, plan: Plan) -> Sequence[Result]:
     """Make what is missing and renew what is due. Raises Contended and what ``access`` raises."""
     run = _Run(access)
     if step := plan.password_step:
@@ -113,7 +113,7 @@ def provision(access: Access, plan: Plan) -> Sequence[Result]:
 
 
 class _Run:
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: SecretAccess) -> None:
         self._access = access
         self.results: list[Result] = []
 

@@ -23,7 +23,7 @@ _RESTART: Final = "restart its pod for it to read its certificate"
 
 
 def taken_up(
-    access: provisioners.Access, results: Sequence[provisioners.Result]
+    access: provisioners.SecretAccess, results: Sequence[provisioners.Result]
 ) -> list[provisioners.Result]:
     """The results of a run, with what the server shows in the detail of its certificate."""
     held = access.read(certificates.STORE)
@@ -36,7 +36,7 @@ def taken_up(
     return [replace(one, detail=f"{one.detail}; {found}") if one is own else one for one in results]
 
 
-def _of_server(access: provisioners.Access, held: secrets.Secret) -> str:
+def _of_server(access: provisioners.SecretAccess, held: secrets.Secret) -> str:
     """What the server shows, and what was done about it, for a sentence."""
     urls = access.read(store_access.URLS)
     url = urls.data.get(store_access.CERTIFICATES_URL, b"").decode() if urls is not None else ""

@@ -32,7 +32,7 @@ def run(context: contexts.Context, request: placer.BindRequest) -> BindResult:
     """
     began = context.monotonic()
     try:
-        return _Attempt(context, request, began + context.budgets.bind).run()
+        return _Attempt(context, request, began + context.time_limits.bind).run()
     except errors.VerbError:
         if _is_group_member(context, request):
             # kube-scheduler retries a refused member of a group at once, hundreds of times a second.

@@ -68,7 +68,7 @@ class PlacementAges:
 
 
 @dataclass(frozen=True, slots=True)
-class Budgets:
+class TimeLimits:
     """Time limits of a verb in seconds: below kube-scheduler's httpTimeout of 5 s."""
 
     state: float = 1.8
@@ -93,7 +93,7 @@ class Context:
     flags: Mapping[str, str] = field(default_factory=dict)
     """Debug flags as set at the start: letter -> value."""
     identity: str = "topolog"
-    budgets: Budgets = field(default_factory=Budgets)
+    time_limits: TimeLimits = field(default_factory=TimeLimits)
     memo: pod_memo.PodMemo = field(default_factory=pod_memo.PodMemo)
     preemptions: preemption_memo.PreemptionMemo = field(default_factory=preemption_memo.PreemptionMemo)
     ages: PlacementAges = field(default_factory=PlacementAges)

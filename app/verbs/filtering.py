@@ -38,7 +38,7 @@ def run(context: contexts.Context, pod: model.Pod, offered: candidates.Candidate
     if not interested:
         return passed(context, pod, offered, interested)
     try:
-        snapshot = context.present(context.budgets.state)
+        snapshot = context.present(context.time_limits.state)
     except store_errors.StoreError as away:
         if hard(context, pod):
             raise errors.StateAway(

@@ -120,7 +120,7 @@ class Placer:
         context, request = self._context, self._request
         ceilings = 0
         while True:
-            snapshot = context.present(self._left(context.budgets.state))
+            snapshot = context.present(self._left(context.time_limits.state))
             pod = self._pod(snapshot)
             if pod.node == request.node:
                 return Placed(snapshot, bound=True)
@@ -203,7 +203,7 @@ class Placer:
         appended = context.log.append(
             batches.Batch(events=(event,), increments=projection.increments),
             _guard(snapshot, made.subjects, made.ceilings, projection),
-            timeout=self._left(context.budgets.state),
+            timeout=self._left(context.time_limits.state),
         )
         position = model.Position(snapshot.position.incarnation, appended.first)
         context.ages.since((request.uid, position), context.monotonic())
@@ -212,7 +212,7 @@ class Placer:
             context.state.apply_own_append(after, appended)
         else:
             # Others appended in between: read the log to learn which state the placement follows.
-            expected, after = after, context.state.catch_up(timeout=context.budgets.state)
+            expected, after = after, context.state.catch_up(timeout=context.time_limits.state)
             if len(made.placements) > 1 and placement_releases.released_if_crowded(
                 context.log, expected, after, event, appended.first, timeout=_RELEASE
             ):
@@ -242,7 +242,7 @@ class Placer:
             if self._is_void(existing, current):
                 self._void = existing.position
                 return False
-            snapshot = context.state.catch_up(timeout=self._left(context.budgets.state))
+            snapshot = context.state.catch_up(timeout=self._left(context.time_limits.state))
             if snapshot.placement_position(self._request.uid) != existing.position:
                 return False
             if context.monotonic() + pause >= self._deadline:

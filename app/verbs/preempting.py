@@ -71,7 +71,7 @@ def run(context: contexts.Context, pod: model.Pod, offer: Offer) -> PreemptAnswe
     if not (plugins.interested(pod) or plugins.preempts or plugins.adjusts):
         return judge(plugins, _cycle(context, pod, offer, context.state.snapshot), offer, adjusting=False)
     try:
-        snapshot = context.present(context.budgets.state)
+        snapshot = context.present(context.time_limits.state)
     except store_errors.StoreError as problem:
         return _without_state(context, pod, offer, problem)
     found, until = _answer(context, pod, offer, snapshot, refusal), context.monotonic() + WAIT

@@ -13,7 +13,7 @@ def run(context: contexts.Context, pod: model.Pod, offered: candidates.Candidate
         return filtering.passed(context, pod, offered, interested)
     try:
         # kube-scheduler too scores on the snapshot that it filtered on, and scores reserve nothing.
-        snapshot = context.followed(pod.uid) or context.present(context.budgets.state)
+        snapshot = context.followed(pod.uid) or context.present(context.time_limits.state)
     except store_errors.StoreError:
         return filtering.passed(context, pod, offered, interested)
     cycle = cycles.cycle(pod, offered.nodes, snapshot, score_max=context.plugins.score_max)

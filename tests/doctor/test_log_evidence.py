@@ -69,7 +69,7 @@ CASES: dict[str, tuple[list[Call], list[log_evidence.Bypass], bool | None]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_errors_are_obeyed_or_ignored(name: str) -> None:
     calls, bypasses, expected = CASES[name]
-    found = log_evidence.ignored(log_evidence.Log(tuple(calls), tuple(bypasses)))
+    found = log_evidence.ignored(log_evidence.LogEvidence(tuple(calls), tuple(bypasses)))
     assert (found.holds if found is not None else None) == expected
 
 
@@ -87,7 +87,7 @@ def test_errors_are_obeyed_or_ignored(name: str) -> None:
 def test_pods_are_bound_by_bind_or_without(
     calls: list[Call], bypasses: list[log_evidence.Bypass], expected: bool | None
 ) -> None:
-    found = log_evidence.bound(log_evidence.Log(tuple(calls), tuple(bypasses)))
+    found = log_evidence.bound(log_evidence.LogEvidence(tuple(calls), tuple(bypasses)))
     assert (found.holds if found is not None else None) == expected
 
 
@@ -111,7 +111,7 @@ def offer(offered: int, fitting: int, nodes: int, *, exact: bool = True) -> log_
 def test_a_sample_is_distinguished_from_nodes_that_do_not_fit(
     made: log_evidence.Offer, expected: bool | None
 ) -> None:
-    found = log_evidence.sampled(log_evidence.Log(offers=(made,)))
+    found = log_evidence.sampled(log_evidence.LogEvidence(offers=(made,)))
     assert (found.holds if found is not None else None) == expected
 
 
@@ -131,13 +131,15 @@ LATER = dataclasses.replace(POD, at=101.0)
     ],
 )
 def test_the_latest_call_with_nodes_counts(last: Call, expected: bool) -> None:
-    found = log_evidence.named(log_evidence.Log((POD, last)))
+    found = log_evidence.named(log_evidence.LogEvidence((POD, last)))
     assert found is not None
     assert found.holds == expected
 
 
 def test_only_pods_of_the_scheduler_count_and_only_since_its_start() -> None:
-    log = log_evidence.Log((POD, call(200.0, "bind", "bound")), (bypass(101.0),), (offer(100, 150, 150),))
-    assert log.of(("other",)) == log_evidence.Log()
+    log = log_evidence.LogEvidence(
+        (POD, call(200.0, "bind", "bound")), (bypass(101.0),), (offer(100, 150, 150),)
+    )
+    assert log.of(("other",)) == log_evidence.LogEvidence()
     assert log.of(("one",)) == log
-    assert log.of(("one",), 150.0) == log_evidence.Log((log.calls[1],))
+    assert log.of(("one",), 150.0) == log_evidence.LogEvidence((log.calls[1],))

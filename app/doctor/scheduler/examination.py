@@ -251,7 +251,7 @@ def _decoded(item: object) -> model.Pod | None:
 
 def _gathered(
     given: Given, reader: api_reader.ApiReader | None, nodes: int | None
-) -> log_evidence.Log | api_reader.Unseen | None:
+) -> log_evidence.LogEvidence | api_reader.Unseen | None:
     """What the log shows of the schedulers of a cluster."""
     source = given.log
     if source is None:

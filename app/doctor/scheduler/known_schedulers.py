@@ -21,18 +21,18 @@ class Seen:
     """Configurations, and the scheduler that reads each; None for one that was given."""
     expected: entry_checks.Expected
     schedulers: tuple[scheduler_pods.Scheduler, ...]
-    log: log_evidence.Log | api_reader.Unseen | None
+    log: log_evidence.LogEvidence | api_reader.Unseen | None
     """None if it was not to be read."""
 
     def calling(self) -> list[tuple[configurations.SchedulerConfiguration, scheduler_pods.Scheduler | None]]:
         """The configurations with an entry for the extender."""
         return [pair for pair in self.pairs if entry_checks.ours(pair[0], self.expected.hosts)]
 
-    def facts(self) -> log_evidence.Log:
+    def facts(self) -> log_evidence.LogEvidence:
         """What the log shows; nothing if it was not read."""
-        return self.log if isinstance(self.log, log_evidence.Log) else log_evidence.Log()
+        return self.log if isinstance(self.log, log_evidence.LogEvidence) else log_evidence.LogEvidence()
 
-    def nevertheless(self) -> dict[str, log_evidence.Log]:
+    def nevertheless(self) -> dict[str, log_evidence.LogEvidence]:
         """The schedulers that call although no entry of theirs was read, and their calls."""
         known = {one.name for configuration, _ in self.calling() for one in configuration.profiles}
         facts = self.facts()
@@ -45,13 +45,13 @@ class Seen:
         self,
         configuration: configurations.SchedulerConfiguration,
         scheduler: scheduler_pods.Scheduler | None,
-    ) -> log_evidence.Log:
+    ) -> log_evidence.LogEvidence:
         """What the log shows of the schedulers of a configuration, since the last of them was started."""
         names = [one.name for one in configuration.profiles]
         if configuration.form == configurations.LIVE:
             # It is in force: only later calls could contradict it.
             since = configuration.started
-            return self.facts().of(names, since) if since else log_evidence.Log()
+            return self.facts().of(names, since) if since else log_evidence.LogEvidence()
         return self.facts().of(names, self._started(names))
 
     def unread(self, names: Collection[str]) -> api_reader.Unseen | None:

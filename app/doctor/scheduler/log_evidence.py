@@ -74,7 +74,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class LogEvidence:
     """The facts, each kind oldest first."""
 
     calls: tuple[Call, ...] = ()
@@ -83,9 +83,9 @@ class Log:
     nodes: int | None = None
     """Of the cluster now; None if they were not seen."""
 
-    def of(self, names: Collection[str], since: float = 0.0) -> "Log":
+    def of(self, names: Collection[str], since: float = 0.0) -> "LogEvidence":
         """What concerns pods of these schedulerNames, from a time on."""
-        return Log(
+        return LogEvidence(
             tuple(one for one in self.calls if one.scheduler in names and one.at >= since),
             # One that was created before has been filtered before, perhaps by another process.
             tuple(one for one in self.bypasses if one.scheduler in names and one.created >= since),
@@ -97,7 +97,7 @@ class Log:
         """The schedulerNames of the pods that calls are about."""
         return sorted({one.scheduler for one in self.calls if one.scheduler})
 
-    def of_sent(self) -> "Log":
+    def of_sent(self) -> "LogEvidence":
         """The evidence without pods that no call is about: some pods need no call."""
         called = {one.uid for one in self.calls}
         return dataclasses.replace(self, bypasses=tuple(one for one in self.bypasses if one.uid in called))
@@ -113,7 +113,7 @@ class Evidence:
     seen: str
 
 
-def sampled(log: Log) -> Evidence | None:
+def sampled(log: LogEvidence) -> Evidence | None:
     """S02: whether a call offered fewer nodes than the pod fits on; None if no call shows it."""
     if log.nodes is not None and log.nodes <= entry_checks.SAMPLED:
         return Evidence(holds=True, at=0.0, seen=f"all nodes are offered, the cluster has {log.nodes}")
@@ -130,7 +130,7 @@ def sampled(log: Log) -> Evidence | None:
     return _latest(found)
 
 
-def ignored(log: Log) -> Evidence | None:
+def ignored(log: LogEvidence) -> Evidence | None:
     """S03: whether kube-scheduler went on after an error, or without a call; None if nothing shows it."""
     found = []
     latest = {}
@@ -154,7 +154,7 @@ def ignored(log: Log) -> Evidence | None:
     return _latest(found)
 
 
-def bound(log: Log) -> Evidence | None:
+def bound(log: LogEvidence) -> Evidence | None:
     """S04: whether bind is called; None if no pod was bound so far."""
     binds = [one for one in log.calls if one.verb == "bind"]
     found = [
@@ -171,7 +171,7 @@ def bound(log: Log) -> Evidence | None:
     return _latest(found)
 
 
-def named(log: Log) -> Evidence | None:
+def named(log: LogEvidence) -> Evidence | None:
     """S07: whether the latest call carried names of nodes, and not the nodes; None without a call."""
     carrying = [one for one in log.calls if one.offered and one.whole is not None and one.verb in _CARRYING]
     if not carrying:
@@ -182,7 +182,7 @@ def named(log: Log) -> Evidence | None:
     return Evidence(holds=not one.whole, at=one.at, seen=seen)
 
 
-SHOWN: Final[Mapping[doctor_checks.Check, Callable[[Log], Evidence | None]]] = {
+SHOWN: Final[Mapping[doctor_checks.Check, Callable[[LogEvidence], Evidence | None]]] = {
     catalog.PERCENTAGE: sampled,
     catalog.IGNORABLE: ignored,
     catalog.BINDER: bound,
@@ -193,7 +193,7 @@ _HARM: Final = (catalog.IGNORABLE, catalog.BINDER)
 """Those of them that are problems, and not warnings."""
 
 
-def alone(log: Log, name: str, *, fix: str) -> Iterator[doctor_checks.Result]:
+def alone(log: LogEvidence, name: str, *, fix: str) -> Iterator[doctor_checks.Result]:
     """S01 to S04 and S07 of the scheduler of a name, whose configuration was not read.
 
     ``fix``: how it can be read.
@@ -214,14 +214,14 @@ def alone(log: Log, name: str, *, fix: str) -> Iterator[doctor_checks.Result]:
             yield _wrong(check, subject, evidence.seen)
 
 
-def called_nevertheless(result: doctor_checks.Result, log: Log) -> doctor_checks.Result:
+def called_nevertheless(result: doctor_checks.Result, log: LogEvidence) -> doctor_checks.Result:
     """S01 of a configuration without an entry, of a scheduler that calls."""
     seen = f"{result.seen}; but filter about {log.calls[-1].pod} was called at {when(log.calls[-1].at)}"
     return catalog.PRESENT.warning(result.subject, f"{seen}: {_AWAY}", why=f"{_LATER}: {catalog.PRESENT.why}")
 
 
 def confronted(
-    results: Sequence[doctor_checks.Result], log: Log, *, restart: str
+    results: Sequence[doctor_checks.Result], log: LogEvidence, *, restart: str
 ) -> Iterator[doctor_checks.Result]:
     """The results of a configuration, as far as the log does not contradict them, and what it shows instead.
 
@@ -258,7 +258,7 @@ def _latest(found: Sequence[Evidence]) -> Evidence | None:
     return max(found, key=lambda one: one.at, default=None)
 
 
-def _of_pods(log: Log) -> Mapping[str, list[Call]]:
+def _of_pods(log: LogEvidence) -> Mapping[str, list[Call]]:
     """The calls about each pod, without those of preempt, which decide nothing about it."""
     found: dict[str, list[Call]] = defaultdict(list)
     for one in log.calls:
@@ -285,14 +285,14 @@ def _failure(call: Call) -> str:
     return f"{what} of {call.verb} at {when(call.at)}"
 
 
-def _last(one: Bypass, log: Log) -> Call | None:
+def _last(one: Bypass, log: LogEvidence) -> Call | None:
     """The last call that decided about the pod."""
     return next(
         (call for call in reversed(log.calls) if call.uid == one.uid and call.verb in _DECIDING), None
     )
 
 
-def _skipped(one: Bypass, last: Call | None, log: Log) -> str:
+def _skipped(one: Bypass, last: Call | None, log: LogEvidence) -> str:
     """How a pod was bound past an extender that is called otherwise; empty if that is not shown."""
     after = [call for call in log.calls if call.at > one.at]
     if last is None:

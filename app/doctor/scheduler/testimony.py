@@ -37,7 +37,7 @@ def gather(
     nodes: int | None,
     pods: Iterable[Json] = (),
     interested: Callable[[Json], bool] = lambda _: False,
-) -> log_evidence.Log:
+) -> log_evidence.LogEvidence:
     """The facts. Raises Unseen if the decisions cannot be read.
 
     ``nodes``: of the cluster, None if they were not seen. ``pods``: objects of the API server.
@@ -46,14 +46,14 @@ def gather(
     rows = source.get("/apis/v1/decisions", limit=_CALLS)["items"]
     calls = _calls(rows)
     if not calls:
-        return log_evidence.Log(nodes=nodes)
+        return log_evidence.LogEvidence(nodes=nodes)
     few = nodes is not None and nodes <= entry_checks.SAMPLED
     bypasses, offers = list[log_evidence.Bypass](), list[log_evidence.Offer]()
     # If the extender is too slow for one question, the others would wait as long.
     with contextlib.suppress(api_reader.Unseen):
         bypasses += _bypasses(source, _suspects(calls, pods, interested))
         offers += () if few else _offers(source, rows)
-    return log_evidence.Log(
+    return log_evidence.LogEvidence(
         tuple(calls),
         tuple(sorted(bypasses, key=lambda one: one.at)),
         tuple(sorted(offers, key=lambda one: one.at)),

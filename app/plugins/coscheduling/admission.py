@@ -40,7 +40,7 @@ class GangDecision(NamedTuple):
 
     gang: Gang
     together: tuple[Gang, ...]
-    plan: plans.Plan
+    plan: plans.GangPlan
     node: model.NodeName = ""
     """Empty if the pod cannot go to any of the candidates."""
     reason: str = ""
@@ -71,8 +71,8 @@ class Planned(NamedTuple):
 
     gang: Gang
     together: tuple[Gang, ...]
-    plan: plans.Plan
-    question: plans.Question
+    plan: plans.GangPlan
+    question: plans.PlanRequest
     objection: str
     """Why no member can be placed, whatever capacity there is; empty if one can."""
 
@@ -157,8 +157,8 @@ def _decided(
     together, objection = gangs.deciding(snapshot, gang, asked)
     first = (gang, *(one for one in together if one.key != gang.key))
     nominated = nominations.of_members(known, gang.planned_with)
-    question = plans.Question(snapshot, first, rules.layers, peers, nominated=nominated)
-    plan = plans.plan(question) if question.pods and not objection else plans.Plan(reason=objection)
+    question = plans.PlanRequest(snapshot, first, rules.layers, peers, nominated=nominated)
+    plan = plans.plan(question) if question.pods and not objection else plans.GangPlan(reason=objection)
     return Planned(gang, together, plan, question, objection)
 
 
@@ -167,7 +167,7 @@ def _preempting(cycle: cycles.Cycle, snapshot: snapshots.Snapshot) -> bool:
     return _can_preempt(cycle) and evictions.Evictions(snapshot, cycle.pod.priority).possible()
 
 
-def _alternatives(cycle: cycles.Cycle, question: plans.Question, plan: plans.Plan) -> node_sets.Names:
+def _alternatives(cycle: cycles.Cycle, question: plans.PlanRequest, plan: plans.GangPlan) -> node_sets.Names:
     """The candidates that the pod may be planned on in place of its node in the plan of all members.
 
     While kube-scheduler supposes that pods are gone, it would evict pods that have to stay for members that

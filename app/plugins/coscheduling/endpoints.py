@@ -143,7 +143,7 @@ def _one(
 
 def planned(
     rules: admission.GangRules, snapshot: snapshots.Snapshot, gang: Gang, peers: cycles.Peers
-) -> tuple[plans.Question, plans.Plan]:
+) -> tuple[plans.PlanRequest, plans.GangPlan]:
     """The plan of a gang of the state over all nodes, as for a call of filter."""
     found = admission.planned(snapshot, gang.key, rules, peers)
     assert found is not None, gang.key
@@ -188,7 +188,7 @@ def _summary(
     }
 
 
-def missing(gang: Gang, question: plans.Question, plan: plans.Plan) -> str:
+def missing(gang: Gang, question: plans.PlanRequest, plan: plans.GangPlan) -> str:
     """What capacity a gang without a plan lacks, in numbers; empty if it is refused for another reason."""
     if not (plan.reason and gang.waiting and gang.minimum) or gang.errors or gang.present < gang.minimum:
         return ""
@@ -196,7 +196,7 @@ def missing(gang: Gang, question: plans.Question, plan: plans.Plan) -> str:
     return found.sentence if found.exists else ""
 
 
-def state(gang: Gang, plan: plans.Plan) -> str:
+def state(gang: Gang, plan: plans.GangPlan) -> str:
     """The state of the gang as one word."""
     if gang.errors:
         return "invalid"
@@ -253,6 +253,6 @@ def _remarks(rules: admission.GangRules, cycle: cycles.Cycle) -> Iterator[str]:
         yield f"gang {key}: plan in {where}: {', '.join(listed)}{more}"
         return
     yield found.reason
-    question = plans.Question(cycle.snapshot, found.together, rules.layers, cycle.peers)
+    question = plans.PlanRequest(cycle.snapshot, found.together, rules.layers, cycle.peers)
     if text := missing(gang, question, plan):
         yield f"gang {key}: {text}"

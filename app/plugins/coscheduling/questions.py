@@ -134,7 +134,7 @@ def hypotheses(
     gang = gangs.limited(cycle.snapshot, key, (cycle.pod,))
     if held is None or gang is None or gang.errors or gang.satisfied:
         return
-    plan = plans.plan(plans.Question(cycle.snapshot, (gang,), rules.layers, cycle.peers))
+    plan = plans.plan(plans.PlanRequest(cycle.snapshot, (gang,), rules.layers, cycle.peers))
     largest = min(held.minimum - 1, len(plan.seats) or plan.fitting)
     for minimum in range(largest, max(0, largest - PROPOSED), -1):
         fewer = held.minimum - minimum

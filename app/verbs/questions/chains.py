@@ -111,7 +111,7 @@ class Chain(replays.Replay):
 
     def __init__(
         self,
-        suppose: Callable[[registry.Registry], situations.Hypothesis],
+        suppose: Callable[[registry.Registry], situations.Supposition],
         recorded: recorded_configurations.RecordedConfigurations,
         base: snapshots.Snapshot,
         *,

@@ -53,7 +53,7 @@ class Input(NamedTuple):
     """What the decisions of one configuration are repeated by."""
 
     plugins: registry.Registry
-    supposed: situations.Hypothesis
+    supposed: situations.Supposition
 
 
 class Replay:
@@ -61,7 +61,7 @@ class Replay:
 
     def __init__(
         self,
-        suppose: Callable[[registry.Registry], situations.Hypothesis],
+        suppose: Callable[[registry.Registry], situations.Supposition],
         recorded: recorded_configurations.RecordedConfigurations,
         *,
         scores: bool,

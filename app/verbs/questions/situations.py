@@ -24,7 +24,7 @@ _PIECE = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Hypothesis:
+class Supposition:
     """A situation without its moment: what is different, and the configuration that decides."""
 
     plugins: registry.Registry
@@ -91,7 +91,7 @@ def hypothesis(
     plugins: registry.Registry,
     known: Sequence[type[Any]],
     path: str = "situation",
-) -> Hypothesis:
+) -> Supposition:
     """What the situation changes. Raises Mistake.
 
     ``known``: the classes of all plugins that can be enabled; ``path``: where the question has the situation.
@@ -100,18 +100,18 @@ def hypothesis(
     paths = tuple(_below(path, f"overrides[{at}]") for at in range(len(made)))
     configured = asked.configuration is not None
     chosen = _configured(asked.configuration, plugins, known, path) if asked.configuration else plugins
-    return Hypothesis(chosen, made, paths, configured)
+    return Supposition(chosen, made, paths, configured)
 
 
-def hypothesis_of(overrides: Sequence[Mapping[str, Any]], plugins: registry.Registry) -> Hypothesis:
+def supposition_of(overrides: Sequence[Mapping[str, Any]], plugins: registry.Registry) -> Supposition:
     """The hypothesis of these overrides alone. Raises Mistake."""
     made = question_schema.overrides(overrides, plugins)
-    return Hypothesis(plugins, made, ("",) * len(made))
+    return Supposition(plugins, made, ("",) * len(made))
 
 
 def resolve(
     base: snapshots.Snapshot,
-    supposed: Hypothesis,
+    supposed: Supposition,
     *,
     first: Sequence[events.AnyEvent] = (),
     strict: bool = True,

@@ -96,7 +96,7 @@ def test_no_binding_is_repeated_after_its_time_when_little_of_it_was_left(
     world.recorder()
     extender = world.extender()
     extender.offer(pod)
-    budget = extender.context.budgets.bind
+    budget = extender.context.time_limits.bind
     deadline = world.clock.now + budget
     sent: list[float] = []
 

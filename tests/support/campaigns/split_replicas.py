@@ -86,7 +86,7 @@ class Extender:
             monotonic=time.monotonic,
             digest=processes.PLUGINS.digest,
             identity=name,
-            budgets=contexts.Budgets(bind=BIND),
+            time_limits=contexts.TimeLimits(bind=BIND),
         )
 
     def bind(self, pod: cluster_objects.Json, node: str, _: random.Random) -> str:

@@ -129,7 +129,7 @@ class _Making:
         self.decisions.append((decision, offered))
 
 
-def suppose(*overrides: dict[str, Any]) -> situations.Hypothesis:
+def suppose(*overrides: dict[str, Any]) -> situations.Supposition:
     """A situation with a configuration, so that decisions are computed in it although it changes nothing."""
     asked = question_schema.Situation(
         overrides=list(overrides), configuration=question_schema.Configuration()

@@ -226,7 +226,7 @@ class Cluster:
             now=lambda: "2026-07-01T10:00:00.000Z",
             monotonic=clock.monotonic,
             digest=chosen.digest,
-            budgets=contexts.Budgets(state=state, bind=bind),
+            time_limits=contexts.TimeLimits(state=state, bind=bind),
             sleep=clock.sleep,
         )
         fencer = fencing.ApiFencer(client, now=lambda: "2026-07-01T10:00:00Z")

@@ -247,7 +247,10 @@ class Extender:
 
     def bind(self, namespace: str, name: str, uid: str, node: str) -> str:
         """The ``Error`` of the reply; empty if the pod was reported as bound."""
-        around, self.client.latest = self.client.latest, self.context.monotonic() + self.context.budgets.bind
+        around, self.client.latest = (
+            self.client.latest,
+            self.context.monotonic() + self.context.time_limits.bind,
+        )
         try:
             bind_verb.run(self.context, placer.BindRequest(namespace, name, uid, node))
         except verb_errors.VerbError as refused:

@@ -59,7 +59,7 @@ def outcome(
     world: snapshots.Snapshot, overrides: list[dict[str, Any]], name: str = GANG
 ) -> group_placement.Outcome:
     """What becomes of the gang in the situation of the overrides."""
-    supposed = situations.hypothesis_of(overrides, RULES)
+    supposed = situations.supposition_of(overrides, RULES)
     resolved = situations.resolve(world, supposed)
     return group_placement.place(RULES, resolved.snapshot, name, None, lambda: True)
 

@@ -20,7 +20,7 @@ some = settings(max_examples=40, deadline=None)
 
 def played(
     history: History,
-    supposed: situations.Hypothesis,
+    supposed: situations.Supposition,
     choice: question_schema.Choice,
     counted: Callable[[records.Decision], bool] = lambda _: True,
 ) -> chains.Chain:

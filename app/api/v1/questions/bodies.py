@@ -92,7 +92,7 @@ def oldest() -> int:
 
 def hypothesis(
     asked: question_schema.Situation, path: str = "situation", configured: registry.Registry | None = None
-) -> situations.Hypothesis:
+) -> situations.Supposition:
     """What a situation changes, of ``configured`` if not of the present plugins. Raises Mistake."""
     given = services.current()
     made = situations.hypothesis(asked, configured or given.registry, given.configurations.known, path)

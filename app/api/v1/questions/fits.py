@@ -98,7 +98,7 @@ class _Found(NamedTuple):
 
 def _pod(
     question: question_schema.Fit,
-    supposed: situations.Hypothesis,
+    supposed: situations.Supposition,
     snapshot: snapshots.Snapshot,
     budget: bodies.Budget,
 ) -> _Found:
@@ -117,7 +117,7 @@ def _pod(
 
 def _group(
     question: question_schema.Fit,
-    supposed: situations.Hypothesis,
+    supposed: situations.Supposition,
     snapshot: snapshots.Snapshot,
     budget: bodies.Budget,
 ) -> _Found:

@@ -109,7 +109,7 @@ def simulate(_: pages.Query) -> pages.Body:
 def _one(
     question: question_schema.Simulate,
     pod: str | dict[str, object],
-    supposed: situations.Hypothesis,
+    supposed: situations.Supposition,
     shown: moments.Moment,
 ) -> pages.Body:
     plugins = services.current().registry
@@ -149,7 +149,7 @@ def _one(
 
 def _several(
     question: question_schema.Simulate,
-    supposed: situations.Hypothesis,
+    supposed: situations.Supposition,
     shown: moments.Moment,
     budget: bodies.Budget,
 ) -> pages.Body:

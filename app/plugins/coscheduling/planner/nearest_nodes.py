@@ -56,7 +56,7 @@ class NearestNodes:
 
 def alike(snapshot: snapshots.Snapshot, labels: tuple[str, ...]) -> Mapping[model.NodeName, Hashable]:
     """Node -> its part, equal for nodes that are alike in the labels: computed once for all nodes."""
-    kind = cycles.Kind(labels, ())
+    kind = cycles.SumClass(labels, ())
     return snapshot.topology.derived(
         (__name__, labels), lambda: {name: kind.part(node) for name, node in snapshot.nodes.items()}
     )

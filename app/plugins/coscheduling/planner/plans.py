@@ -32,7 +32,7 @@ _TRIES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GangPlan:
     """What happens to the waiting members of the gangs that are placed together."""
 
     seats: Mapping[model.Uid, model.NodeName] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PlanRequest:
     """The gangs to place, in a state."""
 
     snapshot: snapshots.Snapshot
@@ -82,12 +82,12 @@ class Question:
         return tuple(sorted(self.gangs, key=lambda gang: gang.key))
 
 
-def plan(question: Question) -> Plan:
+def plan(question: PlanRequest) -> GangPlan:
     """The plan over all nodes, kept until something changes that it depends on."""
     snapshot, supposing = question.snapshot, question.above is not None
     names = tuple(gang.key for gang in question.gangs)
     key = __name__, question.peers, names, question.usual, question.above
-    latest = snapshot.derived(key, kept_plans.Latest[Plan])
+    latest = snapshot.derived(key, kept_plans.Latest[GangPlan])
     summed = question.peers.by_sums(question.pods)
     basis = kept_plans.basis(
         snapshot, question.gangs, question.holding, question.nominated, supposing=supposing, summed=summed
@@ -95,17 +95,17 @@ def plan(question: Question) -> Plan:
     return latest.plan(snapshot, basis, lambda: _computed(question))
 
 
-def _computed(question: Question) -> tuple[Plan, evictions.Compared | None]:
+def _computed(question: PlanRequest) -> tuple[GangPlan, evictions.Compared | None]:
     made = _Planning(question)
     return made.plan(), made.compared
 
 
-def plan_on(question: Question, base: Plan, pod: model.Pod, offered: node_sets.Names) -> Plan:
+def plan_on(question: PlanRequest, base: GangPlan, pod: model.Pod, offered: node_sets.Names) -> GangPlan:
     """The plan with the pod on one of the offered nodes, in the demanded domain of the former plan."""
     return _Planning(question).plan_on(base, pod, offered)
 
 
-def taken(question: Question, base: Plan, pod: model.Pod, names: node_sets.Names) -> node_sets.Names:
+def taken(question: PlanRequest, base: GangPlan, pod: model.Pod, names: node_sets.Names) -> node_sets.Names:
     """Those of the nodes where the pod does not fit beside the members that have a seat of the plan."""
     if not names:
         return node_sets.NONE
@@ -119,7 +119,7 @@ def taken(question: Question, base: Plan, pod: model.Pod, names: node_sets.Names
 class _Planning:
     """The computation of one plan."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: PlanRequest) -> None:
         self._question = question
         self._snapshot = nominations.counted(question.snapshot, question.holding)
         self._name = f"gang {question.gangs[0].key}"
@@ -144,14 +144,14 @@ class _Planning:
         """What the plan depends on of pods that may have to go; None where no pod may."""
         return self._supposed.compared() if self._supposed is not None else None
 
-    def plan(self) -> Plan:
+    def plan(self) -> GangPlan:
         problem = self._demands.problem or self._lacking()
         if problem:
             return self._none(problem)
         found = self._with_least_harm() or self._solved(self._pods, self._capacity(), self._existing())
         return found if found is not None else self._none(self._no_capacity())
 
-    def _with_least_harm(self) -> Plan | None:
+    def _with_least_harm(self) -> GangPlan | None:
         """The plan for which the pods go whose loss is the least; None if no plan is found that way."""
         if self._supposed is None:
             return None
@@ -179,7 +179,7 @@ class _Planning:
                     return packed
         return self._planned(packing.Packing(chosen.seats, chosen.domain))
 
-    def plan_on(self, base: Plan, pod: model.Pod, offered: node_sets.Names) -> Plan:
+    def plan_on(self, base: GangPlan, pod: model.Pod, offered: node_sets.Names) -> GangPlan:
         paths, must = self._demands.tree.paths, self._demands.must
         inside = [
             name for name in offered if name in paths and domains.within(paths[name], base.domain[:must])
@@ -220,7 +220,7 @@ class _Planning:
         existing: Mapping[model.NodeName, int],
         fixed: Mapping[model.Uid, model.NodeName] = MappingProxyType({}),
         made: packing.Sums | None = None,
-    ) -> Plan | None:
+    ) -> GangPlan | None:
         """The plan for the pods, with those that are fixed already; None if too few can be placed.
 
         ``made``: the sums of the slots in the capacity, if they are known.
@@ -248,7 +248,7 @@ class _Planning:
         capacity: capacities.Capacities,
         made: packing.Sums,
         fixed: Mapping[model.Uid, model.NodeName],
-    ) -> Plan | None:
+    ) -> GangPlan | None:
         """The plan for all pods, or else for those that are required, found by trial and error."""
         found = self._arranged(problem, capacity, made, fixed)
         required = self._required(fixed)
@@ -265,7 +265,7 @@ class _Planning:
         capacity: capacities.Capacities,
         made: packing.Sums,
         fixed: Mapping[model.Uid, model.NodeName],
-    ) -> Plan | None:
+    ) -> GangPlan | None:
         search = arrangements.Search(packing.by_size(problem.classes), self._others.beside(fixed))
         for domain in packing.demanded(problem, made)[:_TARGETS]:
             nodes = packing.nodes_of(problem, made, domain)
@@ -281,7 +281,7 @@ class _Planning:
         capacity: capacities.Capacities,
         made: packing.Sums,
         fixed: Mapping[model.Uid, model.NodeName],
-    ) -> Plan | None:
+    ) -> GangPlan | None:
         found = packing.pack(problem, capacity, made) or packing.pack_most(problem, capacity, made)
         found = found or packing.Packing({}, problem.inside)
         return self._planned(packing.Packing({**fixed, **found.seats}, found.domain), fixed)
@@ -305,7 +305,7 @@ class _Planning:
 
     def _planned(
         self, found: packing.Packing, fixed: Mapping[model.Uid, model.NodeName] = MappingProxyType({})
-    ) -> Plan | None:
+    ) -> GangPlan | None:
         """The plan with these seats, as far as other plugins admit them; None if these are too few."""
         required = self._required(fixed).union(fixed)
         seats = self._others.admitted(found.seats, found.domain, required)
@@ -314,7 +314,7 @@ class _Planning:
             return None
         if self._question.nominated:
             seats = nominations.preferred(seats, self._equal(fixed), self._question.nominated)
-        return Plan(
+        return GangPlan(
             seats=seats,
             pods=tuple(pod for pod in self._pods if pod.uid in seats),
             domain=self._holding(found.domain, seats.values()),
@@ -384,8 +384,8 @@ class _Planning:
             return f"no domain of {layers[must - 1]} has capacity for {members}"
         return f"no capacity for {members}" + (" together" if needed > 1 else "")
 
-    def _none(self, reason: str) -> Plan:
-        return Plan(
+    def _none(self, reason: str) -> GangPlan:
+        return GangPlan(
             reason=f"{self._name}: {reason}",
             fitting=self._most,
             layers=self._demands.tree.layers,

@@ -47,7 +47,7 @@ class Shortage(NamedTuple):
         return "; ".join(parts)
 
 
-def listed(question: plans.Question, limit: int) -> list[Domain]:
+def listed(question: plans.PlanRequest, limit: int) -> list[Domain]:
     """The domains that may hold the gang, those with most slots first."""
     problem, made = _problem(question)
     found = [path for path in made.domains if len(path) >= problem.demands.must]
@@ -55,7 +55,7 @@ def listed(question: plans.Question, limit: int) -> list[Domain]:
     return [Domain(path, made.domains[path], made.existing.get(path, 0)) for path in found[:limit]]
 
 
-def shortage(question: plans.Question) -> Shortage:
+def shortage(question: plans.PlanRequest) -> Shortage:
     """What the gangs of the question lack to be placed together."""
     problem, made = _problem(question)
     needed = sum(gang.needed for gang in question.gangs) or min(1, len(problem.pods))
@@ -66,12 +66,12 @@ def shortage(question: plans.Question) -> Shortage:
     return Shortage(needed, best, tuple(_missing(question, problem, best.path, needed)))
 
 
-def _counted(question: plans.Question) -> snapshots.Snapshot:
+def _counted(question: plans.PlanRequest) -> snapshots.Snapshot:
     """The state in which the gang is planned: nominated pods of others hold their capacity."""
     return nominations.counted(question.snapshot, question.holding)
 
 
-def _problem(question: plans.Question) -> tuple[packing.PackingProblem, packing.Sums]:
+def _problem(question: plans.PlanRequest) -> tuple[packing.PackingProblem, packing.Sums]:
     pods, snapshot = question.pods, _counted(question)
     given = next((gang.given.gather for gang in question.ordered if gang.given.gather), ())
     keys = [gang.topology_key for gang in question.ordered if gang.topology_key]
@@ -90,7 +90,7 @@ def _problem(question: plans.Question) -> tuple[packing.PackingProblem, packing.
 
 
 def _missing(
-    question: plans.Question, problem: packing.PackingProblem, domain: Path, needed: int
+    question: plans.PlanRequest, problem: packing.PackingProblem, domain: Path, needed: int
 ) -> list[tuple[str, int, int]]:
     """The resources of which all nodes of the domain together have too little free."""
     snapshot, chosen = _counted(question), problem.pods[:needed]

@@ -334,7 +334,7 @@ class _Search:
         """How many members are placed with the overrides; 0 if the group is not, or they do not apply."""
         self.tried += 1
         try:
-            supposed = situations.hypothesis_of(overrides, self._plugins)
+            supposed = situations.supposition_of(overrides, self._plugins)
             resolved = situations.resolve(self._snapshot, supposed)
             candidates = self._candidates
             if candidates is not None:
@@ -349,7 +349,7 @@ class _Search:
     def _changed(self, overrides: Sequence[Override], state: snapshots.Snapshot) -> snapshots.Snapshot | None:
         """The state with the overrides; None if they do not apply."""
         try:
-            return situations.resolve(state, situations.hypothesis_of(overrides, self._plugins)).snapshot
+            return situations.resolve(state, situations.supposition_of(overrides, self._plugins)).snapshot
         except errors.Mistake:
             return None
 

@@ -72,7 +72,7 @@ def check(
 
 def hypothesis(
     made: model.Shadow, plugins: registry.Registry, known: Sequence[type[Any]]
-) -> situations.Hypothesis:
+) -> situations.Supposition:
     """What the shadow changes of the plugins. Raises Mistake."""
     held: Mapping[str, Any] = {"overrides": list(made.overrides), "configuration": made.configuration}
     asked = question_schema.read(held, question_schema.Situation)
