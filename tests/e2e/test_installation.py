@@ -11,7 +11,6 @@ bound by hand. NetworkPolicies, seccomp and limits are not applied (in
 tests/e2e/test_deploy_manifests.py the API server admits them).
 """
 
-import json
 import pathlib
 import shlex
 from collections.abc import Iterator
@@ -29,6 +28,7 @@ from tests.support.e2e import (
     doctor_roles,
     installed_objects,
     readiness,
+    shown_texts,
     store_urls,
     workloads,
     workstations,
@@ -383,19 +383,7 @@ def test_no_log_argument_or_event_has_the_contents_of_a_secret(
     """After everything above: first starts, restarts, refused connections and a failing bootstrap."""
     readiness.await_ready(cluster)
     kept = disclosures.parts(cluster.api().list(f"/api/v1/namespaces/{HOME}/secrets"))
-    shown = {log.name: log.read_text(errors="replace") for log in kubelet.folder.glob("*.log")}
-    for component in (*readiness.PROCESSES, "store"):
-        for container in kubelet.running(component)[0].containers:
-            assert container.process is not None
-            arguments = pathlib.Path(f"/proc/{container.process.pid}/cmdline").read_text(errors="replace")
-            shown[f"arguments of {component}, {container.name}"] = arguments
-    for group, kind in (
-        ("api/v1", "pods"),
-        ("api/v1", "events"),
-        ("apis/apps/v1", "deployments"),
-        ("apis/apps/v1", "statefulsets"),
-    ):
-        shown[kind] = json.dumps(cluster.api().list(f"/{group}/namespaces/{HOME}/{kind}"))
+    shown = shown_texts.of(cluster, kubelet, HOME)
     assert "topolog-store/recorder-url" in kept.values()
     assert {
         where: found for where, text in shown.items() if (found := disclosures.disclosed(kept, text))
