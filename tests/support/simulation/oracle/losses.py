@@ -31,7 +31,11 @@ class Losses:
         self.doubtful = False
         """A failover that no recorder has recorded yet."""
         self.unseen = False
-        """An undetectable failover: lost capacity may be placed again, and pods may run unrecorded."""
+        """An undetectable failover, until a reader has reported it and everything is listed again: lost
+        capacity may be placed again, and pods may run unrecorded."""
+        self.overspent = False
+        """There was an undetectable failover: more pods may run than a quota allows, until they end."""
+        self._recovering = False
         self.noted = False
         """The Lease names lost entries, so an event has to name them."""
 
@@ -57,6 +61,8 @@ class Losses:
             self._lost.update((loss.incarnation, offset, at) for offset, at in gone)
         self.doubtful = doubted
         self.unseen |= loss is not None and not doubted
+        self.overspent |= self.unseen
+        self._recovering = False
         # A loss that the first event of this incarnation names need not be named again.
         self.noted = (
             note is not None
@@ -66,6 +72,15 @@ class Losses:
                 for one in self.open
             )
         )
+
+    def recovering(self) -> None:
+        """An event of the log makes the recorder list everything again."""
+        self._recovering = True
+
+    def listed(self) -> None:
+        """Every kind is listed: what the log has is what the cluster has."""
+        if self._recovering and not self.open:
+            self.unseen = self._recovering = False
 
     def gone(self, entry: tuple[str, int, int]) -> bool:
         """Whether an entry (incarnation, offset, milliseconds) was lost."""

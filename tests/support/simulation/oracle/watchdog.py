@@ -199,7 +199,9 @@ class Watchdog:
             self.fold.apply(event)
             if self.fold.quotas:
                 self._shares[self.fold.offset] = runtime_law.shares(self.fold)
-            if not self.losses.doubtful and not self.losses.unseen and not self.fold.unlisted:
+            if not self.losses.doubtful and not self.fold.unlisted:
+                self.losses.listed()
+            if self.current:
                 self._excused = False
 
     def _equal(self, what: str, stored: dict[str, int], folded: dict[str, int]) -> None:
@@ -211,7 +213,7 @@ class Watchdog:
         guarantees.demand(not wrong, "P1", f"{what} (stored, folded) {wrong}")
 
     def _quotas_hold(self) -> None:
-        if self._steady and not self.losses.unseen:
+        if self._steady and not self.losses.overspent:
             quotas = self.quotas()
             for domain, used in self._cluster.usage(foreign=False).items():
                 most = quotas.get(domain, 0)
@@ -239,11 +241,13 @@ class Watchdog:
             case events.StoreRewound():
                 self._rewound(event)
                 self.losses.doubtful = self.losses.noted = False
+                self.losses.recovering()
             case events.StoreRestarted():
                 guarantees.demand(
                     not self.losses.noted, "P4", "the Lease names what is lost, and no event does"
                 )
                 self.losses.doubtful = False
+                self.losses.recovering()
             case _:
                 observation_law.check(event, self.fold)
 
