@@ -1,5 +1,6 @@
 """The events of a range for a time axis: how many of which type, what to mark, and what was not watched."""
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -15,7 +16,7 @@ class Mark(NamedTuple):
     offset: int
     at_ms: int
     kind: str
-    """change, flag, shadow, repair, list, store or configuration."""
+    """change, plan, flag, shadow, repair, store or configuration."""
     text: str
 
 
@@ -55,6 +56,8 @@ class Bucket:
     """When its first event was appended; 0 without events."""
     last_ms: int = 0
     types: dict[str, int] = field(default_factory=dict)
+    marks: dict[str, int] = field(default_factory=dict)
+    """Kind of mark -> number."""
 
 
 class Chronicle:
@@ -67,8 +70,8 @@ class Chronicle:
         self.buckets = [
             Bucket(start, min(last, start + self._width - 1)) for start in range(first, last + 1, self._width)
         ]
-        self.marks: list[Mark] = []
-        self.more_marks = 0
+        self.marks: deque[Mark] = deque(maxlen=MOST_MARKS)
+        """The latest; the buckets count all of them."""
         self.gaps: list[Gap] = []
         self.walls: list[Wall] = []
         self._waiting = set(unlisted)
@@ -88,18 +91,19 @@ class Chronicle:
                 self.walls.append(Wall(entry.offset, entry.at_ms, entry.event))
             marked = _marked(entry.event)
             if marked is not None:
-                self._mark(Mark(entry.offset, entry.at_ms, *marked))
+                mark = Mark(entry.offset, entry.at_ms, *marked)
+                bucket.marks[mark.kind] = bucket.marks.get(mark.kind, 0) + 1
+                self.marks.append(mark)
+
+    @property
+    def more_marks(self) -> int:
+        """How many marks are older than the latest."""
+        return sum(sum(one.marks.values()) for one in self.buckets) - len(self.marks)
 
     def finish(self, last: int) -> None:
         """End a gap that lasts until the end of the range."""
         if self._waiting and self._cause:
             self.gaps.append(Gap(self._since, last, self._cause))
-
-    def _mark(self, mark: Mark) -> None:
-        if len(self.marks) < MOST_MARKS:
-            self.marks.append(mark)
-        else:
-            self.more_marks += 1
 
     def _watch(self, entry: ChronicleEntry, kinds: frozenset[str]) -> None:
         match entry.event:
@@ -127,6 +131,8 @@ def _marked(event: events.AnyEvent) -> tuple[str, str] | None:
             return "change", f"{event.subject} deleted"
         case events.NodeGone():
             return "change", f"node:{event.name} deleted"
+        case events.PlacementsCommitted(placements=(first, _, *_)):
+            return "plan", f"plan of {len(event.placements)} pods committed by the bind of {first.pod.key}"
         case events.FlagSet():
             return "flag", f"flag {event.flag.name} set to {event.flag.value}"
         case events.ShadowSet():
@@ -135,8 +141,6 @@ def _marked(event: events.AnyEvent) -> tuple[str, str] | None:
             return "shadow", f"shadow {event.name} deleted"
         case events.ViewsRepaired():
             return "repair", f"views repaired: {event.reason}"
-        case events.Relisted():
-            return "list", f"{event.kind} listed: {event.reason}"
         case events.StoreRewound():
             return "store", f"the store lost events: {event.reason}"
         case events.StoreRestarted():

@@ -3,7 +3,7 @@
 import pytest
 
 from app.api.v1.pictures import maps
-from app.domain import events
+from app.domain import events, model
 from tests.support import declared
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem, body
@@ -85,3 +85,28 @@ def test_what_was_not_watched_is_a_gap(world: api_worlds.World) -> None:
     assert "too old" in found["gaps"][0]["reason"]
     cut = body(world.client.get(f"/apis/v1/moments?from={start}&to={start + 4}"))
     assert [(one["from"], one["to"]) for one in cut["gaps"]][1:] == [(start + 3, start + 4)]
+
+
+def test_marks_are_counted_over_the_whole_window_and_the_latest_are_listed(
+    world: api_worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.verbs.pictures.chronicles.MOST_MARKS", 3)
+    start = world.store.follower.catch_up().offset
+    placements = tuple(model.Placement(api_worlds.pod(f"gang-{at}"), f"host-{at}") for at in (1, 2))
+    world.append(
+        events.PlacementsCommitted(placements=placements),
+        events.placed(api_worlds.pod("web-3"), "host-4"),
+        *(api_worlds.policy(host=host) for host in (2, 3, 4, 5)),
+        events.Relisted("pods", since="5", until="9", reason="the watch was too old"),
+        events.NodeGone("host-3", "uid-host-3"),
+    )
+    found = body(world.client.get(f"/apis/v1/moments?from={start}&buckets=2"))
+    assert [one["marks"] for one in found["buckets"]] == [{"plan": 1, "change": 2}, {"change": 3}]
+    assert [(one["offset"], one["text"]) for one in found["marks"]] == [
+        (start + 5, "policy:shop/spread changed"),
+        (start + 6, "policy:shop/spread changed"),
+        (start + 8, "node:host-3 deleted"),
+    ]
+    assert found["moreMarks"] == 3
+    (plan,) = body(world.client.get(f"/apis/v1/moments?from={start}&to={start + 2}"))["marks"]
+    assert (plan["kind"], plan["text"]) == ("plan", "plan of 2 pods committed by the bind of shop/gang-1")

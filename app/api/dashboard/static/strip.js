@@ -7,6 +7,26 @@ import { begins } from "./walls.js";
 /** The kinds of events, from the bottom up; the style sheet has a colour for each. */
 export const KINDS = ["pods", "placements", "nodes", "others"];
 
+/** The forms of the marks: those of the rarer kinds are drawn over those of changes. */
+export const MARKS = [
+  { sign: "▼", ink: "--text", holds: (kind) => kind === "change", form: triangle },
+  { sign: "■", ink: "--focus", holds: (kind) => kind !== "change", form: (context, at) => context.fillRect(at - 3, 12, 6, 6) },
+];
+
+function triangle(context, at) {
+  context.beginPath();
+  context.moveTo(at - 3, 13);
+  context.lineTo(at + 3, 13);
+  context.lineTo(at, 18);
+  context.fill();
+}
+
+/** What each form stands for, of the kinds of marks that there are. */
+export function marked({ buckets }) {
+  const kinds = [...new Set(buckets.flatMap((bucket) => Object.keys(bucket.marks)))].sort();
+  return MARKS.map(({ sign, ink, holds }) => ({ sign, ink, names: kinds.filter(holds).join(", ") })).filter(({ names }) => names);
+}
+
 class TimeStrip extends HTMLElement {
   show(found, first, last, { A, B }) {
     // While the slider is dragged nothing of it changes.
@@ -75,17 +95,15 @@ class TimeStrip extends HTMLElement {
       context.fillRect(x(offset) - 0.5, 12, 1, 28);
       context.fillText(name, x(offset) + 2, 10);
     }
-    let marked = -9;
-    for (const mark of found.marks) {
-      const at = x(mark.offset);
-      if (mark.kind === "list" || at - marked < 7) continue;
-      marked = at;
-      context.fillStyle = colour(mark.kind === "change" ? "--text" : "--focus");
-      context.beginPath();
-      context.moveTo(at - 3, 13);
-      context.lineTo(at + 3, 13);
-      context.lineTo(at, 18);
-      context.fill();
+    for (const { ink, holds, form } of MARKS) {
+      context.fillStyle = colour(ink);
+      let marked = -9;
+      for (const bucket of found.buckets) {
+        const at = (x(bucket.first) + x(bucket.last)) / 2;
+        if (at - marked < 7 || !Object.keys(bucket.marks).some(holds)) continue;
+        marked = at;
+        form(context, at);
+      }
     }
     context.fillStyle = colour("--quiet");
     let free = 0;

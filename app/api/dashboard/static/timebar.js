@@ -5,7 +5,7 @@ import { live as bound } from "../vendor/lit-html-3.3.3/directives/live.js";
 import { answer, ask, changed, earliest, offsetOf, onForget, state, TRIMMED } from "./store.js";
 import { clock, number, plural, time, typed } from "./format.js";
 import { address, go, set } from "./router.js";
-import { KINDS } from "./strip.js";
+import { KINDS, marked } from "./strip.js";
 import { BY, next, selected } from "./steps.js";
 import * as walls from "./walls.js";
 
@@ -305,7 +305,8 @@ export function timebar(rested) {
         @pointerdown=${(event) => hold(event.button === 0)} @pointerup=${() => hold(false)} @pointercancel=${() => hold(false)}
         @focus=${prefetch} @input=${(event) => dragged(Number(event.target.value))}>
       <ul class="legend" aria-label="Events on the strip">${KINDS.map((name) => html`<li><span class="key axis-${name}" aria-hidden="true"></span>${name}</li>`)}
-        ${strip.body?.gaps.length ? html`<li><span class="key unwatched" aria-hidden="true"></span>not watched</li>` : nothing}</ul>
+        ${strip.body?.gaps.length ? html`<li><span class="key unwatched" aria-hidden="true"></span>not watched</li>` : nothing}
+        ${strip.body ? marked(strip.body).map(({ sign, ink, names }) => html`<li><span class="sign${ink}" aria-hidden="true">${sign}</span>${names}</li>`) : nothing}</ul>
       ${walls.ends(first, last, to)}
       <div class="ends"><span>${number(first)}</span><output for="slider">offset ${number(shown)}${at}${waiting}</output><span>${number(last)}</span></div>
     </div>

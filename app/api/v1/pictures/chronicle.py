@@ -29,6 +29,7 @@ class MomentBucket(Schema):
     from_ = schemas.text("When its first event was appended (RFC 3339).", data_key="from")
     to = schemas.text("When its last event was appended.")
     types = schemas.counts("Type of event -> number.")
+    marks = schemas.counts("Kind of mark -> number.")
 
 
 class MomentMark(Schema):
@@ -36,7 +37,7 @@ class MomentMark(Schema):
 
     offset = schemas.number("Offset.")
     at = schemas.text("When it was appended (RFC 3339).")
-    kind = schemas.text("change, flag, shadow, repair, list, store or configuration.")
+    kind = schemas.text("change, plan, flag, shadow, repair, store or configuration.")
     text = schemas.text("What happened.")
 
 
@@ -68,8 +69,8 @@ class Chronicle(Schema):
     """A window of the log."""
 
     buckets = schemas.nested(MomentBucket, "Runs of equal numbers of events, oldest first.", many=True)
-    marks = schemas.nested(MomentMark, "Marks, oldest first; the first 500.", many=True)
-    moreMarks = schemas.number("Marks that are not in marks.")
+    marks = schemas.nested(MomentMark, "The latest 500 marks, oldest first.", many=True)
+    moreMarks = schemas.number("Older marks, which only the buckets count.")
     gaps = schemas.nested(MomentGap, "Stretches that were not watched.", many=True)
     incarnations = schemas.nested(
         MomentIncarnation, "Incarnations that began in it, oldest first.", many=True
@@ -98,6 +99,7 @@ def _body(found: answers.Window, buckets: int) -> pages.Body:
                 "from": times.rfc3339(one.first_ms / 1000),
                 "to": times.rfc3339(one.last_ms / 1000),
                 "types": one.types,
+                "marks": one.marks,
             }
             for one in made.buckets
         ],

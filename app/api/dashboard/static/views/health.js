@@ -5,8 +5,10 @@ import { command, panel } from "../panel.js";
 import { answer, earliest, forget, moment, offsetOf, state } from "../store.js";
 import { cut, number, span, time } from "../format.js";
 import { to } from "../timebar.js";
-import { facts, table } from "./parts.js";
+import { facts, more, table } from "./parts.js";
 
+/** Rows of marks. */
+const MARKS = 12;
 let asked = "";
 
 export function health() {
@@ -38,7 +40,8 @@ export function health() {
         ${table([["reader", "p"], ["offset", "n"], ["behind", "n"], ["reported"]], body.readers.map((one) => [cut(one.reader, 80), number(one.offset), number(one.behind), time(one.at)]), "no process follows the log")}`)}
       ${panel({ id: "gaps", title: "Marks and gaps of the last 5,000 events", answer: axis, rows: (body) => [...body.marks, ...body.gaps] }, (body) => html`
         ${table([["from", "n"], ["to", "n"], ["not watched"]], body.gaps.map((one) => [jump(one.from), jump(one.to), cut(one.reason, 160)]), "every change of this window was watched")}
-        ${table([["offset", "n"], ["when"], ["what"]], body.marks.slice(-12).reverse().map((one) => [jump(one.offset), time(one.at), cut(one.text, 120)]), "no marks")}`)}
+        ${table([["offset", "n"], ["when"], ["what"]], body.marks.slice(-MARKS).reverse().map((one) => [jump(one.offset), time(one.at), cut(one.text, 120)]), "no marks")}
+        ${more(Math.max(0, body.marks.length - MARKS) + body.moreMarks, "marks")}`)}
       ${panel({ id: "flags", title: "Debug flags", answer: flags, command: command("get", "flags", "--at", state.position), rows: (body) => body.items }, (body) => table([["flag"], ["value"], ["at start"], ["pod"], ["until"], ["set by"], ["at"]], body.items.map((one) => [one.title, one.value, one.default, one.pod || "all", one.until || "–", one.by || "–", one.changed ? html`${jump(one.changed)} ${one.at ? time(one.at) : ""}` : "–"])))}
       ${panel({ id: "settings", title: "Settings", answer: settings, rows: (body) => Object.entries(body.settings).map(([name, value]) => ({ name, value })) }, (body) => html`
         ${facts([["configuration", body.configuration], ["plugins", body.plugins.join(", ")], ["weights", Object.entries(body.weights).map(([name, weight]) => `${name} ${weight}`).join(", ") || "all 1"]])}
