@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.support import commands
-from tests.support.browser import browsers, scripts, shown
+from tests.support.browser import browsers, screenshots, scripts, shown
 from tests.support.extender import api_worlds
 
 pytestmark = pytest.mark.browser
@@ -128,6 +128,16 @@ def test_decisions_are_replayed_and_the_command_asks_the_same(
     assert f"admitted\t{answer['classes']['admitted']}" in text
     on_small.click("#outcome td a")
     on_small.until(lambda: on_small.text("#why .why"), "the decision that would have been another")
+
+
+def test_the_picture_of_a_replay_shows_decisions_that_would_have_been_others(
+    on_small: browsers.Browser,
+) -> None:
+    on_small.open("/dashboard/compare?from=1")
+    screenshots.replay(on_small, SCALE)
+    on_small.open("/dashboard/compare?from=1&again")
+    with pytest.raises(AssertionError, match=r"nothing differs: .* would have been the same"):
+        screenshots.replay(on_small, [])
 
 
 def test_the_effect_of_overrides_is_compared_and_the_command_asks_the_same(

@@ -1,5 +1,6 @@
 """Makes the screenshots of the documentation: ``python -m tests.support.browser.screenshots FOLDER``."""
 
+import json
 import pathlib
 import re
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import zlib
+from collections.abc import Mapping, Sequence
 
 from tests.support.browser import browsers
 
@@ -50,15 +52,21 @@ def _take(base: str, first: str, profile: pathlib.Path, target: pathlib.Path) ->
         page.open("/dashboard/decisions")
         _save(page, target / "decisions.png")
         page.open("/dashboard/compare?from=1")
-        page.fill("#what-if .b select", "change a quota")
-        page.press("replay the decisions from A to B", "#what-if")
-        page.until(lambda: page.text("#outcome"), "the replay")
+        replay(page, [{"op": "scalePolicy", "policy": "crowd/service-0", "allocations": {"zone-a": "+1"}}])
         page.run("document.getElementById('what-if').scrollIntoView()")
         _save(page, target / "compare.png")
     with browsers.browser(base, profile / "dark", size=(1360, 860), dark=True) as page:
         page.open(first)
         page.open(f"/dashboard/?at={head - 2500}")
         _save(page, target / "past-dark.png")
+
+
+def replay(page: browsers.Browser, overrides: Sequence[Mapping[str, object]]) -> None:
+    """Replay the decisions under overrides. Raises AssertionError if none would have been another."""
+    page.fill("#what-if .b textarea", json.dumps(overrides, indent=1))
+    page.press("replay the decisions from A to B", "#what-if")
+    answer = page.until(lambda: page.text("#outcome"), "the replay")
+    assert "what it means" in answer, f"nothing differs: {answer}"
 
 
 def _save(page: browsers.Browser, path: pathlib.Path) -> None:
