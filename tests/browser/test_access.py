@@ -1,7 +1,11 @@
 """The dashboard for everyone: WCAG 2.2 A and AA, small screens, other schemes, names of everything."""
 
+import typing
+
 import pytest
 
+from app.framework import views
+from app.verbs.pictures import decision_classes
 from tests.support.browser import axe, browsers, scripts, shown
 
 pytestmark = pytest.mark.browser
@@ -79,6 +83,16 @@ def test_classes_differ_and_text_can_be_read(on_small: browsers.Browser, scheme:
     """)
     assert len(swatches) == 6
     assert len(set(swatches)) >= (6 if scheme != "forced" else 4)
+
+
+@pytest.mark.scenario("UI-6")
+def test_each_mark_is_another_picture_in_grey_on_the_smallest_squares(on_small: browsers.Browser) -> None:
+    on_small.open("/dashboard/")
+    looks = typing.get_args(views.Look)
+    found = on_small.later(scripts.read("mark_pixels"), looks, decision_classes.MOST_REFUSED)
+    pixels = dict(found)
+    assert len(pixels) > decision_classes.MOST_REFUSED
+    assert len(set(pixels.values())) == len(pixels)
 
 
 @pytest.mark.scenario("UI-6")

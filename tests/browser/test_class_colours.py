@@ -3,12 +3,13 @@
 import itertools
 import pathlib
 import re
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from app import plugins
 from app.api import dashboard
-from app.verbs.pictures import colours, contrasts
+from app.verbs.pictures import colours, contrasts, decision_classes
 
 FOLDER = pathlib.Path(dashboard.__file__).parent / "static"
 SCALES = (colours._STATES, colours._SHARES, colours._QUOTAS, contrasts.CLASSES)
@@ -31,6 +32,23 @@ def table(name: str) -> dict[str, str]:
     }
 
 
+def refused() -> list[tuple[str, str]]:
+    """Token and mark of the classes without a look."""
+    found = re.search(r"const REFUSED = \[(.*)\];", (FOLDER / "palette.js").read_text())
+    assert found
+    return re.findall(r'\["(\w+)", "(\w+)"\]', found.group(1))
+
+
+def pictures() -> Iterator[Sequence[tuple[str, str]]]:
+    """Token and mark of each class, of all maps that there can be."""
+    marks, classes = table("MARKS"), table("TOKENS")
+    yield from ([(classes[label], marks.get(classes[label], "")) for label in scale] for scale in SCALES)
+    shown = [painted for kind in plugins.IN_TREE for painted in kind().shown().painted]
+    assert shown
+    yield from ([(look, marks.get(look, "")) for _, look in painted.classes] for painted in shown)
+    yield [(look, marks.get(look, "")) for look in ("none", "chosen", "kept")] + refused()
+
+
 def luminance(colour: str) -> float:
     """As WCAG defines it."""
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
@@ -46,25 +64,29 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.scenario("UI-6")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_neighbouring_classes_differ_by_colour_or_by_a_mark_that_is_seen(scheme: str) -> None:
+def test_classes_differ_by_colour_or_by_a_mark_that_is_seen(scheme: str) -> None:
     """Six or more shades with 3:1 between them do not exist: 3 to the fifth power is more than 21."""
-    colour, marks, classes = tokens(scheme), table("MARKS"), table("TOKENS")
+    colour = tokens(scheme)
 
-    def marked(token: str) -> str:
+    def marked(token: str, mark: str) -> str:
         seen = contrast(colour[f"class-{token}"], colour["mark"]) >= LEAST
-        return marks.get(token, "") if seen or marks.get(token) == "hollow" else ""
+        return mark if seen or mark == "hollow" else ""
 
-    known = [tuple(classes[label] for label in scale) for scale in SCALES]
-    shown = (kind().shown() for kind in plugins.IN_TREE)
-    declared = [tuple(look for _, look in one.classes) for each in shown for one in each.painted]
-    assert declared
     poor = [
         (one, other)
-        for scale in (*known, *declared)
-        for one, other in itertools.pairwise(scale)
-        if contrast(colour[f"class-{one}"], colour[f"class-{other}"]) < LEAST and marked(one) == marked(other)
+        for classes in pictures()
+        for one, other in itertools.combinations(classes, 2)
+        if contrast(colour[f"class-{one[0]}"], colour[f"class-{other[0]}"]) < LEAST
+        and marked(*one) == marked(*other)
     ]
     assert poor == []
+
+
+@pytest.mark.scenario("UI-6")
+def test_the_classes_of_a_map_differ_in_grey_by_their_marks() -> None:
+    assert len(refused()) == decision_classes.MOST_REFUSED
+    for classes in pictures():
+        assert len({mark for _, mark in classes}) == len(classes), classes
 
 
 @pytest.mark.scenario("UI-6")

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
-from app.domain import model, snapshots
+from app.domain import model, node_sets, snapshots
 from app.domain.fold import node_sums
 from app.framework import views
 
@@ -28,8 +29,17 @@ class Painter:
     """snapshot -> (name of a node in it -> index of its class)."""
     by_node: bool
     """The class depends only on the node and its pods, so it stays if neither has changed."""
-    looks: Sequence[views.Look] = ()
+    looks: Sequence[views.Look | Literal[""]] = ()
     """How the classes are drawn; empty if their labels are known to the dashboard."""
+
+
+class Group(NamedTuple):
+    """Nodes of one class."""
+
+    label: str
+    nodes: node_sets.Names
+    look: views.Look | Literal[""] = ""
+    """Empty: the dashboard draws each such class of a map in another way."""
 
 
 def by_state() -> Painter:
@@ -89,18 +99,15 @@ def by_object(declared: views.Painted, name: str) -> Painter:
     return Painter(labels, paint, by_node=False, looks=looks)
 
 
-def by_group(groups: Sequence[tuple[str, frozenset[model.NodeName]]], others: str, remaining: str) -> Painter:
+def by_group(groups: Sequence[Group], others: str) -> Painter:
     """The first group that has the node; ``others`` is the class of the nodes that no group has.
 
-    ``remaining``: the class of the last groups together, if there are more groups than letters.
+    There are at most 15 groups.
     """
-    most = len(LETTERS) - 1  # One is that of the others.
-    if len(groups) > most:
-        last = frozenset().union(*(names for _, names in groups[most - 1 :]))
-        groups = (*groups[: most - 1], (remaining, last))
-    classes = {name: at for at, (_, names) in reversed(list(enumerate(groups, 1))) for name in names}
-    labels = (others, *(label for label, _ in groups))
-    return Painter(labels, lambda _: lambda name: classes.get(name, 0), by_node=True)
+    classes = {name: at for at, group in reversed(list(enumerate(groups, 1))) for name in group.nodes}
+    labels = (others, *(group.label for group in groups))
+    looks = ("none", *(group.look for group in groups))
+    return Painter(labels, lambda _: lambda name: classes.get(name, 0), by_node=True, looks=looks)
 
 
 def letters(painter: Painter, snapshot: snapshots.Snapshot, names: Iterable[model.NodeName]) -> str:

@@ -20,25 +20,39 @@ const TOKENS = {
   "under half": "low",
   "half or more": "high",
   over: "over",
-  chosen: "chosen",
-  kept: "kept",
   "the same": "none",
   less: "low",
   more: "full",
   gone: "bad",
   new: "chosen",
 };
-const REFUSED = ["refused1", "refused2", "refused3", "refused4"];
+/** The colour and the mark of each class without a look, in order: the marks differ, as there are fewer colours. */
+const REFUSED = [["refused1", "stripe"], ["refused2", "cross"], ["refused3", "dot"], ["refused4", "chevron"], ["refused1", "plus"], ["refused2", "backslash"], ["refused3", "bar"], ["refused4", "post"]];
 /** Marks by class; those of the scale from low to full fill the cell from the bottom, by so many parts of five. The pale class has an edge, so that it is seen on its background. */
-const MARKS = { empty: "edge", low: "level1", mid: "level2", high: "level3", higher: "level4", full: "stripe", cordoned: "hollow", bad: "cross", over: "dot", chosen: "ring", refused1: "stripe", refused2: "cross", refused3: "dot", refused4: "hollow" };
+const MARKS = { empty: "edge", low: "level1", mid: "level2", high: "level3", higher: "level4", full: "stripe", cordoned: "hollow", bad: "cross", over: "dot", chosen: "ring", kept: "corner" };
+
+const [RISING, FALLING, LEVEL, UPRIGHT] = [[[0.2, 0.8], [0.8, 0.2]], [[0.2, 0.2], [0.8, 0.8]], [[0.2, 0.5], [0.8, 0.5]], [[0.5, 0.2], [0.5, 0.8]]];
+/** The lines of the marks that are drawn with some, in parts of the cell. */
+const LINES = {
+  stripe: [RISING],
+  backslash: [FALLING],
+  cross: [RISING, FALLING],
+  bar: [LEVEL],
+  post: [UPRIGHT],
+  plus: [LEVEL, UPRIGHT],
+  chevron: [[[0.2, 0.75], [0.5, 0.25], [0.8, 0.75]]],
+  corner: [[[0.2, 0.2], [0.2, 0.8], [0.8, 0.8]]],
+  ring: [[[0.25, 0.25], [0.75, 0.25], [0.75, 0.75], [0.25, 0.75], [0.25, 0.25]]],
+};
 
 /** @param {{letter: string, label: string, look?: string}[]} classes @returns {Map<string, {token: string, mark: string}>} */
 export function tokens(classes) {
   let refused = 0;
   return new Map(
     classes.map(({ letter, label, look }) => {
-      const token = (look || TOKENS[label]) ?? REFUSED[refused++ % REFUSED.length];
-      return [letter, { token, mark: MARKS[token] ?? "" }];
+      const known = look || TOKENS[label];
+      const [token, mark] = known ? [known, MARKS[known] ?? ""] : REFUSED[refused++ % REFUSED.length];
+      return [letter, { token, mark }];
     }),
   );
 }
@@ -81,20 +95,14 @@ export function cell(context, x, y, size, colour, mark, ink, edge) {
   }
   context.lineWidth = Math.max(1, size / 10);
   context.beginPath();
-  if (mark === "stripe") {
-    context.moveTo(x + size * 0.2, y + size * 0.8);
-    context.lineTo(x + size * 0.8, y + size * 0.2);
-  } else if (mark === "cross") {
-    context.moveTo(x + size * 0.2, y + size * 0.2);
-    context.lineTo(x + size * 0.8, y + size * 0.8);
-    context.moveTo(x + size * 0.8, y + size * 0.2);
-    context.lineTo(x + size * 0.2, y + size * 0.8);
-  } else if (mark === "ring") {
-    context.rect(x + size * 0.25, y + size * 0.25, size * 0.5, size * 0.5);
-  } else if (mark === "dot") {
+  if (mark === "dot") {
     context.arc(x + size / 2, y + size / 2, size / 5, 0, 7);
     context.fill();
     return;
+  }
+  for (const [first, ...others] of LINES[mark]) {
+    context.moveTo(x + first[0] * size, y + first[1] * size);
+    for (const [right, down] of others) context.lineTo(x + right * size, y + down * size);
   }
   context.stroke();
 }

@@ -11,9 +11,9 @@ from app.api import errors
 from app.api.introspection import blueprints, heavy, moments, pages, queries, schemas, services
 from app.api.v1 import decisions
 from app.api.v1.pictures import answers
-from app.domain import model, snapshots
+from app.domain import snapshots
 from app.verbs.explain import explanations
-from app.verbs.pictures import colours, layouts
+from app.verbs.pictures import colours, decision_classes, layouts
 
 routes = blueprints.create("map", "/apis/v1", "The cluster as a picture.")
 MOST_NODES = 20_000
@@ -53,7 +53,9 @@ class MapClass(Schema):
 
     letter = schemas.text("Its letter in values.")
     label = schemas.text("What the nodes have in common.")
-    look = schemas.text("How it is drawn, of a colour that a plugin declares; else empty.")
+    look = schemas.text(
+        "How it is drawn, such as kept; empty where the client chooses, if it can by the label."
+    )
     count = schemas.number("How many nodes.")
 
 
@@ -165,8 +167,4 @@ def _of_decision(identifier: str) -> colours.Painter:
     found = explanations.explain(
         decision, given.decisions, given.histories, given.configurations, attended=heavy.attended()
     )
-    chosen = frozenset((found.chosen,)) if found.chosen else frozenset()
-    groups: list[tuple[str, frozenset[model.NodeName]]] = [("chosen", chosen)] if chosen else []
-    groups.append(("kept", frozenset(found.trace.kept)))
-    groups += [(f"refused: {one.reason}"[:200], frozenset(one.nodes)) for one in found.trace.refusals]
-    return colours.by_group(groups, "not offered", "refused for other reasons")
+    return decision_classes.painter(found.trace, found.chosen)
