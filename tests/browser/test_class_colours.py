@@ -46,7 +46,8 @@ def pictures() -> Iterator[Sequence[tuple[str, str]]]:
     shown = [painted for kind in plugins.IN_TREE for painted in kind().shown().painted]
     assert shown
     yield from ([(look, marks.get(look, "")) for _, look in painted.classes] for painted in shown)
-    yield [(look, marks.get(look, "")) for look in ("none", "chosen", "kept")] + refused()
+    for kept in (("kept",), decision_classes._SHADES):
+        yield [(look, marks.get(look, "")) for look in ("none", "chosen", *kept)] + refused()
 
 
 def luminance(colour: str) -> float:

@@ -2,8 +2,11 @@
 
 import pytest
 
+from app.domain import model, snapshots, verdicts
 from app.framework import registry
 from app.store.decisions import records
+from app.verbs.pictures import decision_classes
+from tests.support import declared
 from tests.support.decisions import fake_plugins
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import body
@@ -54,3 +57,47 @@ def test_each_node_has_the_class_of_its_reason(
         "kept-1": "chosen" if chosen else "kept",
         "kept-2": "kept",
     }
+
+
+@pytest.mark.parametrize(
+    ("totals", "classes"),
+    [
+        ({}, {"kept": "abcdefgh"}),
+        ({40: "abcdefgh"}, {"kept": "abcdefgh"}),
+        (
+            {80: "a", 70: "b", 60: "c", 50: "d", 40: "e", 30: "f", 20: "g", 10: "h"},
+            {
+                "kept, ranks 1 to 2 of 8 by score": "ab",
+                "kept, ranks 3 to 4 of 8 by score": "cd",
+                "kept, ranks 5 to 6 of 8 by score": "ef",
+                "kept, ranks 7 to 8 of 8 by score": "gh",
+            },
+        ),
+        (
+            {50: "a", -10: "bc"},
+            {
+                "kept, rank 1 of 8 by score": "a",
+                "kept, ranks 2 to 6 of 8 by score": "defgh",
+                "kept, ranks 7 to 8 of 8 by score": "bc",
+            },
+        ),
+    ],
+)
+def test_kept_nodes_are_shaded_by_the_rank_of_their_scores(
+    totals: dict[int, str], classes: dict[str, str]
+) -> None:
+    """Nodes of one score are in one class; a node without a total scores 0."""
+    trace = verdicts.Trace(
+        position=model.Position(),
+        pod=api_worlds.pod("a"),
+        candidates=frozenset("abcdefgh"),
+        interested=("Scoring",),
+        totals={total: frozenset(names) for total, names in totals.items()},
+    )
+    painter = decision_classes.painter(trace, "")
+    of = painter.paint(snapshots.empty(schema=declared.SCHEMA))
+    shown = {name: painter.labels[of(name)] for name in "abcdefgh"}
+    assert shown == {name: label for label, names in classes.items() for name in names}
+    assert tuple(painter.labels) == ("not offered", *classes)
+    looks = dict(zip(painter.labels, painter.looks, strict=True))
+    assert len(set(looks.values())) == len(looks)

@@ -34,8 +34,9 @@ def colour() -> fields.String:
         ),
         metadata={
             "description": "What the classes show: state, pods, resource:NAME, quota:NAMESPACE/NAME (how full"
-            " the domain of the node is), decision:ID (which nodes it kept and refused), or a colour of a"
-            " plugin, KIND:NAMESPACE/NAME (GET /apis/v1/cluster lists them)."
+            " the domain of the node is), decision:ID (which nodes it kept, by rank of their scores, and"
+            " which it refused), or a colour of a plugin, KIND:NAMESPACE/NAME (GET /apis/v1/cluster lists"
+            " them)."
         },
     )
 
