@@ -51,7 +51,7 @@ def _take(base: str, first: str, profile: pathlib.Path, target: pathlib.Path) ->
         _save(page, target / "pod.png")
         page.open("/dashboard/decisions")
         _save(page, target / "decisions.png")
-        page.open("/dashboard/compare?from=1")
+        page.open(f"/dashboard/compare?from={head // 2}")
         replay(page, [{"op": "scalePolicy", "policy": "crowd/service-0", "allocations": {"zone-a": "+1"}}])
         page.run("document.getElementById('what-if').scrollIntoView()")
         _save(page, target / "compare.png")
@@ -62,10 +62,14 @@ def _take(base: str, first: str, profile: pathlib.Path, target: pathlib.Path) ->
 
 
 def replay(page: browsers.Browser, overrides: Sequence[Mapping[str, object]]) -> None:
-    """Replay the decisions under overrides. Raises AssertionError if none would have been another."""
+    """Replay the decisions under overrides.
+
+    Raises AssertionError if none would have been another, or if some are not compared.
+    """
     page.fill("#what-if .b textarea", json.dumps(overrides, indent=1))
     page.press("replay the decisions from A to B", "#what-if")
     answer = page.until(lambda: page.text("#outcome"), "the replay")
+    assert "in the time" not in answer, f"not all decisions are compared: {answer}"
     assert "what it means" in answer, f"nothing differs: {answer}"
 
 

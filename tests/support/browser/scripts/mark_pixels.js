@@ -2,7 +2,7 @@
 const [looks, refused, done] = arguments;
 const main = document.querySelector('script[type=module]').src;
 import(main.replace("main.js", "palette.js")).then(({ cell, tokens }) => {
-  const classes = [...looks, ...Array(refused).fill("")].map((look, at) => ({ letter: String(at), label: `refused: ${at}`, look }));
+  const classes = [...looks, ...Array(refused).fill("")].map((look, index) => ({ letter: String(index), label: `refused: ${index}`, look }));
   const marks = new Set([...tokens(classes).values()].map(({ mark }) => mark));
   done([...marks].map((mark) => {
     const canvas = Object.assign(document.createElement("canvas"), { width: 8, height: 8 });
