@@ -214,6 +214,25 @@ def test_topology_is_a_tree_with_counts(world: api_worlds.World) -> None:
     assert (inner["value"], inner["nodes"]) == ("10", 2)
 
 
+def test_one_domain_has_only_those_inside_it(world: api_worlds.World) -> None:
+    ask = "/apis/v1/topology?levels=role,priority-lixueduan-com&within="
+    whole = items(world.client.get("/apis/v1/topology?levels=role,priority-lixueduan-com"))
+    assert items(world.client.get(f"{ask}member")) == [one for one in whole if one["value"] == "member"]
+    (member,) = items(world.client.get(f"{ask}member,10"))
+    assert [one["value"] for one in member["domains"]] == ["10"]
+    for nowhere in ("host,10", "none", "host,none"):
+        assert items(world.client.get(f"{ask}{nowhere}")) == []
+    assert_problem(
+        world.client.get(f"{ask}member,10,3"),
+        400,
+        "BadRequest",
+        "within: 3 values, and levels has 2 label keys",
+    )
+    assert_problem(
+        world.client.get("/apis/v1/topology?within=a"), 400, "BadRequest", "levels has 0 label keys"
+    )
+
+
 def test_settings_and_lag_are_answered_from_the_state_of_the_process(still: api_worlds.World) -> None:
     settings = body(still.client.get("/apis/v1/settings"))
     assert settings["settings"]["cluster"] == "test"

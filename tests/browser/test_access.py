@@ -22,6 +22,7 @@ def test_no_view_violates_a_rule_of_accessibility(
     for view in (
         *VIEWS,
         "?node=host-1&as=table",
+        "?domain=host&as=table",
         f"decisions?at={small.head}",
         f"compare?at={small.head - 2}",
     ):

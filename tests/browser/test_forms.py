@@ -11,7 +11,10 @@ from tests.support import commands
 from tests.support.browser import browsers, scripts, shown
 
 pytestmark = [pytest.mark.browser, pytest.mark.scenario("UI-10")]
-VIEWS = ("", "?node=host-1", "pending", "pods/shop/web-3", "workloads", "decisions", "compare", "health")
+VIEWS = (
+    *("", "?node=host-1", "?domain=host", "pending", "pods/shop/web-3"),
+    *("workloads", "decisions", "compare", "health"),
+)
 SCALE = [{"op": "scalePolicy", "policy": "shop/spread", "allocations": {"host": "+2"}}]
 ROWS = {"simulate": "placed", "replay": "items", "compare the state": "sections"}
 

@@ -212,9 +212,13 @@ def levels() -> fields.String:
 
 
 class Topology(Page):
-    """Parameters that select levels."""
+    """Parameters that select levels, and a domain."""
 
     levels = levels()
+    within = text(
+        "Only the domain with these values of the first label keys of levels, comma-separated, and those"
+        " inside it."
+    )
 
 
 class Explain(Moment):

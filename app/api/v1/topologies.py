@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from marshmallow import Schema, fields
 
+from app.api import errors
 from app.api.introspection import blueprints, pages, queries, schemas, services
 from app.domain import node_sets, snapshots
 
@@ -40,10 +41,11 @@ def topology(query: pages.Query) -> pages.Body:
     """The widest domains by key and value, each with those inside it.
 
     Without ``levels``: region, zone and rack if nodes have these labels, and the key of each policy.
-    ``limit`` counts the domains of all levels; each page repeats the domains around its first one.
+    ``limit`` counts the domains of all levels; each page repeats the domains around its first one. With
+    ``within``, ``items`` has the widest domain around the one that it names, with only that one inside.
     """
     shown = pages.moment(query)
-    tree = _Tree(shown.snapshot, query.get("levels"))
+    tree = _Tree(shown.snapshot, query.get("levels"), _within(query))
     paths, metadata = pages.first(tree.paths(), query, shown)
     return {"items": tree.rendered(paths), "metadata": metadata}
 
@@ -52,11 +54,22 @@ Path = tuple[str, ...]
 """The number of a trail of label keys, and a value of each of its keys from the widest on."""
 
 
+def _within(query: pages.Query) -> tuple[str, ...]:
+    """The values that ``within`` names. Raises Problem 400 if there are not as many levels."""
+    values = tuple(query["within"].split(",")) if "within" in query else ()
+    keys = tuple(dict.fromkeys(query["levels"].split(","))) if "levels" in query else ()
+    if len(values) > len(keys):
+        raise errors.bad(f"within: {len(values)} values, and levels has {len(keys)} label keys")
+    return values
+
+
 class _Tree:
     """The domains of one snapshot, computed from the widest to the narrowest and never held as a whole."""
 
-    def __init__(self, snapshot: snapshots.Snapshot, levels: str | None) -> None:
+    def __init__(self, snapshot: snapshots.Snapshot, levels: str | None, within: Sequence[str]) -> None:
+        """``within``: values of the first levels; empty for all domains."""
         self._snapshot = snapshot
+        self._within = within
         plugins = services.current().registry
         self._counted = [shown.domain_counts(snapshot) for shown in plugins.shown.values()]
         """For each plugin: label key -> (value -> counts of the domain)."""
@@ -72,8 +85,13 @@ class _Tree:
             return
         key, *inner = trail
         labels = (self._snapshot.nodes[name].labels for name in nodes)
-        for value in sorted({held[key] for held in labels if key in held}):
-            yield (*path, value)
+        values = sorted({held[key] for held in labels if key in held})
+        depth = len(path)
+        if wanted := self._within[depth - 1 : depth]:
+            values = [value for value in values if value in wanted]
+        for value in values:
+            if depth >= len(self._within):
+                yield (*path, value)
             if inner:
                 yield from self._inside((*path, value), inner, self._common(nodes, key, value))
 

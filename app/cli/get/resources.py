@@ -91,7 +91,7 @@ _CORE: Mapping[str, Resource] = {
         "topology",
         "node domains with counts",
         {"KEY": "key", "VALUE": "value", "NODES": "nodes", "READY": "ready", "PODS": "pods"},
-        conditions=("levels",),
+        conditions=("levels", "within"),
     ),
     "decisions": Resource(
         "decisions",

@@ -11,7 +11,7 @@ import { lost } from "./walls.js";
 import { compare } from "./views/compare.js";
 import { decisions } from "./views/decisions.js";
 import { health } from "./views/health.js";
-import { closeNode, overview } from "./views/overview.js";
+import { closeDrawer, overview } from "./views/overview.js";
 import { pending } from "./views/pending.js";
 import { pod } from "./views/pod.js";
 import { workloads } from "./views/workloads.js";
@@ -122,7 +122,7 @@ function skip(event) {
   document.getElementById("main")?.focus();
 }
 
-/** Escape leads back: out of a field, of a menu, of the drawer of a node, and from an object to the view before it. */
+/** Escape leads back: out of a field, of a menu, of the drawer of a node or a domain, and from an object to the view before it. */
 function escape(target, typing) {
   const menu = target.closest("details.as[open]");
   if (typing) return focus.back();
@@ -130,7 +130,7 @@ function escape(target, typing) {
     menu.open = false;
     return menu.querySelector("summary").focus();
   }
-  if (state.view === "overview" && state.query.get("node")) return closeNode();
+  if (state.view === "overview" && (state.query.get("node") || state.query.get("domain"))) return closeDrawer();
   return router.back();
 }
 

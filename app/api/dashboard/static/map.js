@@ -14,6 +14,12 @@ export function remember(picture) {
   return known.get(picture.layout) ?? { nodes: [], domains: [] };
 }
 
+/** The values of a domain and of those around it, from the widest on. */
+export function valuesOf(domains, index) {
+  const [value, parent] = domains[index];
+  return [...(parent < 0 ? [] : valuesOf(domains, parent)), value];
+}
+
 const latest = { picture: null, around: null, placed: null };
 
 /**
@@ -46,7 +52,7 @@ class ClusterMap extends HTMLElement {
     if (this.canvas) return;
     this.setAttribute("role", "grid");
     this.setAttribute("tabindex", "0");
-    this.setAttribute("aria-label", "Map of the nodes. Arrow keys move, brackets move by domain, Enter opens the node.");
+    this.setAttribute("aria-label", "Map of the nodes. Arrow keys move, brackets move by domain, Enter opens the node, Shift and Enter its domain.");
     this.canvas = document.createElement("canvas");
     const row = document.createElement("div");
     row.setAttribute("role", "row");
@@ -65,10 +71,9 @@ class ClusterMap extends HTMLElement {
     this.canvas.addEventListener("mouseleave", () => (this.tip.hidden = true));
     this.canvas.addEventListener("click", (event) => {
       const found = this.under(event);
-      if (found >= 0) {
-        this.choose(found);
-        this.open();
-      }
+      if (found < 0) return this.openDomain(this.around(event));
+      this.choose(found);
+      return this.open();
     });
     this.addEventListener("keydown", (event) => this.key_(event));
     this.addEventListener("focus", () => this.draw());
@@ -207,9 +212,27 @@ class ClusterMap extends HTMLElement {
     this.dispatchEvent(new CustomEvent("node", { detail: this.nodes[this.current], bubbles: true }));
   }
 
+  /** Nothing for nodes without the label: they form no domain. */
+  openDomain(index) {
+    const values = index < 0 ? [] : valuesOf(this.domains, index);
+    if (values.length && values.every(Boolean)) this.dispatchEvent(new CustomEvent("domain", { detail: values, bubbles: true }));
+  }
+
+  /** The innermost domain of the current node. */
+  inside() {
+    return this.domains.findLastIndex(([, , first, count]) => this.current >= first && this.current < first + count);
+  }
+
   under(event) {
     const box = this.canvas.getBoundingClientRect();
     return hit(this.arranged, this.nodes.length, event.clientX - box.left, event.clientY - box.top);
+  }
+
+  /** The innermost domain under the pointer; -1 without one. */
+  around(event) {
+    const { left, top } = this.canvas.getBoundingClientRect();
+    const [x, y] = [event.clientX - left, event.clientY - top];
+    return this.arranged.boxes.findLast((box) => x >= box.x && x < box.x + box.width && y >= box.y && y < box.y + box.height)?.domain ?? -1;
   }
 
   hover(event) {
@@ -229,6 +252,7 @@ class ClusterMap extends HTMLElement {
     else if (event.key === "]" || event.key === "[") this.choose(this.domain(event.key === "]" ? 1 : -1));
     else if (event.key === "Home") this.choose(0);
     else if (event.key === "End") this.choose(this.nodes.length - 1);
+    else if (event.key === "Enter" && event.shiftKey) this.openDomain(this.inside());
     else if (event.key === "Enter") this.open();
     else return;
     event.preventDefault();
@@ -301,17 +325,21 @@ export function legend(picture) {
   </ul>`;
 }
 
-/** The domains as a table with the numbers of their nodes by class. */
-export function table(picture) {
+/** The domains as a table with the numbers of their nodes by class; ``href``: the address of a domain by its values. */
+export function table(picture, href) {
   const { domains, nodes } = remember(picture);
   const rows = domains.length ? domains : [["all nodes", -1, 0, nodes.length]];
   const depth = (row) => (row[1] < 0 ? 0 : 1 + depth(domains[row[1]]));
+  const named = (row, index) => {
+    const values = domains.length ? valuesOf(domains, index) : [""];
+    return values.every(Boolean) ? html`<a href=${href(values)}>${row[0]}</a>` : row[0] || "(no label)";
+  };
   const shown = picture.classes.filter((one) => one.count);
   return html`<div class="scroll"><table><thead><tr><th scope="col">domain</th><th scope="col" class="n">nodes</th>
     ${shown.map((one) => html`<th scope="col" class="n">${one.label}</th>`)}</tr></thead>
-    <tbody>${rows.map((row) => {
+    <tbody>${rows.map((row, index) => {
       const part = picture.values.slice(row[2], row[2] + row[3]);
-      return html`<tr><th scope="row" class="depth${depth(row)}">${row[0] || "(no label)"}</th><td class="n">${number(row[3])}</td>
+      return html`<tr><th scope="row" class="depth${depth(row)}">${named(row, index)}</th><td class="n">${number(row[3])}</td>
         ${shown.map((one) => html`<td class="n">${number(part.split(one.letter).length - 1)}</td>`)}</tr>`;
     })}</tbody></table></div>`;
 }

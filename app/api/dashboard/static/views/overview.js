@@ -8,6 +8,7 @@ import { answer, changed, earliest, forget, moment, offsetOf, state } from "../s
 import { ago, between, clock, cut, number, plural, quantity, time } from "../format.js";
 import { address, set } from "../router.js";
 import { bar, prefetch } from "../timebar.js";
+import * as domain from "./domain.js";
 import { facts, more, newest, podLink, table, tile } from "./parts.js";
 
 /** Events of the log that are read for the history of a node. */
@@ -52,7 +53,7 @@ export function overview() {
   const map = answer("map", moment(`/apis/v1/map?${drawn()}`));
   const reasons = answer("reasons", moment("/apis/v1/pending/reasons?limit=50"));
   const decided = answer("decided", moment("/apis/v1/decisions/facets?buckets=1"));
-  const node = state.query.get("node");
+  const [node, opened] = ["node", "domain"].map((name) => state.query.get(name));
   const shown = state.frame?.picture ?? (state.at !== null && map.body && bar.frames ? placed(map.body, bar.frames) : map.body);
   if (shown) picture(shown);
   if (trusted !== state.position) {
@@ -64,11 +65,11 @@ export function overview() {
     <div class="columns">
       ${panel({ id: "map", title: "Nodes", answer: map, wide: true, extra: chooser(cluster), rows: mapRows }, () => html`
         ${shown.nodes?.length === 0 ? html`<p class="empty">no node is known at this moment</p>` : nothing}
-        <cluster-map @node=${(event) => set({ node: event.detail })}></cluster-map>
+        <cluster-map @node=${(event) => set({ node: event.detail, domain: null })} @domain=${(event) => set({ domain: event.detail.join(","), node: null })}></cluster-map>
         ${legend(shown)}
-        ${state.query.get("as") === "table" ? domains(state.frame?.picture ?? map.body) : nothing}`)}
+        ${state.query.get("as") === "table" ? domains(state.frame?.picture ?? map.body, domain.href) : nothing}`)}
       <div class="side">
-        ${node ? drawer(node) : announce("", "node") ?? nothing}
+        ${node ? drawer(node) : opened && map.body ? domain.drawer(opened.split(","), map.body, closeDrawer) : announce("", "node") ?? nothing}
         ${panel({ id: "why", title: "Why pods wait", answer: reasons, rows: (body) => body.groups }, (body) => html`
           ${body.groups.length ? html`<ol class="reasons">${body.groups.slice(0, 5).map((one) => html`<li><b>${number(one.pods)}</b>
               <span>${cut(one.reason || one.message || "no reason is known yet", 180)}
@@ -127,9 +128,9 @@ function trust(lag, store, audit, decided) {
     <a href=${address("health")}>health</a></p>`;
 }
 
-/** Close the drawer of a node; the focus is on the map again, from which it was opened. */
-export function closeNode() {
-  set({ node: null, find: null });
+/** Close the drawer of a node or a domain; the focus is on the map again, from which it was opened. */
+export function closeDrawer() {
+  set({ node: null, domain: null, find: null });
   /** @type {any} */ (document.querySelector("cluster-map"))?.focus();
 }
 
@@ -139,7 +140,7 @@ function drawer(name) {
   const past = answer("node-events", from ? moment(`/apis/v1/events?object=${encodeURIComponent(`node:${name}`)}&from=${from}&limit=${READ}`, "to") : null);
   if (found.body?.node.metadata.name === name) announce(`Node ${name}: ${condition(found.body.node)}, ${plural(found.body.pods.length, "pod")}`, "node");
   return html`${panel({ id: "node", title: `Node ${name}`, answer: found, rows: (body) => body.pods,
-    extra: html`<button type="button" aria-label="close the node" @click=${closeNode}>close</button>` },
+    extra: html`<button type="button" aria-label="close the node" @click=${closeDrawer}>close</button>` },
   (body) => html`
     ${facts([
       ["ready", body.node.status.conditions[0].status === "True" ? "yes" : "no"],
