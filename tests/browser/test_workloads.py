@@ -13,15 +13,22 @@ from app.plugins.coscheduling import kinds as gangs
 from app.plugins.elastic_quota import kinds as quotas
 from app.store.server import embedded
 from tests.support.browser import axe, browsers, panels, scripts, shown, viewers
-from tests.support.decisions import small_gangs, small_quotas
+from tests.support.decisions import small_clusters, small_gangs, small_quotas
 from tests.support.extender import api_worlds
 
 pytestmark = pytest.mark.browser
 ENABLED = '["*", "Coscheduling", "ElasticQuota"]'
 RUN = ("host-2", "member-1")
 """The nodes of another gang's members."""
+JOB = {"rl-job-group": "alpha"}
 SHADOW = model.Shadow("strict")
-ADDRESSES = ("workloads", "workloads?of=gang:ml/train", "workloads?of=elasticquota:team", "pending")
+ADDRESSES = (
+    "workloads",
+    "workloads?of=gang:ml/train",
+    "workloads?of=elasticquota:team",
+    "workloads?of=group:ml/alpha",
+    "pending",
+)
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +68,10 @@ def seen(
             ),
             quotas.QUOTAS.observed(small_quotas.quota("team", 1, 2)),
             *(events.PodSeen(pod=msgspec.structs.replace(one, labels=labels)) for one in pods),
+            *(
+                events.PodSeen(pod=small_clusters.pod(f"job-{at}", JOB, namespace="ml", node=node))
+                for at, node in enumerate(("host-2", "host-2", ""))
+            ),
             events.ShadowSet(SHADOW),
         )
         yield shown.Shown(world, viewer)
@@ -131,6 +142,18 @@ def test_an_elastic_quota_that_is_full_is_shown_with_what_waits_for_it(page: bro
     assert "ElasticQuota created" in page.text("#over-time")
     page.open("/dashboard/pending")
     assert "elastic quota" in page.text("#groups")
+
+
+def test_a_job_group_is_opened_by_its_namespace_and_name(page: browsers.Browser) -> None:
+    page.open("/dashboard/workloads")
+    assert page.text("#all-group h2") == "Job groups"
+    assert rows(page, "#all-group")["ml/alpha"][:4] == ["3", "2", "0", "1"]
+    page.click("#all-group a[href*='alpha']")
+    page.until(lambda: rows(page, "#over-time"), "the lines")
+    assert lines(page) == {"pods": "3", "with a node": "2", "waiting": "1"}
+    page.until(lambda: page.text("#object a[href*='color=group']"), "the link")
+    page.click("#object a[href*='color=group']")
+    page.until(lambda: "several pods of the group" in page.text(".legend"), "the legend")
 
 
 def test_the_nodes_of_a_gang_are_a_colour_of_the_map(page: browsers.Browser) -> None:
