@@ -85,6 +85,17 @@ def test_waiting_pods_that_were_not_tried_are_counted(on_small: browsers.Browser
     on_small.until(lambda: sentence in on_small.text("#groups .advice"), sentence)
 
 
+def test_that_there_are_more_changes_is_stated(on_small: browsers.Browser, small: shown.Shown) -> None:
+    on_small.open("/dashboard/pending")
+    on_small.settled(f"/{small.head}")
+    amend(on_small, "fit", {"more": True})
+    on_small.press("try")
+    sentence = "… and more that change as little"
+    on_small.until(lambda: sentence in on_small.text(".group .advice"), sentence)
+    on_small.press("try")
+    on_small.until(lambda: sentence not in on_small.text(".group .advice"), "the whole answer")
+
+
 @pytest.mark.parametrize("changes", [True, False])
 def test_changes_that_were_not_tried_are_stated(
     on_small: browsers.Browser, small: shown.Shown, *, changes: bool

@@ -88,6 +88,7 @@ function advice(found) {
     <ul>${body.changes.map((change) => html`<li>${change.message} → ${plural(change.kept, "node")}
       <button type="button" @click=${() => simulate(change.overrides)}>simulate with it</button>
       <code>${JSON.stringify(change.overrides)}</code></li>`)}</ul>
+    ${body.more ? html`<p class="empty">… and more that change as little</p>` : nothing}
     <div class="forms">${forms({ id: "fit", body, rows: answers.ROWS.fit, line: answers.fitting(found.question.pod, found.position) })}</div></div>`;
 }
 
