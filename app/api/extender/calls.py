@@ -4,8 +4,10 @@ Go writes the exported field names and reads them in any case; so does this modu
 once and kept in the form in which they were sent: most replies splice them back.
 """
 
+import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
+from typing import Annotated
 
 import msgspec
 
@@ -14,7 +16,13 @@ from app.domain import model, node_sets
 from app.verbs import candidates
 
 MAX_NODES = 65_536
-"""Node names in one call; clusters are smaller."""
+"""Nodes that filter and prioritize are offered; clusters are smaller."""
+MAX_CANDIDATES = 16_384
+"""Nodes that preempt is offered: kube-scheduler proposes a tenth of its nodes unless it is configured."""
+_LEAST_OBJECT = 128
+"""Bytes of a body for each object with metadata in it, at least, if an API server has stored the object."""
+_FEW = 4_096
+"""Nodes or pods that may be smaller, as those of tests and of people are."""
 _NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._:]{0,252}")
 """Excludes line ends, path separators and hash tags of Redis keys."""
 _FRAME = len(b'{"Pod":,"Nodes":,"NodeNames":}\n')
@@ -53,9 +61,12 @@ class _VictimHead(msgspec.Struct, gc=False):
     metadata: Metadata
 
 
+_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
 class _Victims(msgspec.Struct):
     pods: list[_VictimHead] | None = msgspec.field(name="Pods")
-    violations: int = msgspec.field(name="NumPDBViolations")
+    violations: _Int64 = msgspec.field(name="NumPDBViolations")
 
 
 class Call(msgspec.Struct):
@@ -113,11 +124,14 @@ def call(body: bytes) -> Call:
             strict_json.refuse_ambiguous(body, {"Pod": pod, "Nodes": nodes, "NodeNames": names})
     except (ValueError, RecursionError) as error:
         strict_json.bad(error)
-    return Call(
+    found = Call(
         pod=_given(bytes(pod)) or b"",
         names=_given(bytes(names)),
         nodes=nodes if memoryview(nodes).nbytes > len(_NOTHING) else _given(bytes(nodes)),
     )
+    if found.whole:
+        _refuse_dense(body, "nodes")
+    return found
 
 
 def bind_call(body: bytes) -> BindCall:
@@ -129,38 +143,45 @@ def bind_call(body: bytes) -> BindCall:
     return BindCall(name=name, namespace=namespace, uid=uid, node=node)
 
 
-def preempt_call(body: bytes) -> PreemptCall:
-    """The arguments of a preempt request, with full or meta victims. Raises BadRequest."""
+def preempt_call(body: bytes, everywhere: node_sets.Names = node_sets.NONE) -> PreemptCall:
+    """The arguments of a preempt request, with full or meta victims; ``everywhere`` are all nodes.
+
+    Raises BadRequest.
+    """
     raw, full, spelled = _preempt_parts(body)
     pod = _given(bytes(raw)) or b""
     meta = _given(bytes(spelled))
-    victims: dict[str, tuple[str, ...]] = {}
-    violations: dict[str, int] = {}
-    for node, (uids, pdbs) in (_whole(full) if meta is None else _any_case(meta, meta=True)).items():
-        _name(node, "the name of a node")
-        if not -(2**63) <= pdbs < 2**63:
-            raise _unfit(node)
-        victims[node] = tuple(_name(uid, "a victim's UID") for uid in uids)
-        violations[node] = pdbs
-    whole = meta is None and memoryview(full).nbytes > len(_NOTHING)
-    return PreemptCall(pod=pod, victims=victims, violations=violations, whole=whole)
+    _refuse_more(body, b"NumPDBViolations", max(MAX_CANDIDATES, len(everywhere)), "nodes")
+    offered = _whole(body, full) if meta is None else _any_case(meta, meta=True)
+    _refuse_unnamed(offered, "the name of a node")
+    return PreemptCall(
+        pod=pod,
+        victims={node: uids for node, (uids, _) in offered.items()},
+        violations={node: violations for node, (_, violations) in offered.items()},
+        whole=meta is None and memoryview(full).nbytes > len(_NOTHING),
+    )
 
 
-_Offered = dict[str, tuple[Iterable[object], int]]
+_Offered = dict[str, tuple[tuple[str, ...], int]]
 """Node -> the UIDs of its victims, and how many of them violate a PodDisruptionBudget."""
 
 
-def _whole(raw: msgspec.Raw) -> _Offered:
+def _whole(body: bytes, raw: msgspec.Raw) -> _Offered:
     """Victims that are whole pods, of which only the UIDs are read, as the state is in the log."""
+    _refuse_dense(body, "victims")
     try:
         found = _decode_victims(raw)
     except msgspec.ValidationError:
         return _any_case(_given(bytes(raw)) or b"{}", meta=False)
     except (ValueError, RecursionError) as error:
         strict_json.bad(error)
-    return {
-        node: ([head.metadata.uid for head in one.pods or ()], one.violations) for node, one in found.items()
+    offered = {
+        node: (tuple([head.metadata.uid for head in one.pods or ()]), one.violations)
+        for node, one in found.items()
     }
+    for uids, _ in offered.values():
+        _refuse_unnamed(uids, "a victim's UID")
+    return offered
 
 
 def _any_case(raw: bytes, *, meta: bool) -> _Offered:
@@ -169,9 +190,9 @@ def _any_case(raw: bytes, *, meta: bool) -> _Offered:
     for node, listed in strict_json.named(raw).items():
         entry = {str(k).lower(): v for k, v in listed.items()} if isinstance(listed, dict) else {}
         pods, pdbs = entry.get("pods") or [], entry.get("numpdbviolations", 0)
-        if not isinstance(pods, list) or type(pdbs) is not int:
+        if not isinstance(pods, list) or type(pdbs) is not int or not -(2**63) <= pdbs < 2**63:
             raise _unfit(node)
-        found[node] = [_uid(item, meta=meta) for item in pods], pdbs
+        found[node] = tuple([_name(_uid(item, meta=meta), "a victim's UID") for item in pods]), pdbs
     return found
 
 
@@ -255,11 +276,28 @@ def _name(text: object, what: str) -> str:
     return text
 
 
+def _refuse_unnamed(names: Collection[str], what: str) -> None:
+    for unfit in itertools.filterfalse(_NAME.fullmatch, names):
+        _name(unfit, what)
+
+
 def _refuse_unfit(found: candidates.Candidates, everywhere: node_sets.Names) -> None:
     """Refuse invalid node names; those of recorded nodes were checked when they were recorded."""
     if len(found.names) > (limit := max(MAX_NODES, len(everywhere))):
         raise strict_json.BadRequest(f"{len(found.names)} nodes are offered; the limit is {limit}")
     if found.nodes is everywhere or isinstance(found.nodes, node_sets.Subset):
         return
-    for name in found.nodes - everywhere:
-        _name(name, "the name of a node")
+    _refuse_unnamed([name for name in found.nodes if name not in everywhere], "the name of a node")
+
+
+def _refuse_dense(body: bytes, what: str) -> None:
+    """Refuse more whole nodes or pods than fit into the body, if an API server has stored them."""
+    _refuse_more(body, b"metadata", max(_FEW, len(body) // _LEAST_OBJECT), what)
+
+
+def _refuse_more(body: bytes, key: bytes, limit: int, what: str) -> None:
+    """Refuse more objects with this key before they are decoded: small ones take many times their bytes."""
+    if len(body) > limit * len(key) and strict_json.has_more(body, key, limit):
+        raise strict_json.BadRequest(
+            f"more than {limit} {what} are offered, the limit for a body of {len(body)} bytes"
+        )

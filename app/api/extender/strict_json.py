@@ -27,6 +27,10 @@ _STEPS = bytes({ord("["): 1, ord("{"): 1}.get(byte, 255) for byte in range(256))
 _NO_MARKS = bytes(set(range(256)) - set(b'"[]{}'))
 _END = re.compile(rb"\s*\}")
 _COLON = re.compile(rb"\\u003[aA]")
+_ESCAPED_LETTERS = rb"\u004", rb"\u005", rb"\u006", rb"\u007"
+"""What the escapes of all letters begin with. Go escapes none of them."""
+_TEXTS = b",", b"]", b"}", b':"'
+"""What follows a string that is not the key of a number, an object or a list."""
 
 _decode_raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode = msgspec.json.Decoder().decode
@@ -88,6 +92,20 @@ def named(body: bytes) -> dict[str, object]:
     if not isinstance(found, dict):
         raise BadRequest("the body must be a JSON object")
     return found
+
+
+def has_more(body: bytes, key: bytes, limit: int) -> bool:
+    """Whether more than ``limit`` values under this key may be other than strings; nothing is decoded.
+
+    ``key`` consists of letters. No text of a pod is counted: quotes in it are escaped, and where users choose
+    keys the values are strings. An escape that could spell a letter of the key counts like the key.
+    """
+    spelled = b'"%b"' % key
+    found = body.count(spelled)
+    if b"\\u00" in body:
+        plain = body.replace(rb"\\", b"")
+        found += sum(map(plain.count, _ESCAPED_LETTERS))
+    return found > limit and found - sum(body.count(spelled + rest) for rest in _TEXTS) > limit
 
 
 def refuse_ambiguous(body: bytes, known: Mapping[str, msgspec.Raw]) -> None:

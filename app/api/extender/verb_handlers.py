@@ -102,7 +102,8 @@ class Extender:
         try:
             if verb == "bind":
                 return self._bind(body, began)
-            call = calls.preempt_call(body) if verb == "preempt" else calls.call(body)
+            everywhere = self._context.state.snapshot.topology.everywhere
+            call = calls.preempt_call(body, everywhere) if verb == "preempt" else calls.call(body)
             if not call.whole and len(body) > names_limit:
                 text = f"a call with node names has at most {names_limit} bytes"
                 return problem(413, "BodyTooLarge", text)

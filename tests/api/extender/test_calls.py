@@ -48,6 +48,41 @@ def test_whole_victims_may_have_more_values_than_other_json() -> None:
     assert call.violations == {node: 2 if node != "none" else 0 for node in offer}
 
 
+def test_texts_of_pods_do_not_count_as_victims() -> None:
+    """Those who create pods choose them, and must not keep kube-scheduler from preempting."""
+    texts = {
+        "args": ["metadata"] * 60_000 + ['\\u006detadata "metadata":{}'] * 20_000,
+        "terms": [{"matchLabels": {"metadata": "a", "NumPDBViolations": "1"}}] * 20_000,
+    }
+    entry = {"Pods": [{"metadata": {"uid": "u"}, "spec": texts}], "NumPDBViolations": 0}
+    body = {"Pod": {}, "NodeNameToVictims": {"n": entry}, "NodeNameToMetaVictims": None}
+    assert calls.preempt_call(json.dumps(body, separators=(",", ":")).encode()).victims == {"n": ("u",)}
+
+
+def test_more_candidates_than_nodes_are_refused_by_preempt() -> None:
+    names = [f"n{number}" for number in range(calls.MAX_CANDIDATES + 1)]
+    empty = {"Pods": None, "NumPDBViolations": 0}
+    body = {"Pod": {}, "NodeNameToVictims": dict.fromkeys(names, empty), "NodeNameToMetaVictims": None}
+    spelled = json.dumps(body).encode()
+    with pytest.raises(strict_json.BadRequest, match=f"more than {calls.MAX_CANDIDATES} nodes are offered"):
+        calls.preempt_call(spelled)
+    assert len(calls.preempt_call(spelled, node_sets.InternedNodes(names)).victims) == len(names)
+
+
+@pytest.mark.parametrize(("size", "fit"), [(127, False), (128, True)])
+def test_more_whole_nodes_than_an_api_server_stores_in_so_many_bytes_are_refused(
+    size: int, fit: bool
+) -> None:
+    node = b'{"metadata":{"name":"a"},"x":"%b"},'
+    piece = node % (b"x" * (size - len(node) + 2))
+    body = b'{"Pod":{},"Nodes":{"items":[' + piece * 10_000 + piece[:-1] + b']},"NodeNames":null}'
+    if fit:
+        assert calls.call(body).nodes
+    else:
+        with pytest.raises(strict_json.BadRequest, match="more than 9923 nodes are offered, the limit for"):
+            calls.call(body)
+
+
 def test_many_values_beside_whole_victims_are_refused() -> None:
     many = [1] * (strict_json.MAX_VALUES + 1)
     uids = {"n": {"Pods": [{"UID": "a", "more": many}], "NumPDBViolations": 0}}

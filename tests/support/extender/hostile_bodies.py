@@ -32,6 +32,25 @@ def _keys(size: int) -> bytes:
     return b'{"x":1' + b"".join(b',"%07d":1' % number for number in range(size // 12)) + b"}"
 
 
+def _by_node(victims: bytes) -> Make:
+    """Nodes with the same victims, the last of them with a name that no node has."""
+    piece = b'"n%07d":' + victims + b","
+
+    def made(size: int) -> bytes:
+        number = (size - len(victims) - 9) // len(piece % 0)
+        return b"{" + b"".join(piece % at for at in range(number)) + b'"a b":' + victims + b"}"
+
+    return made
+
+
+def _stored(key: bytes) -> Make:
+    """Objects with metadata, of the least size that an API server stores; the last one is not valid."""
+    first, last = b'{"metadata":{"%b":"a"},"x":"' % key, b'"},'
+    return _repeated(
+        b"[", first + b"x" * (128 - len(first + last)) + last, b'{"metadata":{"%b":"a b"}}]' % key
+    )
+
+
 MADE: dict[str, Make] = {
     "deep lists": lambda size: b"[" * (size // 2) + b"]" * (size // 2),
     "deep objects": lambda size: b'{"a":' * (size // 6) + b"1" + b"}" * (size // 6),
@@ -46,7 +65,7 @@ MADE: dict[str, Make] = {
     "escapes and depth": _repeated(b'["', b'\\"', b'",' + b"[" * 70 + b"]" * 70 + b"]"),
     "white space and depth": _repeated(b"[", b" ", b"[" * 70 + b"]" * 70 + b"]"),
 }
-"""Values of calls."""
+"""Values of calls that are not of the expected shape, for any place."""
 
 
 _FILTER, _BIND, _PREEMPT = "filter", "bind", "preempt"
@@ -56,6 +75,7 @@ PLACES = {
     "a pod in another case": Place(b'{"pod":', b',"nodenames":["a"]}', (_FILTER, _PREEMPT)),
     "a field more": Place(b'{"Pod":{},"Nodes":null,"NodeNames":["a"],"More":', b"}", (_FILTER,)),
     "a field twice": Place(b'{"Pod":{},"Nodes":null,"NodeNames":["a"],"Pod":', b"}", (_FILTER, _PREEMPT)),
+    "the nodes": Place(b'{"Pod":{},"NodeNames":null,"Nodes":{"items":', b"}}", (_FILTER,)),
     "the names": Place(b'{"Pod":{},"Nodes":null,"NodeNames":', b"}", (_FILTER,)),
     "the node of a bind": Place(b'{"PodName":"p","PodNamespace":"n","PodUID":"u","Node":', b"}", (_BIND,)),
     "the pods of victims": Place(
@@ -64,6 +84,10 @@ PLACES = {
         (_PREEMPT,),
     ),
     "the victims": Place(b'{"Pod":{},"NodeNameToMetaVictims":{"a":{"Pods":', b"}}}", (_PREEMPT,)),
+    "the pods of victims by node": Place(
+        b'{"Pod":{},"NodeNameToMetaVictims":null,"NodeNameToVictims":', b"}", (_PREEMPT,)
+    ),
+    "the victims by node": Place(b'{"Pod":{},"NodeNameToMetaVictims":', b"}", (_PREEMPT,)),
 }
 """Places of a call that a value can be in."""
 
@@ -72,18 +96,41 @@ def _placed(made: Make, place: Place) -> Make:
     return lambda size: place.first + made(size - len(place.first) - len(place.last)) + place.last
 
 
+MANY: dict[str, dict[str, Make]] = {
+    "the nodes": {
+        "names": _repeated(b"[", b'{"metadata":{"name":"a"}},', b'{"metadata":{"name":"a"}}]'),
+        "stored nodes": _stored(b"name"),
+    },
+    "the pods of victims": {
+        "UIDs": _repeated(b"[", b'{"metadata":{"uid":"a"}},', b'{"metadata":{"uid":"a"}}]'),
+        "UIDs and escapes": _repeated(b"[", b'{"\\u006detadata":{"uid":"a"}},', b'{"metadata":{"uid":"a"}}]'),
+        "UIDs and white space": _repeated(b"[", b'{"metadata" :{"uid":"a"}},', b'{"metadata":{"uid":"a"}}]'),
+        "stored pods": _stored(b"uid"),
+    },
+    "the victims": {"UIDs of the meta form": _repeated(b"[", b'{"UID":"a"},', b'{"UID":"a"}]')},
+    "the pods of victims by node": {
+        "nodes without victims": _by_node(b'{"NumPDBViolations":0,"Pods":[]}'),
+        "nodes with a victim": _by_node(b'{"NumPDBViolations":0,"Pods":[{"metadata":{"uid":"a"}}]}'),
+    },
+    "the victims by node": {
+        "nodes without victims": _by_node(b'{"NumPDBViolations":0,"Pods":[]}'),
+        "nodes with a victim": _by_node(b'{"NumPDBViolations":0,"Pods":[{"UID":"a"}]}'),
+    },
+}
+"""Values of the shape that their place expects, with more elements than kube-scheduler sends."""
+
 BODIES: dict[str, Body] = {
     f"{name} as {at}": Body(_placed(made, place), place.verbs)
-    for name, made in MADE.items()
     for at, place in PLACES.items()
+    for name, made in (MADE | MANY.get(at, {})).items()
 }
-"""Bodies of calls by their description: one hostile value in each place of a call."""
+"""Bodies of calls by their description: one hostile value in one place of a call."""
 
 
 def _read_filter(body: bytes) -> None:
     asked = calls.call(body)
     strict_json.check(asked.pod)
-    calls.names_of(asked.names or b"[]")
+    calls.nodes_of(asked.nodes) if asked.nodes else calls.names_of(asked.names or b"[]")
 
 
 def _read_preempt(body: bytes) -> None:
