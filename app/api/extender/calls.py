@@ -21,6 +21,8 @@ MAX_CANDIDATES = 16_384
 """Nodes that preempt is offered: kube-scheduler proposes a tenth of its nodes unless it is configured."""
 _LEAST_OBJECT = 128
 """Bytes of a body for each object with metadata in it, at least, if an API server has stored the object."""
+_LEAST_NAMED = 40
+"""Bytes for each node and each victim of the meta form, at least: a UID of an API server has 36."""
 _FEW = 4_096
 """Nodes or pods that may be smaller, as those of tests and of people are."""
 _NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._:]{0,252}")
@@ -69,6 +71,15 @@ class _Victims(msgspec.Struct):
     violations: _Int64 = msgspec.field(name="NumPDBViolations")
 
 
+class _MetaPod(msgspec.Struct, gc=False):
+    uid: str = msgspec.field(name="UID")
+
+
+class _MetaVictims(msgspec.Struct):
+    pods: list[_MetaPod] | None = msgspec.field(name="Pods")
+    violations: _Int64 = msgspec.field(name="NumPDBViolations")
+
+
 class Call(msgspec.Struct):
     """The arguments of filter and prioritize, not decoded yet."""
 
@@ -109,6 +120,7 @@ _decode_preempt = msgspec.json.Decoder(_PreemptArgs).decode
 _decode_names = msgspec.json.Decoder(list[str]).decode
 _decode_heads = msgspec.json.Decoder(_NodeHeads).decode
 _decode_victims = msgspec.json.Decoder(dict[str, _Victims]).decode
+_decode_meta_victims = msgspec.json.Decoder(dict[str, _MetaVictims]).decode
 
 
 def call(body: bytes) -> Call:
@@ -150,15 +162,15 @@ def preempt_call(body: bytes, everywhere: node_sets.Names = node_sets.NONE) -> P
     """
     raw, full, spelled = _preempt_parts(body)
     pod = _given(bytes(raw)) or b""
-    meta = _given(bytes(spelled))
+    meta = memoryview(spelled).nbytes > len(_NOTHING)
     _refuse_more(body, b"NumPDBViolations", max(MAX_CANDIDATES, len(everywhere)), "nodes")
-    offered = _whole(body, full) if meta is None else _any_case(meta, meta=True)
+    offered = _meta(spelled) if meta else _whole(body, full)
     _refuse_unnamed(offered, "the name of a node")
     return PreemptCall(
         pod=pod,
         victims={node: uids for node, (uids, _) in offered.items()},
         violations={node: violations for node, (_, violations) in offered.items()},
-        whole=meta is None and memoryview(full).nbytes > len(_NOTHING),
+        whole=not meta and memoryview(full).nbytes > len(_NOTHING),
     )
 
 
@@ -179,6 +191,29 @@ def _whole(body: bytes, raw: msgspec.Raw) -> _Offered:
         node: (tuple([head.metadata.uid for head in one.pods or ()]), one.violations)
         for node, one in found.items()
     }
+    for uids, _ in offered.values():
+        _refuse_unnamed(uids, "a victim's UID")
+    return offered
+
+
+def _meta(raw: msgspec.Raw) -> _Offered:
+    """Victims that are UIDs; other keys, and other spellings, are for few of them."""
+    spelled = bytes(raw)
+    limit = max(_FEW, len(spelled) // _LEAST_NAMED)
+    if spelled.count(b"{") > limit:
+        raise _too_many(limit, "victims", len(spelled))
+    try:
+        found = _decode_meta_victims(raw)
+    except msgspec.ValidationError:
+        return _any_case(spelled, meta=True)
+    except (ValueError, RecursionError) as error:
+        strict_json.bad(error)
+    offered = {
+        node: (tuple([pod.uid for pod in one.pods or ()]), one.violations) for node, one in found.items()
+    }
+    # A key that is unknown, or was given before, has a colon more than the keys that were decoded.
+    if spelled.count(b":") != 3 * len(offered) + sum(len(uids) for uids, _ in offered.values()):
+        return _any_case(spelled, meta=True)
     for uids, _ in offered.values():
         _refuse_unnamed(uids, "a victim's UID")
     return offered
@@ -298,6 +333,8 @@ def _refuse_dense(body: bytes, what: str) -> None:
 def _refuse_more(body: bytes, key: bytes, limit: int, what: str) -> None:
     """Refuse more objects with this key before they are decoded: small ones take many times their bytes."""
     if len(body) > limit * len(key) and strict_json.has_more(body, key, limit):
-        raise strict_json.BadRequest(
-            f"more than {limit} {what} are offered, the limit for a body of {len(body)} bytes"
-        )
+        raise _too_many(limit, what, len(body))
+
+
+def _too_many(limit: int, what: str, size: int) -> strict_json.BadRequest:
+    return strict_json.BadRequest(f"more than {limit} {what} are offered, the limit for {size} bytes")

@@ -59,6 +59,32 @@ def test_texts_of_pods_do_not_count_as_victims() -> None:
     assert calls.preempt_call(json.dumps(body, separators=(",", ":")).encode()).victims == {"n": ("u",)}
 
 
+def test_victims_of_a_large_cluster_are_read_though_they_are_many_values() -> None:
+    uids = [[f"{number:036}" for number in range(at, at + 10)] for at in range(0, 60_000, 10)]
+    offer = {
+        f"n{at}": {"Pods": [{"UID": uid} for uid in some], "NumPDBViolations": 1}
+        for at, some in enumerate(uids)
+    }
+    spelled = json.dumps({"Pod": {}, "NodeNameToVictims": None, "NodeNameToMetaVictims": offer}).encode()
+    call = calls.preempt_call(spelled)
+    assert call.victims == {f"n{at}": tuple(some) for at, some in enumerate(uids)}
+    assert (set(call.violations.values()), call.whole) == ({1}, False)
+
+
+@pytest.mark.parametrize(
+    "victims",
+    [
+        b'{"a":{"Pods":[{"UID":"u"}],"Pods":[{"UID":"v"}],"NumPDBViolations":0}}',
+        b'{"a":{"Pods":[{"UID":"u","UID":"v"}],"NumPDBViolations":0}}',
+        b'{"a":{"Pods":[],"NumPDBViolations":0},"a":{"Pods":[],"NumPDBViolations":0}}',
+        b'{"a:":{"Pods":[{"UID":"u"}],"NumPDBViolations":0},"a\\u003a":{"Pods":[],"NumPDBViolations":0}}',
+    ],
+)
+def test_a_victim_given_twice_is_refused(victims: bytes) -> None:
+    with pytest.raises(strict_json.BadRequest, match="given twice"):
+        calls.preempt_call(b'{"Pod":{},"NodeNameToMetaVictims":' + victims + b"}")
+
+
 def test_more_candidates_than_nodes_are_refused_by_preempt() -> None:
     names = [f"n{number}" for number in range(calls.MAX_CANDIDATES + 1)]
     empty = {"Pods": None, "NumPDBViolations": 0}
@@ -79,7 +105,9 @@ def test_more_whole_nodes_than_an_api_server_stores_in_so_many_bytes_are_refused
     if fit:
         assert calls.call(body).nodes
     else:
-        with pytest.raises(strict_json.BadRequest, match="more than 9923 nodes are offered, the limit for"):
+        with pytest.raises(
+            strict_json.BadRequest, match="more than 9923 nodes are offered, the limit for 1270174 bytes"
+        ):
             calls.call(body)
 
 
