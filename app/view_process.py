@@ -160,6 +160,7 @@ def options(chosen: settings.Settings) -> servers.Options:
     made = servers.options_from(chosen.server, chosen.limits, port=port(chosen), workers=1, threads=_THREADS)
     return dataclasses.replace(
         made,
+        setting="view.port",
         introspection_threads=1 + extender_process.VIEWED_WAITING + _OTHER_QUESTIONS,
         graceful_seconds=min(_GRACE, chosen.server.grace),
         limits=dataclasses.replace(made.limits, stopping=0.0),

@@ -59,13 +59,22 @@ class Child:
         port = self.environ.get(HEALTH_PORT)
         return int(port) if port else None
 
+    def health_port_is_free(self) -> bool:
+        """Whether the child could use its health port, so that it must have met another port in use."""
+        with contextlib.suppress(OSError), self._listener(self.health_port or 0):
+            return True
+        return False
+
     def change_health_port(self) -> int:
         """Assign a free health port and return it."""
-        family = socket.AF_INET6 if ":" in self.bind else socket.AF_INET
-        with socket.create_server((self.bind, 0), family=family) as free:
+        with self._listener(0) as free:
             port = int(free.getsockname()[1])
         self.environ = {**self.environ, HEALTH_PORT: str(port)}
         return port
+
+    def _listener(self, port: int) -> socket.socket:
+        family = socket.AF_INET6 if ":" in self.bind else socket.AF_INET
+        return socket.create_server((self.bind, port), family=family)
 
     def start(self, now: float) -> None:
         """Start it in a new session."""
@@ -151,7 +160,8 @@ class Supervisor:
                 self._code, self._stopping = exit_codes.SETTINGS, True
                 return
             if code is not None:
-                how = self._move(child) if code == exit_codes.PORT_IN_USE else _describe(code)
+                moves = code == exit_codes.PORT_IN_USE and not child.health_port_is_free()
+                how = self._move(child) if moves else _describe(code)
                 self.report(f"{child.name} {how}; restarting in {child.schedule_restart(now):g} s")
             elif child.process is None and now >= child.due:
                 child.start(now)
@@ -250,4 +260,6 @@ def _describe(code: int) -> str:
         return f"was killed by {signal.Signals(-code).name}"
     if code in _INVALID_CODES:
         return f"cannot run with its settings (exit code {code}, see above)"
+    if code == exit_codes.PORT_IN_USE:
+        return f"met a port in use (exit code {code}, see above)"
     return f"exited with code {code}"

@@ -114,7 +114,7 @@ def _check_ports(loaded: settings.Settings) -> None:
     bind = loaded.server.bind
     for name, port in (("server.port", loaded.server.port), ("view.port", _view_port(loaded))):
         try:
-            ports.open_port(functools.partial(_listening, bind, port), f"{name} {bind}:{port}").close()
+            ports.open_port(functools.partial(ports.listen, bind, port), f"{name} {bind}:{port}").close()
         except errors.PortTaken as taken:
             also = "does another `topolog up` run? Stop it, or set another port"
             raise exits.Failed(exit_codes.PORT_IN_USE, f"{taken} ({also})") from taken
@@ -122,10 +122,6 @@ def _check_ports(loaded: settings.Settings) -> None:
             raise exits.Failed(
                 exit_codes.SETTINGS, f"cannot listen on {name} {bind}:{port}: {error.strerror}"
             ) from error
-
-
-def _listening(bind: str, port: int) -> socket.socket:
-    return socket.create_server((bind, port), family=socket.AF_INET6 if ":" in bind else socket.AF_INET)
 
 
 def _certificates(loaded: settings.Settings, hosts: tuple[str, ...]) -> dict[str, str]:

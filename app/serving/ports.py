@@ -1,6 +1,8 @@
 """Opens ports, with retries while a predecessor that is exiting still uses them."""
 
 import errno
+import os
+import socket
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -15,8 +17,18 @@ OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.E
 RETRY_SECONDS = 5.0
 """Seconds."""
 _PAUSE = 0.1
+_BACKLOG = 2048
+"""Connections that wait to be accepted, at most; the system may allow fewer."""
 
 log = structlog.get_logger(__name__)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket; call it before the workers are forked. Raises OSError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    listener.setblocking(False)
+    return listener
 
 
 def open_port(listen: Callable[[], T], place: str) -> T:
@@ -29,7 +41,7 @@ def open_port(listen: Callable[[], T], place: str) -> T:
             if error.errno != errno.EADDRINUSE:
                 raise
             if time.monotonic() >= deadline:
-                raise errors.PortTaken(f"cannot listen on {place}: {error.strerror}") from error
+                raise errors.PortTaken(f"cannot listen on {place}: {os.strerror(error.errno)}") from error
         time.sleep(_PAUSE)
 
 

@@ -30,14 +30,6 @@ END_OF_HEAD = b"\r\n\r\n"
 log = structlog.get_logger(__name__)
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket; call it before the workers are forked. Raises OSError."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.create_server((host, port), family=family, backlog=CONNECTIONS)
-    listener.setblocking(False)
-    return listener
-
-
 class ProbeServer:
     """Serves a WSGI application with one request per connection."""
 

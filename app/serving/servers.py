@@ -46,8 +46,9 @@ def _nothing() -> None:
 class Options:
     """Options of the server.
 
-    host, port: the address for kube-scheduler and operators. health_port: the plain port for probes and
-    metrics, or None. threads: concurrent verbs per worker; a bind that waits for the API server occupies one.
+    host, port: the address for kube-scheduler and operators; setting: the setting that the port is from.
+    health_port: the plain port for probes and metrics, or None. threads: concurrent verbs per worker; a bind
+    that waits for the API server occupies one.
     introspection_threads: concurrent requests to the introspection API per worker.
     graceful_seconds: time for calls in flight after SIGTERM. insecure: plain HTTP without identities, on the
     loopback. small_body: size in bytes above which few bodies are processed concurrently.
@@ -55,6 +56,7 @@ class Options:
 
     host: str = "0.0.0.0"
     port: int = 8443
+    setting: str = "server.port"
     health_host: str = "0.0.0.0"
     health_port: int | None = 8081
     threads: int = 64
@@ -96,10 +98,10 @@ def serve(
     """
     with contextlib.closing(parts.port) if parts.port is not None else contextlib.nullcontext():
         check(options, rotating)
-        listener = _health_listener(options) if parts.health else None
-        application = Application(
-            options, parts, rotating, meter or conn_metrics.ConnectionMetrics(rotating), listener
-        )
+        with _listener(options.setting, options.host, options.port) as listener:
+            health = _health_listener(options) if parts.health else None
+            meter = meter or conn_metrics.ConnectionMetrics(rotating)
+            application = Application(options, parts, rotating, meter, listener, health)
         arbiter.Arbiter(application).run()
         raise SystemExit(0)
 
@@ -172,6 +174,7 @@ class Application(base.BaseApplication):
         parts: Parts,
         rotating: rotation.RotatingContext | None,
         meter: conn_metrics.ConnectionMetrics,
+        listener: socket.socket,
         health_listener: socket.socket | None,
     ) -> None:
         self.meter = meter
@@ -185,6 +188,8 @@ class Application(base.BaseApplication):
         self._options = options
         self._parts = parts
         self._rotating = rotating
+        # gunicorn closes the descriptor that it is given. It would wait for a port in use, and exit with 1.
+        self._listener = listener.detach()
         self._health_listener = health_listener
         self._probes: probe_server.ProbeServer | None = None
         self._parent_watch = parent_exit.ParentWatch()
@@ -193,9 +198,8 @@ class Application(base.BaseApplication):
     def load_config(self) -> None:
         """Set gunicorn's settings; files and the environment are not read."""
         options = self._options
-        host = f"[{options.host}]" if ":" in options.host else options.host
         settings: dict[str, object] = {
-            "bind": [f"{host}:{options.port}"],
+            "bind": [f"fd://{self._listener}"],
             "worker_class": gunicorn_worker.ExtenderWorker,
             "workers": options.workers + (self._parts.view is not None),
             "pre_fork": self._pre_fork,
@@ -284,17 +288,18 @@ def max_connections(threads: int) -> int:
 def _health_listener(options: Options) -> socket.socket | None:
     if options.health_port is None:
         return None
-    host, port = options.health_host, options.health_port
-    try:
-        listener = ports.open_port(
-            lambda: probe_server.listen(host, port), f"server.health_port {host}:{port}"
-        )
-    except OSError as error:
-        raise errors.BadOptions(
-            f"cannot listen on the health port {host}:{port}: {error.strerror}"
-        ) from error
+    listener = _listener("server.health_port", options.health_host, options.health_port)
     log.info("serving probes and metrics", address=listener.getsockname()[:2])
     return listener
+
+
+def _listener(setting: str, host: str, port: int) -> socket.socket:
+    """Raises PortTaken, and BadOptions for an address that the machine does not have."""
+    place = f"{setting} {host}:{port}"
+    try:
+        return ports.open_port(lambda: ports.listen(host, port), place)
+    except OSError as error:
+        raise errors.BadOptions(f"cannot listen on {place}: {error.strerror}") from error
 
 
 def _is_loopback(host: str) -> bool:

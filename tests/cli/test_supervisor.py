@@ -174,6 +174,21 @@ time.sleep(60)
     assert any(line in each for each in reported)
 
 
+def test_a_child_with_another_port_in_use_keeps_its_health_port(
+    tmp_path: pathlib.Path, reported: list[str]
+) -> None:
+    path = tmp_path / "one"
+    one = child("one", path, str(exit_codes.PORT_IN_USE))
+    with socket.create_server((one.bind, 0)) as free:
+        port = free.getsockname()[1]
+    one.environ = {**one.environ, supervisor.HEALTH_PORT: str(port)}
+    run_with(
+        supervisor.Supervisor([one], report=reported.append), lambda: until(lambda: len(written(path)) >= 3)
+    )
+    assert one.health_port == port
+    assert "one met a port in use (exit code 6, see above); restarting in" in str(reported)
+
+
 def test_an_error_in_the_supervisor_stops_no_child(tmp_path: pathlib.Path, reported: list[str]) -> None:
     answers = iter([ValueError("odd"), OSError("odder")])
 

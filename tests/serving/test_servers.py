@@ -14,7 +14,7 @@ from collections.abc import Callable
 import pytest
 
 from app import settings
-from app.serving import errors, servers
+from app.serving import errors, ports, servers
 from app.serving.access import roles
 from app.serving.tls import rotation
 from tests.support.extender import echo_application, server_processes
@@ -203,16 +203,33 @@ def test_options_of_the_settings() -> None:
     assert not options.insecure
 
 
-def test_a_port_in_use_is_reported(start: server_processes.Starts, certificates: pathlib.Path) -> None:
-    server = start()
-    options = servers.Options(host="127.0.0.1", port=0, health_host="127.0.0.1")
-    taken = dataclasses.replace(options, health_port=server.process.health_port())
+@pytest.mark.parametrize("name", ["server.port", "view.port", "server.health_port"])
+def test_a_port_in_use_is_reported(
+    name: str, certificates: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ports, "RETRY_SECONDS", 0.0)
     rotating = rotation.RotatingContext(server_processes.pem_source(certificates, "server"))
     parts = servers.Parts(
         load=lambda: echo_application.application(roles.RoleBindings(), b""), health=nothing
     )
-    with pytest.raises(errors.PortTaken, match=r"cannot listen on .*: Address already in use"):
-        servers.serve(taken, parts, rotating=rotating)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        free = servers.Options(host="127.0.0.1", port=0, health_host="127.0.0.1", health_port=0)
+        taken = (
+            dataclasses.replace(free, health_port=port)
+            if name == "server.health_port"
+            else dataclasses.replace(free, port=port, setting=name)
+        )
+        sentence = f"cannot listen on {name} 127.0.0.1:{port}: Address already in use"
+        with pytest.raises(errors.PortTaken, match=f"^{re.escape(sentence)}$"):
+            servers.serve(taken, parts, rotating=rotating)
+
+
+def test_an_address_that_the_machine_does_not_have_is_reported(certificates: pathlib.Path) -> None:
+    rotating = rotation.RotatingContext(server_processes.pem_source(certificates, "server"))
+    parts = servers.Parts(load=lambda: echo_application.application(roles.RoleBindings(), b""))
+    with pytest.raises(errors.BadOptions, match=r"cannot listen on server\.port 192\.0\.2\.1:8443: "):
+        servers.serve(servers.Options(host="192.0.2.1"), parts, rotating=rotating)
 
 
 def nothing() -> Callable[..., list[bytes]]:

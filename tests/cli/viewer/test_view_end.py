@@ -15,6 +15,11 @@ def test_it_waits_neither_for_idle_connections_nor_long_for_questions() -> None:
     assert view_process.options(settings.load(None, {"TOPOLOG_SERVER_GRACE": "1"})).graceful_seconds == 1
 
 
+def test_a_port_in_use_is_named_by_its_own_setting() -> None:
+    options = view_process.options(settings.load(None, {"TOPOLOG_VIEW_PORT": "9443"}))
+    assert (options.setting, options.port) == ("view.port", 9443)
+
+
 def test_open_streams_do_not_keep_it(
     seen: Seen, store_server: embedded.Server, tmp_path: pathlib.Path
 ) -> None:
