@@ -52,8 +52,12 @@ class Memory:
     """Seconds of the slowest answer."""
 
 
-def measure_questions(paths: tuple[str, ...] = PATHS) -> dict[str, Memory]:
-    """Path -> memory and time of the answers to eight callers at once."""
+def measure_questions(paths: tuple[str, ...] = PATHS) -> tuple[dict[str, Memory], int]:
+    """Path -> memory and time of the answers to eight callers at once, and bytes left by all of them.
+
+    The latter are those half a minute after all paths, above the process before the first one: what the
+    first answers to a path leave, for threads, pools and caches, is part of it.
+    """
     with TemporaryDirectory(prefix="topolog-") as directory:
         folder = pathlib.Path(directory)
         tls = folder / "tls"
@@ -65,7 +69,9 @@ def measure_questions(paths: tuple[str, ...] = PATHS) -> dict[str, Memory]:
                 client = _client(tls)
                 _asked(client, extender.url + "/apis/v1/pending?limit=1")
                 time.sleep(2.0)  # the garbage of the start is collected
-                return {path: _measured(client, extender, path) for path in paths}
+                rest = extender.memory()
+                measured = {path: _measured(client, extender, path) for path in paths}
+                return measured, _settled(extender, rest) - rest
         finally:
             server.stop()
 
@@ -158,8 +164,10 @@ def _client(tls: pathlib.Path) -> urllib3.PoolManager:
 
 
 if __name__ == "__main__":
-    for asked, memory in measure_questions(tuple(sys.argv[1:]) or PATHS).items():
+    by_path, left_by_all = measure_questions(tuple(sys.argv[1:]) or PATHS)
+    for asked, memory in by_path.items():
         print(
             f"{asked}: {memory.peak / MIB:.1f} MB above rest, {memory.left / MIB:.1f} MB left,"
             f" slowest {memory.slowest:.2f} s"
         )
+    print(f"all: {left_by_all / MIB:.1f} MB left")
