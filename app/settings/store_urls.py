@@ -24,9 +24,6 @@ _HOST = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^:\[\]]+)(?::(?P<port>[0-9]{1
 _UNIX = re.compile(r"unix://(?:[^@/?]*@)?(?P<path>/[^?]*)(?:\?(?P<query>.*))?")
 _PLAIN = re.compile(r"[^@/?#]*://(?:[^@/?#]*@)?[^@#]*|[^@#]*")
 """At most one user-info, before the host: a part of a password must not be parsed as a host or a path."""
-_NAME = re.compile(r"[a-z_]{1,40}")
-"""What an error may show of a query: a name, and nothing that could be part of a password."""
-
 _ONE: Final = ""
 _UNIX_SOCKET: Final = "unix"
 _SENTINEL: Final = "sentinel"
@@ -142,7 +139,8 @@ def _flaws_of_options(query: str, kind: str, *, tls: bool) -> Iterator[str]:
     given: set[str] = set()
     for number, one in enumerate(query.split("&") if query else (), 1):
         name, _, encoded = one.partition("=")
-        shown = f"option {name}" if _NAME.fullmatch(name) and "=" in one else f"option number {number}"
+        # Any other name could be part of a password that has an unescaped &.
+        shown = f"option {name}" if name in _OPTIONS or name in _SETTINGS else f"option number {number}"
         value = urllib.parse.unquote_plus(encoded)
         option = _OPTIONS.get(name)
         if option is None:
