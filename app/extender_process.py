@@ -185,7 +185,7 @@ class Service(FollowingProcess):
         return {
             "store": str(follower.error) if follower.error is not None else None,
             "identity": self._identity.problem,
-            "keeping": self._store.durability.problem(),
+            "durability": self._store.durability.problem(),
             "views": self._verdict.problem(),
             "appends": self._acceptance.problem(),
             "state": None

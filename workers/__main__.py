@@ -327,7 +327,7 @@ def _run(
 
 def _checks(store: stores.Store, worker: Worker) -> Mapping[str, str | None]:
     problems = [f"{name}: {problem}" for name, problem in telemetry.loops.problems().items()]
-    return {**worker.checks(), "loops": "; ".join(problems) or None, "keeping": store.durability.problem()}
+    return {**worker.checks(), "loops": "; ".join(problems) or None, "durability": store.durability.problem()}
 
 
 def _fail(code: int, text: str) -> NoReturn:

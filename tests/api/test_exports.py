@@ -98,9 +98,9 @@ def test_a_replay_finds_no_difference_in_a_bundle(elsewhere: api_worlds.World) -
         reply = elsewhere.client.post("/apis/v1/replay", json=question)
         assert reply.status_code == 200, reply.text
         answer = error_shape.body(reply)
-        assert answer["looked"] == answer["same"]
+        assert answer["examined"] == answer["same"]
         assert not any(answer["skipped"].values())
-        looked += answer["looked"]
+        looked += answer["examined"]
         if not answer["continue"]:
             break
         # The budget was spent.

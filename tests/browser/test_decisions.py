@@ -50,7 +50,7 @@ def test_a_selection_on_the_strip_is_compared_with_the_rest(
     on_small.settled()
     body = on_small.later(scripts.read("asked"), "#facets")
     inside = sum(sum(one["outcomes"].values()) for one in whole["buckets"][first : last + 1])
-    assert 0 < body["picked"] == inside < body["looked"]
+    assert 0 < body["picked"] == inside < body["examined"]
     assert facets(on_small) == expected(body, picked=True)
     on_small.press(f"end the selection ({inside} decision{'s' if inside > 1 else ''})")
     on_small.until(lambda: "In common" in on_small.text("#facets h2"), "no selection")
@@ -68,7 +68,7 @@ def test_a_facet_narrows_the_page_to_its_value(
     on_small.until(lambda: f"{facet}: " in on_small.text(".filters"), "the filter")
     on_small.settled()
     body = on_small.later(scripts.read("asked"), "#facets")
-    assert body["looked"] == number
+    assert body["examined"] == number
     assert facets(on_small) == expected(body, picked=False)
     listed = on_small.later(scripts.read("asked"), "#list")
     assert len(listed["items"]) == min(50, number)

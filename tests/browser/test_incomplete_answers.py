@@ -152,14 +152,14 @@ def test_the_rest_of_a_range_that_was_not_replayed_is_stated(on_small: browsers.
 OLDER = "only the newest records were read: older decisions are left out"
 
 
-@pytest.mark.parametrize("looked", [True, False])
+@pytest.mark.parametrize("examined", [True, False])
 def test_decisions_that_were_not_read_are_stated(
     on_small: browsers.Browser, small: shown.Shown, *, looked: bool
 ) -> None:
     on_small.open("/dashboard/decisions")
     on_small.settled(f"/{small.head}")
     assert OLDER not in on_small.text("main")
-    amend(on_small, "decisions/facets", {"complete": False, **({} if looked else {"looked": 0})})
+    amend(on_small, "decisions/facets", {"complete": False, **({} if looked else {"examined": 0})})
     if not looked:
         listed = {"metadata": {"continue": "x", "remaining": None}, "items": []}
         amend(on_small, "decisions?", listed)
@@ -170,12 +170,12 @@ def test_decisions_that_were_not_read_are_stated(
     assert (OLDER in on_small.text("#list")) != looked
 
 
-@pytest.mark.parametrize("looked", [True, False])
+@pytest.mark.parametrize("examined", [True, False])
 def test_the_overview_states_that_older_decisions_were_not_read(
     on_small: browsers.Browser, small: shown.Shown, *, looked: bool
 ) -> None:
     on_small.open(f"/dashboard/?at={small.head - 1}")
-    amend(on_small, "decisions/facets", {"complete": False, **({} if looked else {"looked": 0})})
+    amend(on_small, "decisions/facets", {"complete": False, **({} if looked else {"examined": 0})})
     on_small.keys("l")
     on_small.until(lambda: OLDER in on_small.text("#decided"), OLDER)
     assert ("no decision is recorded at this moment" in on_small.text("#decided")) != looked

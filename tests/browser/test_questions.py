@@ -124,7 +124,7 @@ def test_decisions_are_replayed_and_the_command_asks_the_same(
     text = outcome(on_small)
     answer = repeated(on_small, small)
     assert answer["classes"]["admitted"] > 0
-    assert f"{answer['same']} of {answer['looked']} decisions would have been the same" in text
+    assert f"{answer['same']} of {answer['examined']} decisions would have been the same" in text
     assert f"admitted\t{answer['classes']['admitted']}" in text
     on_small.click("#outcome td a")
     on_small.until(lambda: on_small.text("#why .why"), "the decision that would have been another")
@@ -237,7 +237,7 @@ def test_a_shadow_is_listed_with_what_it_would_have_decided(
     on_small.click("#shadows td a")
     on_small.until(lambda: "web-3" in on_small.text("#shadow"), "the decision that differs")
     found = ask(small, "shadows/wide")["differences"]
-    assert found["classes"]["admitted"] == found["looked"] == 1
+    assert found["classes"]["admitted"] == found["examined"] == 1
     assert "0 of 1 decision would have been the same" in on_small.text("#shadow")
     small.world.client.delete("/apis/v1/shadows/wide")
 
@@ -341,11 +341,11 @@ def test_other_plugin_settings_are_a_part_of_a_situation(
         sentence = f"{answer['placedPods']} of {answer['pods']} waiting pods would be placed"
     else:
         answer = ask(small, "replay", {"from": "1", "to": str(small.head), "configuration": configuration})
-        assert answer["same"] < answer["looked"]
-        sentence = f"{answer['same']} of {answer['looked']} decisions would have been the same"
+        assert answer["same"] < answer["examined"]
+        sentence = f"{answer['same']} of {answer['examined']} decisions would have been the same"
     on_small.until(lambda: sentence in on_small.text("#what-if"), sentence)
     line = shlex.split(on_small.run("return document.querySelector('#outcome .forms code').textContent"))
     done = commands.called(*line[1:], "--server", small.viewer.url, "-o", "json")
     printed = json.loads(done.stdout)
-    shown_numbers = ("placedPods", "pods") if question == "simulate" else ("same", "looked")
+    shown_numbers = ("placedPods", "pods") if question == "simulate" else ("same", "examined")
     assert [printed[one] for one in shown_numbers] == [answer[one] for one in shown_numbers], done.stderr

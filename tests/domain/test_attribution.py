@@ -36,7 +36,7 @@ def ledger(*since: tuple[events.AnyEvent, int, str]) -> attribution.Ledger:
         placed("y", "n2"),
     )
     made.take([attribution.Step(at, 0, "", event) for at, event in enumerate(before, 1)])
-    made.looked()
+    made.examined()
     made.take([attribution.Step(6 + at, ms, epoch, event) for at, (event, ms, epoch) in enumerate(since)])
     return made
 

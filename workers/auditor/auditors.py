@@ -46,7 +46,7 @@ class Auditor:
         self._stopped = threading.Event()
         self._reader = consumers.Consumer(store.client, store.keys)
         self.identity = self._reader.identity
-        self._inspector = raw_access.RawReader(store.client, store.keys)
+        self._raw_reader = raw_access.RawReader(store.client, store.keys)
         self._reports = audit_reports.Reports(store.client, store.keys)
         self._repairer = repairs.Repairs(store.log, self.identity)
         self.board = findings.Board()
@@ -142,7 +142,7 @@ class Auditor:
             self._requested, self._listed = {}, {}
             former = self._former()
             own = self._ledger = ledger.AuditLedger(
-                self._store, self._inspector, self.board, former, page=self._options.page
+                self._store, self._raw_reader, self.board, former, page=self._options.page
             )
             if former is not None:
                 self._repairs = list(former.repairs)

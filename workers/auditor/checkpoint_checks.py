@@ -31,14 +31,14 @@ class CheckpointChecks:
 
     def __init__(
         self,
-        inspector: raw_access.RawReader,
+        raw_reader: raw_access.RawReader,
         kept: checkpoints.Checkpoints,
         board: findings.Board,
         incarnation: str,
         marks: raw_access.Fingerprints,
     ) -> None:
         """``marks``: fingerprints of the folded entries."""
-        self._inspector = inspector
+        self._raw_reader = raw_reader
         self._kept = kept
         self._board = board
         self._incarnation = incarnation
@@ -76,7 +76,7 @@ class CheckpointChecks:
     def headers(self) -> dict[int, snapshot_format.Header]:
         """The readable checkpoints by offset; unreadable ones are reported."""
         found, wrong = {}, set()
-        for field, raw in self._inspector.checkpoints().items():
+        for field, raw in self._raw_reader.checkpoints().items():
             try:
                 header = snapshot_format.header_of(raw)
                 if str(header.offset) != field:
@@ -181,7 +181,7 @@ class CheckpointChecks:
         """The entries between two offsets that touch some subjects."""
         found = []
         while after < until:
-            _, lines = self._inspector.lines(after, min(raw_access.LINES, until - after))
+            _, lines = self._raw_reader.lines(after, min(raw_access.LINES, until - after))
             for line in lines:
                 with contextlib.suppress(errors.Unreadable):
                     if subjects.intersection(event_subjects.touched(codecs.decode(line.payload))):
@@ -240,7 +240,7 @@ class CheckpointChecks:
             return None
         projection = projections.Projection(base)
         while projection.offset < offset:
-            _, lines = self._inspector.lines(projection.offset, offset - projection.offset)
+            _, lines = self._raw_reader.lines(projection.offset, offset - projection.offset)
             if [line.offset for line in lines] != list(range(projection.offset + 1, offset + 1))[
                 : len(lines)
             ]:

@@ -24,7 +24,7 @@ class AuditLedger:
     def __init__(
         self,
         store: stores.Store,
-        inspector: raw_access.RawReader,
+        raw_reader: raw_access.RawReader,
         board: findings.Board,
         former: findings.Report | None,
         *,
@@ -32,15 +32,15 @@ class AuditLedger:
     ) -> None:
         """``former``: the last report about this incarnation; ``page``: see log_integrity.LogIntegrity."""
         self._store = store
-        self._inspector = inspector
+        self._raw_reader = raw_reader
         self._board = board
         self._former = former
         self.incarnation = store.log.incarnation
         empty = snapshots.empty(schema=store.checkpoints.schema, incarnation=self.incarnation)
         self.ledger = attribution.Ledger(empty, empty)
-        self.integrity = log_integrity.LogIntegrity(inspector, board, page=page)
+        self.integrity = log_integrity.LogIntegrity(raw_reader, board, page=page)
         self.checkpoints = checkpoint_checks.CheckpointChecks(
-            inspector, store.checkpoints, board, self.incarnation, self.integrity.marks
+            raw_reader, store.checkpoints, board, self.incarnation, self.integrity.marks
         )
         self.base = 0
         """Every entry after this offset was replayed by this process."""
@@ -71,7 +71,7 @@ class AuditLedger:
 
     def begin(self) -> bool:
         """Start from the oldest checkpoint that the log continues from; false if there is none."""
-        oldest, _ = self._inspector.lines(0, 1)
+        oldest, _ = self._raw_reader.lines(0, 1)
         headers = self.checkpoints.headers()
         self.began = True
         start = None if oldest <= 1 else self._oldest_checkpoint(oldest, headers)
@@ -105,7 +105,7 @@ class AuditLedger:
         """Whether the log has the entry at which the checkpoint was taken."""
         if header.offset + 1 == oldest:
             return True
-        _, lines = self._inspector.lines(header.offset - 1, 1)
+        _, lines = self._raw_reader.lines(header.offset - 1, 1)
         return bool(lines) and (lines[0].offset, lines[0].at_ms) == (header.offset, header.at_ms)
 
     def _resume(self) -> None:
@@ -131,7 +131,7 @@ class AuditLedger:
         """Replay to the head; None if that was too far for one run."""
         for _ in range(_MAX_READS):
             held = len(self.ledger.snapshot.versions)
-            view = self._inspector.view(
+            view = self._raw_reader.view(
                 self.ledger.snapshot.offset, cursor=self._cursor, whole=self._whole, held=held
             )
             if self._store.keys.log in view.mistyped:
@@ -215,7 +215,7 @@ class AuditLedger:
                 if header is not None:
                     self.checkpoints.compare(header, self.ledger.snapshot)
                 if self._former is not None and offset == self._former.offset:
-                    self.ledger.looked()
+                    self.ledger.examined()
 
     def _check_fence(self, steps: Iterable[attribution.Step]) -> None:
         """Report facts that were not recorded under the highest epoch so far, if there is one."""
@@ -240,7 +240,7 @@ class AuditLedger:
             self._board.keep("unreadable", ())
             self._compare_counts(view)
             self._compare_versions(view)
-            self.ledger.looked()
+            self.ledger.examined()
 
     def _compare_counts(self, view: raw_access.RawView) -> None:
         if self._store.keys.counts in view.mistyped:

@@ -11,9 +11,9 @@ from workers.auditor import entry_writers
 class LogIntegrity:
     """Verifies the entries of one incarnation; used by one thread."""
 
-    def __init__(self, inspector: raw_access.RawReader, board: findings.Board, *, page: int) -> None:
+    def __init__(self, raw_reader: raw_access.RawReader, board: findings.Board, *, page: int) -> None:
         """``page``: entries verified in one run."""
-        self._inspector = inspector
+        self._raw_reader = raw_reader
         self._board = board
         self._page = page
         self.marks = raw_access.Fingerprints()
@@ -29,7 +29,7 @@ class LogIntegrity:
 
     def run_once(self, head: int) -> int:
         """Verify one page of the log; returns the first offset of the log. Raises StoreAway."""
-        oldest, lines = self._inspector.lines(self._reached, self._page)
+        oldest, lines = self._raw_reader.lines(self._reached, self._page)
         end = min(head, self.marks.end - 1) if self.marks.end else 0
         if oldest:
             self.marks.forget(oldest)
@@ -62,7 +62,7 @@ class LogIntegrity:
         if line.sequence:
             identity = f"{line.offset}-{line.sequence}"
             self._board.put(
-                foreign(line, head, f"it has the id {identity}", f"XDEL {self._inspector.log} {identity}")
+                foreign(line, head, f"it has the id {identity}", f"XDEL {self._raw_reader.log} {identity}")
             )
             return key
         marks = self.marks if self.marks.of(line.offset) is not None else self._earlier

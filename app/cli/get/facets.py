@@ -47,7 +47,7 @@ def show(
         if facet["more"]:
             click.echo(f"... and {facet['more']} more values of {facet['name']}", err=True)
     if not reply["complete"]:
-        click.echo(f"only the newest {reply['looked']} decisions were counted", err=True)
+        click.echo(f"only the newest {reply['examined']} decisions were counted", err=True)
 
 
 def _cut(facet: Mapping[str, Any], limit: int) -> dict[str, Any]:

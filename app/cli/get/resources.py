@@ -141,7 +141,7 @@ _CORE: Mapping[str, Resource] = {
             "SINCE": "since",
             "UNTIL": "until",
             "BY": "by",
-            "COMPARED": "numbers.looked",
+            "COMPARED": "numbers.examined",
             "SAME": "numbers.same",
             "NOTE": "note",
         },

@@ -20,7 +20,7 @@ def show_numbers(found: question_options.Document) -> None:
 
     What was not compared, and the overrides that changed nothing, are notes on standard error.
     """
-    click.echo(f"{found['looked']} decisions compared, {found['same']} would have been the same")
+    click.echo(f"{found['examined']} decisions compared, {found['same']} would have been the same")
     for name in CLASSES:
         if found["classes"][name]:
             click.echo(f"  {name}: {found['classes'][name]}")

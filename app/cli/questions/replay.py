@@ -115,7 +115,7 @@ def replay_command(
         **({"verbs": list(verbs)} if verbs else {}),
     }
     reply = _whole(config, options, question, functools.partial(_show, output))
-    if not reply["looked"]:
+    if not reply["examined"]:
         raise exits.Failed(exit_codes.USAGE, _incomparable(reply))
     if not reply["complete"] or any(reply["classes"][name] for name in failing):
         click.get_current_context().exit(exit_codes.NEGATIVE)
@@ -169,7 +169,7 @@ def _whole(
         while whole["continue"]:
             rest = {**question, "to": whole["to"], "continue": whole["continue"]}
             rest["limit"] = max(0, question["limit"] - len(whole["items"]))
-            so_far = f"{whole['looked']} decisions, waiting for more"
+            so_far = f"{whole['examined']} decisions, waiting for more"
             whole = _sum(whole, question_options.part(config, options, "replay", rest, so_far))
     except KeyboardInterrupt:
         click.echo("interrupted: the answer is incomplete", err=True)
@@ -181,7 +181,7 @@ def _whole(
 
 def _sum(one: question_options.Document, other: question_options.Document) -> question_options.Document:
     total = {**other, "from": one["from"], "items": [*one["items"], *other["items"]]}
-    for name in ("looked", "same", "spentMs"):
+    for name in ("examined", "same", "spentMs"):
         total[name] = one[name] + other[name]
     for name in _SUMMED:
         total[name] = {key: number + other[name][key] for key, number in one[name].items()}

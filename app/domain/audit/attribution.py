@@ -79,7 +79,7 @@ class Ledger:
         elif not self.skipped:
             self.steps.extend(steps)
 
-    def looked(self) -> None:
+    def examined(self) -> None:
         """Mark a comparison: the events from here on are those since."""
         self.before, self.steps, self.skipped = self.snapshot, [], False
 

@@ -28,13 +28,13 @@ class CatchUp:
     def __init__(
         self,
         cursor: log_cursors.LogCursor,
-        audience: subscribers.Subscribers,
+        subscribed: subscribers.Subscribers,
         *,
         on_caught_up: Callable[[int], None] = lambda _: None,
     ) -> None:
         """``on_caught_up`` is called with the offset after each read to the head, under the lock."""
         self._cursor = cursor
-        self._audience = audience
+        self._subscribers = subscribed
         self._on_caught_up = on_caught_up
         self._lock = threading.Lock()
         self._begun = 0
@@ -72,7 +72,7 @@ class CatchUp:
                     if complete and self._begun > ticket:
                         return cursor.snapshot
                     if not complete and not deadline.again():
-                        raise errors.Behind(f"the subscribers are {len(self._audience)} events behind")
+                        raise errors.Behind(f"the subscribers are {len(self._subscribers)} events behind")
                 except errors.StoreAway:
                     if not deadline.again():
                         raise
@@ -139,7 +139,7 @@ class CatchUp:
     def subscribe(self, callback: subscribers.Callback, ended: subscribers.Ended | None = None) -> None:
         """Add a subscriber between two reads."""
         with self._lock:
-            self._audience.add(callback, ended)
+            self._subscribers.add(callback, ended)
 
     def first_divergence(self) -> int | None:
         """See ``LogCursor.first_divergence``."""

@@ -43,19 +43,19 @@ class LogCursor:
     def __init__(
         self,
         log: logs.Log,
-        audience: subscribers.Subscribers,
+        subscribed: subscribers.Subscribers,
         *,
         schema: schemas.Schema,
         indexed: frozenset[str],
         recovery: recovery_points.RecoveryPoints | None,
     ) -> None:
-        """``audience`` gets each event if there are subscribers; ``schema``, ``indexed``: see
+        """``subscribed`` gets each event if there are subscribers; ``schema``, ``indexed``: see
         ``followers.Follower``.
 
         With ``recovery`` the first snapshot is read from a checkpoint.
         """
         self._log = log
-        self._audience = audience
+        self._subscribers = subscribed
         self._recovery = recovery
         self._reader = log.reader()
         self.snapshot = snapshots.empty(schema=schema, indexed=indexed, incarnation=log.incarnation)
@@ -138,13 +138,13 @@ class LogCursor:
         if update.read.last < update.read.head:
             return False
         with codecs.folding(), gc_pause.paused():
-            return self._apply(iter((update.read,)), update.start.seen, notify=bool(self._audience))
+            return self._apply(iter((update.read,)), update.start.seen, notify=bool(self._subscribers))
 
     def apply_own_append(self, ahead: snapshots.Snapshot, appended: batches.Appended | None) -> None:
         """Move to the projection of an own append, if nothing else has to see its events."""
         here = self.snapshot
         # Subscribers must get the event itself: then it is read like any other.
-        if self._audience or ahead.offset <= here.offset:
+        if self._subscribers or ahead.offset <= here.offset:
             return
         if ahead.position.incarnation == here.position.incarnation:
             if appended is not None:
@@ -167,7 +167,7 @@ class LogCursor:
         former = self.snapshot
         self._move(snapshots.empty(schema=former.schema, indexed=former.indexed, incarnation=found), None)
         self._times = loss_detection.TimestampHistory()
-        self._audience.forget()
+        self._subscribers.forget()
         self.head_seen = 0
         self.reached.clear()
         self._replaying = True
@@ -191,7 +191,7 @@ class LogCursor:
         return not self.reached.is_set() or _LARGEST not in self.snapshot.listed
 
     def _read(self, timeout: float, *, requested: bool) -> bool:
-        notify = bool(self._audience) and not self._replaying
+        notify = bool(self._subscribers) and not self._replaying
         try:
             reads = self._reader.read_all(
                 self.snapshot.offset, self.appended_ms, timeout=timeout, asked=requested
@@ -250,7 +250,7 @@ class LogCursor:
 
     def _apply_singly(self, reads: Iterator[readers.Read]) -> bool:
         for read in reads:
-            if self._audience.full:
+            if self._subscribers.full:
                 return False
             self.head_seen = read.head
             self._times.add(read.after, read.times)
@@ -258,7 +258,7 @@ class LogCursor:
                 before = self.snapshot
                 after = projections.project(before, entry.event)
                 self._publish(after, entry.at_ms)
-                self._audience.put(before, after, entry)
+                self._subscribers.put(before, after, entry)
         return True
 
     def _publish(self, snapshot: snapshots.Snapshot, appended_ms: int | None) -> None:

@@ -22,7 +22,7 @@ class Found:
     """The answer at the end."""
     offset: int | None
     """The event after which it was this; None if it has not changed since the start."""
-    looked: int
+    examined: int
     """Snapshots that were examined."""
     complete: bool
     """False if the budget was spent: ``offset`` is then the end of the remaining range."""
@@ -46,40 +46,42 @@ def bisect(
     event, unless two changes lie between two steps of the gallop.
     """
     now = predicate(at(last))
-    looked, step, high = 1, 1, last
+    examined, step, high = 1, 1, last
     low, other = last, None
     for offset in [offset for offset, answer in recorded if answer != now and first <= offset < last][
         :_TRIED
     ]:
         if not running():
-            return Found(now, None, looked, False, low)
-        looked += 1
+            return Found(now, None, examined, False, low)
+        examined += 1
         # What is asked may differ from what was: the candidates, or the configuration.
         if predicate(at(offset)) != now:
             first = other = offset
             break
     while low > first:
         if not running():
-            return Found(now, None if other is None else high, looked, False, low if other is None else other)
+            return Found(
+                now, None if other is None else high, examined, False, low if other is None else other
+            )
         low = max(first, last - step)
         if low == other:
             break
-        looked += 1
+        examined += 1
         if predicate(at(low)) != now:
             break
         high, step = low, 2 * step
     else:
-        return Found(now, None, looked, True, low)
+        return Found(now, None, examined, True, low)
     while high - low > 1:
         if not running():
-            return Found(now, high, looked, False, low)
+            return Found(now, high, examined, False, low)
         middle = (low + high) // 2
-        looked += 1
+        examined += 1
         if predicate(at(middle)) == now:
             high = middle
         else:
             low = middle
-    return Found(now, high, looked, True, low)
+    return Found(now, high, examined, True, low)
 
 
 def predicate(

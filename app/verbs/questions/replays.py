@@ -78,7 +78,7 @@ class Replay:
         self._inputs: dict[str, Input | None] = {}
         self._resolved: dict[str, situations.Resolved] = {}
         self._idle: set[int] | None = None
-        self.looked = 0
+        self.examined = 0
         self.classes: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()
         self.by: dict[str, Counter[str]] = {name: Counter() for name in FACETS}
@@ -127,7 +127,7 @@ class Replay:
         self._compared(decision, candidates, resolved, (was, would))
         if not self._counts(decision):
             return
-        self.looked += 1
+        self.examined += 1
         difference = self._difference(decision, (trace, was), (supposed, would))
         self.classes[difference] += 1
         if difference != SAME:

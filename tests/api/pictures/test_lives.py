@@ -93,7 +93,7 @@ def test_pending_pods_are_grouped_by_their_reason(world: api_worlds.World) -> No
         assert one["first"] == [f"{row['namespace']}/{row['name']}" for row in rows]
         assert one["changes"] == rows[0]["change"]
         assert one["namespaces"] == {"shop": len(rows)}
-    assert found["waiting"] == found["looked"] == len(listed)
+    assert found["waiting"] == found["examined"] == len(listed)
     largest = next(one for one in found["groups"] if one["pods"] == 4)
     assert largest["requests"] == {"cpu": "2", "memory": "4Gi"}
 
@@ -103,7 +103,7 @@ def test_facets_count_the_decisions_that_the_list_shows(world: api_worlds.World)
     api_worlds.decide(world, api_worlds.pod("web-3"), free, api_worlds.pod("web-9"))
     listed = items(world.client.get("/apis/v1/decisions"))
     found = body(world.client.get("/apis/v1/decisions/facets"))
-    assert found["looked"] == len(listed) > 3
+    assert found["examined"] == len(listed) > 3
     facets = {
         one["name"]: {value["value"]: value["count"] for value in one["values"]} for one in found["facets"]
     }
@@ -120,7 +120,7 @@ def test_facets_count_the_decisions_that_the_list_shows(world: api_worlds.World)
     assert of_policy == items(world.client.get("/apis/v1/decisions?where=object~spread"))
     assert sum(sum(one["outcomes"].values()) for one in found["buckets"]) == len(listed)
     only = body(world.client.get("/apis/v1/decisions/facets?outcome=refused"))
-    assert only["looked"] == facets["outcome"]["refused"]
+    assert only["examined"] == facets["outcome"]["refused"]
 
 
 def test_what_differs_most_in_a_selection_comes_first(world: api_worlds.World) -> None:
@@ -128,7 +128,7 @@ def test_what_differs_most_in_a_selection_comes_first(world: api_worlds.World) -
     api_worlds.decide(world, api_worlds.pod("web-3"), free)
     path = "/apis/v1/decisions/facets?pickedSince=2026-07-01T10:00:00Z&pickedUntil=2999-01-01T00:00:00Z"
     found = body(world.client.get(path))
-    assert found["picked"] == found["looked"]
+    assert found["picked"] == found["examined"]
     assert all(value["picked"] == value["count"] for one in found["facets"] for value in one["values"])
     none = body(world.client.get("/apis/v1/decisions/facets?pickedSince=2027-07-01T10:00:00Z"))
     assert none["picked"] == 0

@@ -56,7 +56,7 @@ def test_a_chain_that_changes_nothing_ends_as_the_log(
     lived: api_worlds.World, situation: dict[str, Any]
 ) -> None:
     answer = chain(lived, **situation)
-    assert (answer["looked"], answer["same"]) == (10, 10)
+    assert (answer["examined"], answer["same"]) == (10, 10)
     found = answer["chain"]
     assert found["placements"] == {"same": 4, "elsewhere": 0, "onlyThen": 0, "onlyNow": 0}
     held = dict(lived.store.follower.catch_up().counts)
@@ -116,7 +116,7 @@ def test_a_quota_that_does_not_bind_is_overrun(lived: api_worlds.World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("filtered", "looked"),
+    ("filtered", "examined"),
     [
         ({"verbs": ["filter"]}, 6),
         ({"verbs": ["prioritize"]}, 4),
@@ -132,7 +132,7 @@ def test_a_selection_decides_what_is_counted_and_not_what_is_played(
     assert (counts(whole, "was")[HOST], counts(whole, "would")[HOST]) == (3, 1)
     answer = chain(lived, overrides=scale(1), **filtered)
     assert answer["chain"] == whole["chain"]
-    assert (answer["looked"], answer["same"] + sum(answer["classes"].values())) == (looked, looked)
+    assert (answer["examined"], answer["same"] + sum(answer["classes"].values())) == (looked, looked)
     assert all(one in whole["items"] for one in answer["items"])
     assert sum(answer["by"]["verb"].values()) == len(answer["items"])
 
@@ -177,7 +177,7 @@ def test_an_override_holds_although_its_object_is_observed_again(lived: api_worl
     api_worlds.decide(lived, api_worlds.pod("a-7"))
     overrides = [*scale(9), {"op": "cordon", "nodes": ["host-1", "host-2", "host-3", "host-4"]}]
     answer = chain(lived, overrides=overrides, **{"from": str(middle)})
-    assert (answer["looked"], answer["classes"]["admitted"]) == (1, 0)
+    assert (answer["examined"], answer["classes"]["admitted"]) == (1, 0)
     admitted = chain(lived, overrides=scale(9), **{"from": str(middle)})
     assert admitted["classes"]["admitted"] == 1
     assert admitted["chain"]["placements"]["onlyNow"] == 1

@@ -38,7 +38,7 @@ def test_a_replay_that_changes_nothing_differs_nowhere(
     lived: api_worlds.World, situation: dict[str, Any]
 ) -> None:
     answer = ask(lived, "replay", **situation)
-    assert (answer["looked"], answer["same"]) == (10, 10)
+    assert (answer["examined"], answer["same"]) == (10, 10)
     assert not any(answer["classes"].values())
     assert not any(answer["skipped"].values())
     assert (answer["complete"], answer["continue"], answer["items"]) == (True, None, [])
@@ -162,7 +162,7 @@ def test_what_cannot_be_compared_is_counted_with_its_cause(lived: api_worlds.Wor
         )
     lived.store.decisions.stop()
     answer = ask(lived, "replay")
-    assert answer["looked"] == 10
+    assert answer["examined"] == 10
     assert {name: number for name, number in answer["skipped"].items() if number} == {
         "error": 1,
         "configuration": 1,
@@ -178,13 +178,13 @@ def test_decisions_of_another_configuration_are_repeated_under_it(process: api_w
     present = api_worlds.world(process())
     present.store.follower.catch_up()
     unknown = ask(present, "replay")
-    assert (unknown["looked"], unknown["skipped"]["configuration"]) == (0, 10)
+    assert (unknown["examined"], unknown["skipped"]["configuration"]) == (0, 10)
 
     log = former.store.log
     log.append(batches.Batch(events=(events.ConfigurationApplied(former.registry.configuration()),)))
     present.store.follower.catch_up()
     answer = ask(present, "replay", compare="scores")
-    assert (answer["looked"], answer["same"]) == (10, 10)
+    assert (answer["examined"], answer["same"]) == (10, 10)
     assert not any(answer["skipped"].values())
     supposed = ask(present, "replay", overrides=scale(2))
     assert supposed["classes"] == ask(former, "replay", overrides=scale(2))["classes"]
@@ -192,7 +192,7 @@ def test_decisions_of_another_configuration_are_repeated_under_it(process: api_w
     for weight, differing in ((7, 0), (1, 4)):
         configuration = {"weights": {"WorkloadPolicy": weight}}
         answer = ask(present, "replay", configuration=configuration, compare="scores")
-        assert (answer["classes"]["scores"], answer["looked"]) == (differing, 10)
+        assert (answer["classes"]["scores"], answer["examined"]) == (differing, 10)
 
 
 def heavier() -> list[capabilities.Plugin]:
@@ -204,15 +204,15 @@ def test_a_range_a_verb_and_a_namespace_select_decisions(lived: api_worlds.World
     offsets = sorted(int(one["position"].rpartition("/")[2]) for one in items)
     middle = offsets[4]
     expected = sum(offset >= middle for offset in offsets)
-    assert ask(lived, "replay", **{"from": str(middle)})["looked"] == expected
-    assert ask(lived, "replay", to=str(middle - 1))["looked"] == 10 - expected
-    assert ask(lived, "replay", verbs=["filter"])["looked"] == 6
-    assert ask(lived, "replay", namespace="elsewhere")["looked"] == 0
-    assert ask(lived, "replay", where="verb=filter,kept>3")["looked"] == 4
+    assert ask(lived, "replay", **{"from": str(middle)})["examined"] == expected
+    assert ask(lived, "replay", to=str(middle - 1))["examined"] == 10 - expected
+    assert ask(lived, "replay", verbs=["filter"])["examined"] == 6
+    assert ask(lived, "replay", namespace="elsewhere")["examined"] == 0
+    assert ask(lived, "replay", where="verb=filter,kept>3")["examined"] == 4
     listed = body(lived.client.get("/apis/v1/decisions?where=verb%3Dfilter,kept<1"))["items"]
     assert [one["pod"]["name"] for one in listed] == ["a-6", "a-5"]
     facets = body(lived.client.get("/apis/v1/decisions/facets?where=reason~capacity"))
-    assert facets["looked"] == ask(lived, "replay", where="reason~capacity")["looked"]
+    assert facets["examined"] == ask(lived, "replay", where="reason~capacity")["examined"]
 
 
 def test_a_spent_budget_continues_where_it_stopped(
@@ -229,7 +229,7 @@ def test_a_spent_budget_continues_where_it_stopped(
         token = parts[-1]["continue"]
         assert parts[-1]["complete"] == (token is None)
     assert len(parts) > 2
-    assert sum(part["looked"] for part in parts) == whole["looked"]
+    assert sum(part["examined"] for part in parts) == whole["examined"]
     assert [one for part in parts for one in part["items"]] == whole["items"]
 
 
@@ -240,7 +240,7 @@ def test_records_that_are_not_selected_spend_the_budget(
     seconds = iter(range(10_000))
     monkeypatch.setattr("app.api.v1.questions.bodies.monotonic", lambda: float(next(seconds)))
     answer = ask(lived, "replay", namespace="elsewhere", budget=5.5, mode=mode)
-    assert (answer["looked"], answer["complete"]) == (0, False)
+    assert (answer["examined"], answer["complete"]) == (0, False)
     assert (answer["continue"] is None) == (mode == "chain")
 
 

@@ -129,7 +129,7 @@ def test_a_shadow_equals_a_replay_of_the_same_range_and_the_known_answers(
             world, "replay", **situation, **{"from": str(since[name])}, compare="scores", budget=20.0
         )
         assert replayed["complete"]
-        for field in ("looked", "same", "classes", "skipped", "by", "idle"):
+        for field in ("examined", "same", "classes", "skipped", "by", "idle"):
             assert shown[field] == replayed[field], (name, field)
         assert shown["items"] == replayed["items"][::-1]
         if name != "heavy":
@@ -155,9 +155,9 @@ def test_only_decisions_up_to_the_end_are_compared(world: api_worlds.World) -> N
         world, "replay", overrides=scale(0), **{"from": str(since), "to": str(last)}, compare="scores"
     )
     assert report is not None
-    assert report.looked == replayed["looked"] == inside
+    assert report.examined == replayed["examined"] == inside
     assert {name: report.classes[name] for name in replayed["classes"]} == replayed["classes"]
-    assert differences(world, "strict")["looked"] > inside
+    assert differences(world, "strict")["examined"] > inside
 
 
 def test_a_shadow_that_is_replaced_counts_again_and_one_that_is_deleted_is_forgotten(
@@ -165,12 +165,12 @@ def test_a_shadow_that_is_replaced_counts_again_and_one_that_is_deleted_is_forgo
 ) -> None:
     put(world, "strict", overrides=scale(0))
     api_worlds.decide(world, api_worlds.pod("web-3"))
-    assert differences(world, "strict")["looked"] > 0
+    assert differences(world, "strict")["examined"] > 0
     world.append(api_worlds.pod_seen("web-4"))
     put(world, "strict", overrides=scale(1))
     assert body(world.client.get("/apis/v1/shadows/strict"))["differences"] is None
-    assert differences(world, "strict")["looked"] == 0
-    assert items(world.client.get("/apis/v1/shadows"))[0]["numbers"]["looked"] == 0
+    assert differences(world, "strict")["examined"] == 0
+    assert items(world.client.get("/apis/v1/shadows"))[0]["numbers"]["examined"] == 0
     world.client.delete("/apis/v1/shadows/strict")
     assert world.shadows.step() is False
     put(world, "strict", overrides=scale(1))
@@ -193,7 +193,7 @@ def test_a_plugin_that_fails_in_one_shadow_stops_no_other(
     put(six, "b", overrides=scale(1))
     api_worlds.decide(six, api_worlds.pod("web-3"), api_worlds.pod("web-4"))
     compared, failed = differences(six, "b"), differences(six, "a")
-    assert compared["looked"] > 0
+    assert compared["examined"] > 0
     assert (compared["skipped"]["error"], compared["problem"]) == (0, None)
     assert failed["skipped"]["error"] > 0
     assert "it fails" in failed["problem"]
@@ -232,7 +232,7 @@ def test_decisions_of_a_configuration_that_comes_with_them_are_compared(
     compared.step()
     report = compared.report("a", model.Position(store.log.incarnation, since))
     assert report is not None
-    assert report.looked > 0
+    assert report.examined > 0
     assert report.skipped["configuration"] == 0
 
 

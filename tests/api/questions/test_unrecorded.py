@@ -50,7 +50,7 @@ def test_decisions_outside_the_range_are_not_in_it(lived: api_worlds.World) -> N
     head = lived.store.follower.catch_up().offset
     refused(lived, (f"from offset {head} to {head}", "none was made"), **{"from": str(head)})
     # A selection that leaves none of those that are recorded is an answer.
-    assert ask(lived, "replay", namespace="elsewhere", to=str(first))["looked"] == 0
+    assert ask(lived, "replay", namespace="elsewhere", to=str(first))["examined"] == 0
 
 
 def test_an_answer_in_parts_names_removed_records_in_the_first(
@@ -62,9 +62,9 @@ def test_an_answer_in_parts_names_removed_records_in_the_first(
     monkeypatch.setattr(replays, "MOST", 4)
     note = f"decisions before offset {oldest} are no longer recorded"
     first = ask(lived, "replay", **{"from": str(before)})
-    assert (first["looked"], first["complete"], note in first["limits"]) == (4, False, True)
+    assert (first["examined"], first["complete"], note in first["limits"]) == (4, False, True)
     rest = ask(lived, "replay", **{"from": str(before), "continue": first["continue"]})
-    assert (rest["looked"], rest["complete"], note in rest["limits"]) == (2, True, False)
+    assert (rest["examined"], rest["complete"], note in rest["limits"]) == (2, True, False)
     chain = ask(lived, "replay", mode="chain", **{"from": str(before)})
     assert (chain["complete"], note in chain["limits"]) == (False, True)
 
@@ -79,7 +79,7 @@ def test_removed_records_are_named(lived: api_worlds.World) -> None:
     refused(lived, (f"to {before} is recorded", "the oldest that is kept is of 2026-07-01"), to=str(before))
     for mode in ("each", "chain"):
         answer = ask(lived, "replay", mode=mode, **{"from": str(before)})
-        assert answer["looked"] == 6
+        assert answer["examined"] == 6
         assert f"decisions before offset {oldest} are no longer recorded" in answer["limits"]
         later = ask(lived, "replay", mode=mode, **{"from": str(oldest)})
         assert not any("no longer recorded" in limit for limit in later["limits"])

@@ -221,8 +221,8 @@ def _replayed(client: flask.testing.FlaskClient, first: int, **more: object) -> 
     looked, begun = 0, time.process_time()
     while True:
         answer = _checked(client.post("/apis/v1/replay", json=question)).json or {}
-        assert answer["looked"] == answer["same"], answer["classes"]
-        looked += int(answer["looked"])
+        assert answer["examined"] == answer["same"], answer["classes"]
+        looked += int(answer["examined"])
         if not answer.get("continue"):
             return looked / (time.process_time() - begun)
         question["continue"] = answer["continue"]
@@ -248,8 +248,8 @@ def _chained(client: flask.testing.FlaskClient, first: int) -> float:
     begun = time.process_time()
     reply = client.post("/apis/v1/replay", json={"from": str(first), "budget": 20, "mode": "chain"})
     answer = _checked(reply).json or {}
-    assert answer["looked"] == answer["same"], answer["classes"]
-    return int(answer["looked"]) / (time.process_time() - begun)
+    assert answer["examined"] == answer["same"], answer["classes"]
+    return int(answer["examined"]) / (time.process_time() - begun)
 
 
 def _shadowed(world: api_worlds.World) -> float:
@@ -258,9 +258,9 @@ def _shadowed(world: api_worlds.World) -> float:
     while world.shadows.step():
         pass
     report = world.shadows.reports()[_SHADOW.name]
-    assert report.looked, report.skipped
+    assert report.examined, report.skipped
     assert report.classes["nodes"], report.classes
-    return (time.process_time() - begun) / report.looked
+    return (time.process_time() - begun) / report.examined
 
 
 def _behind(world: api_worlds.World, pace: float) -> float:

@@ -54,7 +54,7 @@ def test_the_gate_fails_for_the_named_classes_only(
 
 def test_the_answer_is_json_with_all_classes(run: questions.Run) -> None:
     reply = json.loads(run("replay", "--scale", "shop/spread", "host=5", "-o", "json").stdout)
-    assert (reply["classes"]["admitted"], reply["looked"], reply["continue"]) == (2, 10, None)
+    assert (reply["classes"]["admitted"], reply["examined"], reply["continue"]) == (2, 10, None)
     assert len(run("replay", "--scale", "shop/spread", "host=5", "-o", "name").stdout.split()) == 5
 
 
@@ -97,7 +97,7 @@ def test_the_objects_of_a_range_in_several_parts_are_added_up(
 
 def test_the_objects_with_the_most_differences_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     found: question_options.Document = {
-        "looked": 90,
+        "examined": 90,
         "same": 0,
         "classes": {name: 0 for name in differences.CLASSES} | {"refused": 90},
         "skipped": {},

@@ -45,13 +45,13 @@ def test_a_process_that_is_killed_counts_again_and_misses_no_decision(seen: Seen
         for _ in range(3):
             seen.viewer.stop(kill=True)
             seen.viewer.start()
-            polling.eventually(lambda: looked(seen), "it compares", within=120)
+            polling.eventually(lambda: comparisons(seen), "it compares", within=120)
     finally:
         killed.set()
         deciding.join(120)
     assert not deciding.is_alive()
     replayed = replay(seen, body(seen.world.client.get(PATH))["since"])
-    assert replayed["looked"] >= DECISIONS
+    assert replayed["examined"] >= DECISIONS
     found = compared(seen, total(replayed))
     assert {name: found[name] for name in replayed} == replayed
     assert sum(number > 0 for number in found["classes"].values()) > 1
@@ -100,12 +100,12 @@ def compared(seen: Seen, records: int) -> Json:
 
 def total(found: Json | None) -> int:
     """How many records were read; none before it has begun."""
-    return found["looked"] + sum(found["skipped"].values()) if found is not None else 0
+    return found["examined"] + sum(found["skipped"].values()) if found is not None else 0
 
 
 def replay(seen: Seen, since: int) -> Json:
     """The counters of a replay of everything since an offset, in as many parts as it takes."""
-    counted: Json = {"looked": 0, "same": 0, "classes": {}, "skipped": {}}
+    counted: Json = {"examined": 0, "same": 0, "classes": {}, "skipped": {}}
     more: dict[str, object] = {"from": str(since)}
     while more:
         part = questions.ask(seen.world, "replay", overrides=OVERRIDES, compare="scores", budget=20, **more)
@@ -126,7 +126,7 @@ def differences(seen: Seen) -> Json:
     return ask(seen, PATH)[1].get("differences")
 
 
-def looked(seen: Seen) -> int:
+def comparisons(seen: Seen) -> int:
     """How many decisions it has compared."""
     found = differences(seen)
-    return found["looked"] if found is not None else 0
+    return found["examined"] if found is not None else 0

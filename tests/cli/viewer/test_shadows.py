@@ -31,11 +31,11 @@ def differences(seen: Seen) -> Json:
         seen.world, "replay", overrides=OVERRIDES, compare="scores", **{"from": str(since(seen))}
     )
 
-    def looked() -> Json | None:
+    def comparisons() -> Json | None:
         found = ask(seen, PATH)[1]["differences"]
-        return found if found is not None and found["looked"] == replayed["looked"] else None
+        return found if found is not None and found["examined"] == replayed["examined"] else None
 
-    return polling.eventually(looked, "the decisions are compared", within=30)
+    return polling.eventually(comparisons, "the decisions are compared", within=30)
 
 
 def since(seen: Seen) -> int:
@@ -45,9 +45,9 @@ def since(seen: Seen) -> int:
 @pytest.mark.scenario("WI-9")
 def test_it_compares_what_was_decided_since_the_shadow_was_set(seen: Seen) -> None:
     found = differences(seen)
-    assert found["looked"] > 0
-    assert found["classes"]["admitted"] == found["looked"]
-    assert [one["pod"]["name"] for one in found["items"]] == ["web-3"] * found["looked"]
+    assert found["examined"] > 0
+    assert found["classes"]["admitted"] == found["examined"]
+    assert [one["pod"]["name"] for one in found["items"]] == ["web-3"] * found["examined"]
     assert (found["behindSeconds"], found["gap"], found["problem"]) == (0, False, None)
     shown = commands.called("shadow", "show", "tight", "--server", seen.viewer.url)
     assert "admitted: 1" in shown.stdout, shown.stderr

@@ -106,7 +106,7 @@ def _view(store: stores.Store) -> None:
     assert store.histories.at(store.follower.snapshot.offset)
     compared = api_worlds.shadows_of(store, api_worlds.plugins_of_the_seeds())
     compared.step()
-    assert compared.reports()["strict"].looked == 1
+    assert compared.reports()["strict"].examined == 1
 
 
 def _compact(store: stores.Store) -> None:
@@ -123,11 +123,11 @@ def _compact(store: stores.Store) -> None:
 def _audit(store: stores.Store) -> None:
     _append(store)
     _follow(store)
-    inspector = raw_access.RawReader(store.client, store.keys)
+    raw_reader = raw_access.RawReader(store.client, store.keys)
     for held in (0, 2 * raw_access.WHOLE):
-        assert inspector.view(0, held=held).last is not None
-    assert inspector.lines(0, 1)[1]
-    assert inspector.checkpoints() == {}
+        assert raw_reader.view(0, held=held).last is not None
+    assert raw_reader.lines(0, 1)[1]
+    assert raw_reader.checkpoints() == {}
     kept = audit_reports.Reports(store.client, store.keys)
     kept.write(findings.Report(store.log.incarnation, 1, 1, "auditor", 1.0))
     assert kept.latest() is not None

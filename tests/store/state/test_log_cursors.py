@@ -11,14 +11,14 @@ from tests.support.store import writers
 
 
 @pytest.fixture
-def audience() -> subscribers.Subscribers:
+def notified() -> subscribers.Subscribers:
     return subscribers.Subscribers()
 
 
 @pytest.fixture
-def cursor(store: stores.Store, audience: subscribers.Subscribers) -> log_cursors.LogCursor:
+def cursor(store: stores.Store, notified: subscribers.Subscribers) -> log_cursors.LogCursor:
     return log_cursors.LogCursor(
-        store.log, audience, schema=declared.SCHEMA, indexed=frozenset(), recovery=None
+        store.log, notified, schema=declared.SCHEMA, indexed=frozenset(), recovery=None
     )
 
 
@@ -74,35 +74,35 @@ def test_an_update_is_applied_only_where_it_started(
 def test_an_own_append_is_applied_unless_a_subscriber_needs_its_event(
     store: stores.Store,
     cursor: log_cursors.LogCursor,
-    audience: subscribers.Subscribers,
+    notified: subscribers.Subscribers,
     subscribed: bool,
 ) -> None:
     cursor.read_to_head(timeout=5.0, requested=False)
     if subscribed:
-        audience.add(lambda _before, _after, _entry: None)
+        notified.add(lambda _before, _after, _entry: None)
     ahead = projections.project(cursor.snapshot, writers.seen("u1"))
     cursor.apply_own_append(ahead, append(store, "u1"))
     assert (cursor.snapshot is ahead) is not subscribed
     assert cursor.read_to_head(timeout=5.0, requested=False)
     assert cursor.snapshot.offset == 1
-    assert len(audience) == int(subscribed)
+    assert len(notified) == int(subscribed)
 
 
 def test_a_subscriber_that_is_far_behind_stops_the_read(
     store: stores.Store,
     cursor: log_cursors.LogCursor,
-    audience: subscribers.Subscribers,
+    notified: subscribers.Subscribers,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(subscribers, "MAX_PENDING", 2)
     offsets: list[int] = []
-    audience.add(lambda _before, _after, entry: offsets.append(entry.offset))
+    notified.add(lambda _before, _after, entry: offsets.append(entry.offset))
     append(store, "u1", "u2")
     assert cursor.read_to_head(timeout=5.0, requested=False)
     append(store, "u3")
     assert not cursor.read_to_head(timeout=5.0, requested=False)
     assert cursor.snapshot.offset == 2
-    audience.notify()
+    notified.notify()
     assert cursor.read_to_head(timeout=5.0, requested=False)
-    audience.notify()
+    notified.notify()
     assert offsets == [1, 2, 3]

@@ -24,11 +24,11 @@ def test_the_thread_follows_by_itself(follower: followers.Follower, store: store
 
 
 def test_a_subscriber_is_notified_of_the_end_of_each_run_of_events() -> None:
-    audience, received = subscribers.Subscribers(), list[object]()
+    notified, received = subscribers.Subscribers(), list[object]()
     before = after = snapshots.empty(schema=declared.SCHEMA)
 
     def put(offset: int) -> None:
-        audience.put(before, after, readers.Entry(offset, 0, writers.seen(f"u{offset}")))
+        notified.put(before, after, readers.Entry(offset, 0, writers.seen(f"u{offset}")))
 
     def receive(_before: snapshots.Snapshot, _after: snapshots.Snapshot, entry: readers.Entry) -> None:
         received.append(entry.offset)
@@ -37,12 +37,12 @@ def test_a_subscriber_is_notified_of_the_end_of_each_run_of_events() -> None:
         if entry.offset == 2:
             raise ValueError("a subscriber failed")
 
-    audience.add(receive, lambda: received.append("end"))
-    audience.notify()
+    notified.add(receive, lambda: received.append("end"))
+    notified.notify()
     put(1)
     put(2)
     with pytest.raises(ValueError, match="a subscriber failed"):
-        audience.notify()
+        notified.notify()
     assert received == [1, 2, "end", 3, "end"]
 
 

@@ -107,7 +107,7 @@ def test_a_planted_change_is_found_at_its_offset(
     assert expected == planted
     found = bisection.bisect(states.__getitem__, predicate, 0, length, lambda: True)
     assert found.now == answers[-1]
-    assert found.looked <= 2 * math.log2(length) + 4
+    assert found.examined <= 2 * math.log2(length) + 4
     assert found.complete
     assert (found.offset, found.low) == (expected, expected - 1)
     # Attempts are recorded at any offsets, some with another answer than the question has there.
@@ -115,7 +115,7 @@ def test_a_planted_change_is_found_at_its_offset(
     recorded = [(offset, answers[offset] != data.draw(st.booleans())) for offset in offsets]
     found = bisection.bisect(states.__getitem__, predicate, 0, length, lambda: True, recorded)
     assert (found.now, found.offset, found.low) == (answers[-1], expected, expected - 1)
-    assert found.looked <= 2 * math.log2(length) + 6
+    assert found.examined <= 2 * math.log2(length) + 6
 
 
 @pytest.mark.scenario("WI-8")
@@ -125,7 +125,7 @@ def test_what_never_changed_is_not_a_change(length: int) -> None:
     predicate = bisection.predicate(question_schema.Bisect(fits=ASKING.key), PLUGINS[10], states[-1])
     found = bisection.bisect(states.__getitem__, predicate, 0, length, lambda: True)
     assert (found.now, found.offset, found.complete) == (True, None, True)
-    assert found.looked <= 2 * math.log2(length) + 4
+    assert found.examined <= 2 * math.log2(length) + 4
 
 
 def test_a_spent_budget_leaves_a_range() -> None:

@@ -59,7 +59,7 @@ def test_a_replay_that_changes_nothing_differs_nowhere(history: History) -> None
     run = replays.Replay(lambda _: suppose(), recorded(history), scores=False, limit=100)
     for decision, offered in history.decisions:
         run.compare(decision, offered, history.at(decision.position.offset))
-    assert (list(differing(run)), run.looked) == ([], len(history.decisions))
+    assert (list(differing(run)), run.examined) == ([], len(history.decisions))
 
 
 @pytest.mark.scenario("WI-4")
@@ -68,7 +68,7 @@ def test_a_replay_that_changes_nothing_differs_nowhere(history: History) -> None
 def test_a_chain_that_changes_nothing_is_the_log(history: History) -> None:
     run = played(history, suppose(), "recorded")
     end = history.at(history.base.offset + len(history.entries))
-    assert (list(differing(run)), run.looked) == ([], len(history.decisions))
+    assert (list(differing(run)), run.examined) == ([], len(history.decisions))
     for found in (run.was.snapshot, run.would.snapshot):
         assert (found.position, found.counts, nodes_of(found)) == (end.position, end.counts, nodes_of(end))
         assert (found.nodes, found.objects, found.waiting) == (end.nodes, end.objects, end.waiting)
@@ -119,7 +119,7 @@ def test_the_parts_of_a_chain_are_counted_apart_and_played_together(
     filters = played(history, supposed, "recorded", lambda one: one.verb == "filter")
     others = played(history, supposed, "recorded", lambda one: one.verb != "filter")
     assert filters.classes + others.classes == whole.classes
-    assert filters.looked + others.looked == whole.looked
+    assert filters.examined + others.examined == whole.examined
     for part in (filters, others):
         assert part.would.snapshot.counts == whole.would.snapshot.counts
         assert nodes_of(part.would.snapshot) == nodes_of(whole.would.snapshot)

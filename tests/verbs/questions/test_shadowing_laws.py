@@ -186,8 +186,8 @@ def test_a_shadow_equals_a_replay_of_its_range(store: Store, data: st.DataObject
     report = compared.report(NAME, model.Position(store.history.base.position.incarnation, since))
     assert report is not None
     expected = replayed(store, found.event.shadow, since)
-    assert (report.looked, report.classes, report.skipped) == (
-        expected.looked,
+    assert (report.examined, report.classes, report.skipped) == (
+        expected.examined,
         expected.classes,
         expected.skipped,
     )

@@ -70,7 +70,7 @@ class DecisionBucket(Schema):
 class Facets(Schema):
     """What decisions have in common."""
 
-    looked = schemas.number("Decisions counted, the newest 20,000 at most.")
+    examined = schemas.number("Decisions counted, the newest 20,000 at most.")
     complete = schemas.truth("Whether all recorded decisions were read.")
     picked = schemas.number("Decisions in the selection.")
     facets = schemas.nested(Facet, "The facets.", many=True)
@@ -92,7 +92,7 @@ def _body(shown: moments.Moment, query: pages.Query) -> pages.Body:
     rows = [_Row(one, query) for one in scan if decisions.wanted(one, query, shown)]
     picked = sum(row.picked for row in rows)
     return {
-        "looked": len(rows),
+        "examined": len(rows),
         "complete": scan.unfinished is None,
         "picked": picked,
         "facets": [_facet(name, rows, picked) for name in FACETS],

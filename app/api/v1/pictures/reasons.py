@@ -46,7 +46,7 @@ class Reasons(Schema):
     """The groups of pending pods."""
 
     waiting = schemas.number("Pods that wait.")
-    looked = schemas.number("Pods that were examined: the 5,000 that wait the longest.")
+    examined = schemas.number("Pods that were examined: the 5,000 that wait the longest.")
     groups = schemas.nested(PendingReasonGroup, "The groups, the largest first.", many=True)
     more = schemas.number("Groups that are not in groups.")
     metadata = schemas.nested(answers.Shown, "The moment.")
@@ -80,16 +80,16 @@ def _body(shown: moments.Moment, limit: int) -> pages.Body:
     snapshot = shown.snapshot
     waits = explanations.Waits(snapshot, services.current().registry)
     waiting = (pod for uid in snapshot.waiting if (pod := snapshot.pod(uid)) is not None)
-    looked = heapq.nsmallest(_MOST_PODS, waiting, key=lambda pod: (pod.created, pod.key, pod.uid))
+    examined = heapq.nsmallest(_MOST_PODS, waiting, key=lambda pod: (pod.created, pod.key, pod.uid))
     groups: dict[tuple[str, str], _Group] = {}
-    for pod in looked:
+    for pod in examined:
         wait = waits.of(pod)
         key = wait.reason, "" if wait.reason else pod.unscheduled
         groups.setdefault(key, _Group(wait.changes, pod.created)).add(pod)
     ordered = sorted(groups.items(), key=lambda each: (-each[1].pods, each[0]))
     return {
         "waiting": len(snapshot.waiting),
-        "looked": len(looked),
+        "examined": len(examined),
         "groups": [_row(reason, message, group) for (reason, message), group in ordered[:limit]],
         "more": max(0, len(ordered) - limit),
         "metadata": answers.shown(shown),

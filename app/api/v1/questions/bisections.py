@@ -34,7 +34,7 @@ class Bisected(Schema):
     since = schemas.nested(Since, "The last change; null if it did not change since ``from``.", null=True)
     from_ = schemas.text("The first position that was considered.", data_key="from")
     to = schemas.text("The last position.")
-    looked = schemas.number("Snapshots that were examined.")
+    examined = schemas.number("Snapshots that were examined.")
     complete = schemas.truth("False if the budget was spent: the change lies between before and after.")
     limits = schemas.texts("What the answer does not model.")
     spentMs = schemas.number("Milliseconds of work.")
@@ -72,7 +72,7 @@ def bisect(_: pages.Query) -> pages.Body:
             "since": None if found.offset is None else _since(found.offset, found.low, incarnation),
             "from_": f"{incarnation}/{first}",
             "to": str(shown.position),
-            "looked": found.looked,
+            "examined": found.examined,
             "complete": found.complete,
             "limits": [
                 "an answer that changed there and back between two steps of the search is not noticed",

@@ -32,7 +32,7 @@ class Item(Schema):
 class Numbers(Schema):
     """How many of the recorded decisions would have been others."""
 
-    looked = schemas.number("Decisions that were compared.")
+    examined = schemas.number("Decisions that were compared.")
     same = schemas.number("Those that would have been the same.")
     classes = schemas.counts("Class -> decisions that would have been others.")
     skipped = schemas.counts("Cause -> decisions that cannot be compared.")
@@ -55,7 +55,7 @@ class Differences(Numbers):
 def counted(run: replays.Replay | shadow_comparison.ComparisonReport) -> pages.Body:
     """The numbers and items of a replay."""
     return {
-        "looked": run.looked,
+        "examined": run.examined,
         "same": run.classes[replays.SAME],
         "classes": {name: run.classes[name] for name in replays.CLASSES},
         "skipped": {cause: run.skipped[cause] for cause in replays.SKIPPED},

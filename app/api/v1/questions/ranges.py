@@ -35,14 +35,14 @@ class Range:
         They are those that the question selects; a chain plays all, because each has its effect on the ones
         behind it. Reading the others spends the budget, too.
         """
-        looked = 0
+        examined = 0
         for decision in self._records():
             within = self._superseded(decision) or self._within(decision)
             self._recorded += within
             if within and (self._question.mode == "chain" or self.selects(decision)):
                 yield decision
-                looked += 1
-            if looked >= replays.MOST or not self._budget.running():
+                examined += 1
+            if examined >= replays.MOST or not self._budget.running():
                 self.rest = decision.id
                 return
 

@@ -35,7 +35,7 @@ _CATCH_UP = 1.0
 class ComparisonReport:
     """The differences of a shadow so far."""
 
-    looked: int
+    examined: int
     classes: Counter[str]
     skipped: Counter[str]
     by: Mapping[str, Mapping[str, int]]
@@ -136,7 +136,7 @@ class ShadowComparison:
     def _report(self, held: _Held) -> ComparisonReport:
         run = held.run
         return ComparisonReport(
-            looked=run.looked,
+            examined=run.examined,
             classes=copy.copy(run.classes),
             skipped=copy.copy(run.skipped),
             by={what: dict(numbers) for what, numbers in run.by.items()},

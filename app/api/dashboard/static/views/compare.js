@@ -309,7 +309,7 @@ function simulated(body) {
 }
 
 function replayed(body) {
-  return html`<p><b>${number(body.same)} of ${plural(body.looked, "decision")} would have been the same.</b> ${unfinished(body, "The rest of the range was not compared")} ${idle(body.idle)}</p>${differing(body)}`;
+  return html`<p><b>${number(body.same)} of ${plural(body.examined, "decision")} would have been the same.</b> ${unfinished(body, "The rest of the range was not compared")} ${idle(body.idle)}</p>${differing(body)}`;
 }
 
 function idle(indexes) {
@@ -344,12 +344,12 @@ function shadows() {
       table([["shadow"], ["since", "n"], ["until"], ["compared", "n"], ["same", "n"], ["others", "n"], ["by"], ["note"]], body.items.map((one) => [
         html`<a href=${address("compare", [], { shadow: one.name }) + state.hash} aria-current=${one.name === chosen}>${one.name}</a>`,
         html`<button type="button" class="at" title="show the cluster at this moment" @click=${() => show(one.since)}>${number(one.since)}</button>`,
-        one.until ? `${time(one.until)}${one.ended ? ", ended" : ""}` : "–", number(one.numbers?.looked), number(one.numbers?.same),
-        one.numbers ? number(one.numbers.looked - one.numbers.same) : "–", one.by, cut(one.note, 120)]),
+        one.until ? `${time(one.until)}${one.ended ? ", ended" : ""}` : "–", number(one.numbers?.examined), number(one.numbers?.same),
+        one.numbers ? number(one.numbers.examined - one.numbers.same) : "–", one.by, cut(one.note, 120)]),
       "no shadow is set: topolog shadow set NAME --set-policy FILE compares every decision with another policy, and enforces nothing", body.items.map((one) => one.name)))}
     ${chosen ? panel({ id: "shadow", title: `Shadow ${chosen}`, answer: answer("shadow", moment(`/apis/v1/shadows/${encodeURIComponent(chosen)}`)), wide: true,
       command: command("shadow", "show", chosen), rows: (body) => body.differences?.items ?? [] }, (body) => body.differences
-      ? html`<p><b>${number(body.differences.same)} of ${plural(body.differences.looked, "decision")} would have been the same.</b> ${body.differences.gap ? html`<span class="warned">Records may have been trimmed before they were compared.</span>` : nothing}</p>
+      ? html`<p><b>${number(body.differences.same)} of ${plural(body.differences.examined, "decision")} would have been the same.</b> ${body.differences.gap ? html`<span class="warned">Records may have been trimmed before they were compared.</span>` : nothing}</p>
         ${body.differences.problem ? html`<p class="failed">${body.differences.problem}</p>` : nothing}${differing(body.differences)}
         <p class="limits">${body.differences.limits.join("; ")}</p>`
       : html`<p class="empty">no decision was compared yet</p>`) : nothing}`;

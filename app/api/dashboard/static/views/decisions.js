@@ -24,9 +24,9 @@ export function decisions() {
   const listed = answer("decisions", moment(`/apis/v1/decisions?limit=50${filters ? `&${filters}` : ""}`));
   return html`
     ${query.size ? html`<p class="filters">Only ${[...query].map(([name, value]) => html`<button type="button" @click=${() => set({ [name]: null })} title="remove this filter">${name}: ${cut(value, 80)} ✕</button> `)}</p>` : nothing}
-    ${panel({ id: "strip", title: "Answers over time", answer: facets, wide: true, rows: (body) => body.buckets.map(({ outcomes, ...rest }) => ({ ...rest, ...outcomes })) }, (body) => html`${newest(body.complete)}${body.looked ? strip(body) : empty}`)}
+    ${panel({ id: "strip", title: "Answers over time", answer: facets, wide: true, rows: (body) => body.buckets.map(({ outcomes, ...rest }) => ({ ...rest, ...outcomes })) }, (body) => html`${newest(body.complete)}${body.examined ? strip(body) : empty}`)}
     ${panel({ id: "facets", title: state.query.get("pickedSince") ? "What differs in the selection" : "In common", answer: facets, wide: true, rows: (body) => body.facets.flatMap((one) => one.values.map((value) => ({ facet: one.name, ...value }))) }, (body) => html`
-      ${newest(body.complete)}${body.looked ? html`<div class="facets">${body.facets.filter((one) => one.values.length).map((one) => facet(one, body))}</div>` : empty}`)}
+      ${newest(body.complete)}${body.examined ? html`<div class="facets">${body.facets.filter((one) => one.values.length).map((one) => facet(one, body))}</div>` : empty}`)}
     ${panel({ id: "list", title: "Decisions, newest first", answer: listed, wide: true, rows: (body) => body.items, command: command("get", "decisions", "--limit", "50", "--at", state.position, ...[...query].flatMap(([name, value]) => ["--where", `${name}=${value}`])) }, (body) => html`${newest(body.items.length || !body.metadata.continue)}
       ${table([["when", "t"], ["verb"], ["pod", "p"], ["outcome"], ["kept", "n"], ["of", "n"], ["node", "p"], ["ms", "n"], ["reasons", "w"]], body.items.map((one) => [
         html`<a href=${address("pods", [one.pod.namespace, one.pod.name], { decision: one.id })}>${time(one.at)}</a>`, one.verb, podLink(`${one.pod.namespace}/${one.pod.name}`),
@@ -50,7 +50,7 @@ function strip(body) {
     begun = null;
     set({ pickedSince: buckets[first].from, pickedUntil: buckets[last].to });
   };
-  return html`<p class="empty">${plural(body.looked, "decision")}, ${time(buckets[0].from)} to ${time(buckets.at(-1).to)}; at most ${number(most)} in a column; slowest 99th percentile ${slow.toFixed(1)} ms.
+  return html`<p class="empty">${plural(body.examined, "decision")}, ${time(buckets[0].from)} to ${time(buckets.at(-1).to)}; at most ${number(most)} in a column; slowest 99th percentile ${slow.toFixed(1)} ms.
       Drag over columns, or use Enter on the first and the last one, to compare them with the rest.
       ${since ? html`<button type="button" @click=${() => set({ pickedSince: null, pickedUntil: null })}>end the selection (${plural(body.picked, "decision")})</button>` : nothing}</p>
     <svg class="strip" viewBox="0 0 ${buckets.length * 10} 100" preserveAspectRatio="none" role="group" aria-label="Decisions over time">

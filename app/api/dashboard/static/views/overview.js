@@ -87,8 +87,8 @@ export function overview() {
           table([["resource"], ["requested", "n"], ["allocatable", "n"], ["", "barred"]],
             body.resources.filter((one) => one.share !== null).map((one) => [one.name, amount(one.requested), amount(one.allocatable), share(one.share)]), "no node offers a resource"))}
         ${panel({ id: "decided", title: "Decisions", answer: decided, rows: (body) => facet(body, "outcome") }, (body) => html`${newest(body.complete)}
-          ${body.looked ? facts(facet(body, "outcome").map((one) => [one.value, number(one.count)])) : html`<p class="empty">no decision is recorded at this moment</p>`}
-          <p><a href=${address("decisions")}>${body.looked ? plural(body.looked, "decision") : "all decisions"}</a></p>`)}
+          ${body.examined ? facts(facet(body, "outcome").map((one) => [one.value, number(one.count)])) : html`<p class="empty">no decision is recorded at this moment</p>`}
+          <p><a href=${address("decisions")}>${body.examined ? plural(body.examined, "decision") : "all decisions"}</a></p>`)}
       </div>
     </div>`;
 }
@@ -117,13 +117,13 @@ function figures(cluster) {
 
 /** Whether it can be trusted, and how fast it is, in small figures; the page Health has the rest. */
 function trust(lag, store, audit, decided) {
-  const bucket = decided?.looked ? decided.buckets[0] : null;
+  const bucket = decided?.examined ? decided.buckets[0] : null;
   const seconds = bucket ? between(bucket.from, bucket.to) : 0;
   return html`<p class="trust" id="trust">
     <span>lag <b>${lag ? `${number(lag.behind)} events` : "–"}</b></span>
     <span>recorder <b>${!store ? "–" : store.recorded ? `wrote at ${clock(store.recorded)}` : "never wrote"}</b></span>
     <span>audit <b>${audit?.state ?? "–"}</b></span>
-    <span>decisions <b>${seconds >= 1 ? `${(decided.looked / seconds).toFixed(1)} a second` : "–"}</b></span>
+    <span>decisions <b>${seconds >= 1 ? `${(decided.examined / seconds).toFixed(1)} a second` : "–"}</b></span>
     <span>99th percentile <b>${bucket ? `${bucket.p99.toFixed(1)} ms` : "–"}</b></span>
     <a href=${address("health")}>health</a></p>`;
 }

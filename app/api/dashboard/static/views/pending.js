@@ -50,7 +50,7 @@ export function pending() {
       extra: html`<button type="button" @click=${() => simulate([])}>simulate all of them</button>` }, (body) => html`
       ${outcome()}
       ${body.groups.length
-        ? html`<p>${plural(body.waiting, "pod")} wait${body.waiting === 1 ? "s" : ""}${body.looked < body.waiting ? html`; the ${number(body.looked)} oldest are grouped` : nothing}.</p>`
+        ? html`<p>${plural(body.waiting, "pod")} wait${body.waiting === 1 ? "s" : ""}${body.examined < body.waiting ? html`; the ${number(body.examined)} oldest are grouped` : nothing}.</p>`
         : html`<p class="empty">no pod waits at this moment</p>`}
       <ol class="groups">${repeat(body.groups, (group) => group.reason + group.message, (group) => card(group, body.metadata.asOf))}</ol>
       ${more(body.more, "reasons")}`)}

@@ -110,6 +110,6 @@ function at(offset) {
 function answered() {
   if (!since.body) return html`<p role="status">${since.text}</p>`;
   return html`<div class="advice" role="status"><p>It ${since.body.now ? "fits" : "does not fit"}${lastChange(since.body)}. ${unfinished(since.body, "The last change was not found")}</p>
-    <p class="limits">${plural(since.body.looked, "moment")} examined; ${since.body.limits.join("; ")}</p>
+    <p class="limits">${plural(since.body.examined, "moment")} examined; ${since.body.limits.join("; ")}</p>
     <div class="forms">${forms({ id: "bisect", body: since.body, rows: answers.ROWS.bisect, line: answers.bisecting(since.key, since.to) })}</div></div>`;
 }
