@@ -21,7 +21,7 @@ from prometheus_client import registry as prometheus_registry
 
 import app
 from app import plugins, settings, telemetry
-from app.api import health, routes
+from app.api import routes
 from app.api.extender import mount, verb_handlers
 from app.api.introspection import heavy, services
 from app.api.v1 import plugins as introspection_plugins
@@ -36,6 +36,7 @@ from app.serving.tls import keystores, role_names, rotation
 from app.store import audit_reports, keys, stores
 from app.store.bundles import bundle_restorer
 from app.store.health import audit_verdicts, availability, identity, readiness
+from app.telemetry import probes
 from app.verbs import applied_configuration
 from app.verbs import contexts as verb_contexts
 from app.verbs.explain import recorded_configurations
@@ -206,7 +207,7 @@ class Service(FollowingProcess):
         metrics.DECISIONS_SHORTENED.set_function(lambda: decisions.shortened)
         metrics.CONFIGURATION.labels(self._plugins.digest).set(1)
         metrics.preset(metrics.REFUSALS, [plugin.name for plugin in self._plugins.filters])
-        return health.application(self.checks, registered, alone=self._settings.server.workers == 1)
+        return probes.application(self.checks, registered, alone=self._settings.server.workers == 1)
 
     def _application(
         self, roster: roles.RoleBindings, view: wsgiref.types.WSGIApplication
@@ -319,7 +320,7 @@ class Standby:
         """Report that the store cannot be reached."""
         first, self._problem = not self._problem, problem
         if first:
-            application = health.application(
+            application = probes.application(
                 lambda: {"store": self._problem}, self._metrics, alone=self._server.workers == 1
             )
             self._stack.enter_context(servers.serving_probes(servers.options_from(self._server), application))

@@ -14,7 +14,7 @@ from prometheus_client import registry as prometheus_registry
 
 import app
 from app import extender_process, plugins, settings, telemetry
-from app.api import errors, health
+from app.api import errors
 from app.api.introspection import times
 from app.serving import servers
 from app.serving.access import authorization, roles
@@ -22,6 +22,7 @@ from app.serving.http import bodies, conn_metrics, request_counts
 from app.serving.tls import keystores, role_names, rotation
 from app.store import keys, stores
 from app.store.health import availability
+from app.telemetry import probes
 from app.verbs.explain import recorded_configurations
 from app.verbs.questions.shadows import shadow_comparison, shadow_metrics
 
@@ -193,7 +194,7 @@ class _Worker:
     def health(self) -> wsgiref.types.WSGIApplication:
         if self._process is None:
             raise RuntimeError("the health port is opened after the application is made")
-        return health.application(self._process.checks, self._metrics)
+        return probes.application(self._process.checks, self._metrics)
 
     def stopping(self) -> None:
         if self._process is not None:

@@ -28,6 +28,7 @@ from app.serving import ports
 from app.store import errors as store_errors
 from app.store import keys, stores
 from app.store.health import availability, identity
+from app.telemetry import probes
 from workers import probe_server, signals
 from workers.auditor import auditors
 from workers.compactor import compactors
@@ -258,7 +259,7 @@ class _Health:
 
     def __init__(self, process: str) -> None:
         self.metrics = telemetry.metrics.registry_of(process, version=app.__version__, schema=keys.SCHEMA)
-        self.checks: probe_server.Checks = lambda: {"store": "not reached yet"}
+        self.checks: probes.Checks = lambda: {"store": "not reached yet"}
 
     def without_store(self, problem: str) -> None:
         """The store cannot be reached."""

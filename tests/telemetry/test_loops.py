@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from prometheus_client import registry
 
-from app.api import health
 from app.serving import probe_server
-from app.telemetry import loops
+from app.telemetry import loops, probes
 from tests.support.monitoring import samples
 from workers import probe_server as worker_probing
 
@@ -112,7 +111,7 @@ def request(ask: Callable[[str], bytes], path: str) -> tuple[bytes, bytes]:
 
 def extender(path: str) -> bytes:
     return probe_server.respond(
-        health.application(dict, registry.CollectorRegistry()), f"GET {path} HTTP/1.1\r\n\r\n".encode()
+        probes.application(dict, registry.CollectorRegistry()), f"GET {path} HTTP/1.1\r\n\r\n".encode()
     )
 
 
@@ -124,6 +123,14 @@ def worker(path: str) -> bytes:
     ):
         connection.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
         return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+@pytest.mark.parametrize("ask", [extender, worker])
+def test_the_health_ports_of_all_processes_answer_alike(ask: Callable[[str], bytes]) -> None:
+    assert request(ask, "/readyz") == (b"200", b"ready\n")
+    assert request(ask, "/") == (b"404", b"this port serves /livez, /readyz and /metrics\n")
+    head = ask("/livez").partition(b"\r\n\r\n")[0].splitlines()
+    assert {b"Content-Type: text/plain; charset=utf-8", b"Cache-Control: no-store"} <= set(head)
 
 
 @dies

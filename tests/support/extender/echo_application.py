@@ -22,11 +22,11 @@ from typing import Any
 import prometheus_client
 
 from app import telemetry
-from app.api import health
 from app.serving import errors, introspection, servers
 from app.serving.access import authorization, roles
 from app.serving.http import conn_metrics, deadlines
 from app.serving.tls import keystores, role_names, rotation
+from app.telemetry import probes
 
 BODY_LIMIT = 4 * 1024 * 1024
 EXPORTED, PIECE = 64 * 1024 * 1024, 32 * 1024
@@ -111,7 +111,7 @@ def serve(plan: Plan) -> None:
         load=lambda: application(
             roster, b"x" * plan.reply, introspection.ForwardingApplication(port.path) if port else None
         ),
-        health=lambda: health.application(
+        health=lambda: probes.application(
             lambda: {"worker": None if started.is_set() else "not started"},
             registry,
             alone=plan.workers == 1,

@@ -1,4 +1,4 @@
-"""Serves the probes of the kubelet and the metrics of Prometheus.
+"""Answers the probes of the kubelet and serves the metrics of Prometheus, the same for every process.
 
 /livez succeeds while every required thread runs. It depends on nothing outside the process, so that
 Kubernetes does not restart processes that wait for the store. /readyz succeeds if calls can be answered, and
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import exposition, registry
 
-from app import telemetry
+from app.telemetry import loops, readiness
 
 TEXT = "text/plain; charset=utf-8"
 SEVERAL = b"metrics need a single worker: set server.workers to 1 and run replicas\n"
@@ -38,10 +38,10 @@ def application(
         elif environ["REQUEST_METHOD"] not in READING:
             status, body = http.HTTPStatus.METHOD_NOT_ALLOWED, b"GET or HEAD\n"
         elif path == "/livez":
-            code, body = telemetry.loops.liveness()
+            code, body = loops.liveness()
             status = http.HTTPStatus(code)
         elif path == "/readyz":
-            code, body = telemetry.readiness.report(checks())
+            code, body = readiness.report(checks())
             status = http.HTTPStatus(code)
         elif not alone:
             status, body = http.HTTPStatus.NOT_IMPLEMENTED, SEVERAL
