@@ -5,8 +5,8 @@ thousand: an operation on two such sets runs once, not for each pod. The results
 operand and are dropped with it; a result with any other set is computed as usual and not kept.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Self
+from collections.abc import Callable, Hashable, Iterable
+from typing import Self, TypeVar
 
 from app.domain import memos, model
 
@@ -16,23 +16,26 @@ MAX_RESULTS = 32
 Names = frozenset[model.NodeName]
 NONE: Names = frozenset()
 
+T = TypeVar("T")
+
 
 class InternedNodes(frozenset[model.NodeName]):
     """A node set of the state or of records, or computed from such sets, that holds the results of its
-    operations.
+    operations and other values that were computed from it.
 
     It is equal to any set of the same content, and only the functions of this module read and fill the
     results. The operators (``|``, ``&``, ``-``) are those of frozenset: they hold nothing, and their type is
     that of a plain set.
     """
 
-    __slots__ = ("_results",)
+    __slots__ = ("_results", "_values")
     _results: memos.Memo | None
+    _values: memos.Memo | None
 
     def __new__(cls, nodes: Iterable[model.NodeName] = ()) -> Self:
         """A set of these nodes with no results yet; sets of equal content do not share results."""
         made = super().__new__(cls, nodes)
-        made._results = None
+        made._results = made._values = None
         return made
 
     def result(
@@ -46,6 +49,13 @@ class InternedNodes(frozenset[model.NodeName]):
         # By identity, because equal sets would be compared name by name; held, so that no id is reused.
         _, found = results.get((operation, *map(id, others)), lambda: (others, compute()))
         return found
+
+    def value(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """A value that depends on the key and on this set alone, such as its JSON; computed once."""
+        values = self._values
+        if values is None:
+            values = self._values = memos.Memo(MAX_RESULTS)
+        return values.get(key, compute)
 
 
 class Subset(frozenset[model.NodeName]):

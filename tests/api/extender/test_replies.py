@@ -3,13 +3,15 @@
 Out of scope: HTTP itself (tests/serving) and what the verbs decide (tests/scenarios).
 """
 
+import gc
 import json
+import weakref
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.api.extender import calls, replies
+from app.api.extender import calls, json_cache, replies
 from app.domain import model, node_sets, verdicts
 from app.verbs import candidates, preempting
 
@@ -138,6 +140,19 @@ def test_a_preempt_reply_holds_no_null_and_invents_nothing(
     victims = body["NodeNameToMetaVictims"]
     assert victims is not None
     assert reply == {"NodeNameToMetaVictims": {node: victims[node] for node in kept}}
+
+
+def test_the_json_of_a_set_is_encoded_once_and_ends_with_the_set() -> None:
+    nodes = node_sets.InternedNodes(["a", "b"])
+    refused = [json_cache.refused(nodes, "full", plain=True) for _ in range(2)]
+    scored = [json_cache.scored(nodes, 3, plain=True) for _ in range(2)]
+    assert refused[0] is refused[1]
+    assert scored[0] is scored[1]
+    assert json.loads(json_cache.named(nodes, "u")) in (["a", "b"], ["b", "a"])
+    left = weakref.ref(nodes)
+    del nodes
+    gc.collect()
+    assert left() is None
 
 
 @pytest.mark.parametrize("text", ["", "no", 'it "failed"'])
