@@ -3,9 +3,10 @@
 kube-scheduler's dry run does not apply our rules. A node is dropped if the pod would be refused there even
 without the victims (otherwise pods are evicted on one node after another: docs/design/extender-contract.md,
 10), if a plugin objects to the eviction, if the node is unknown, if a listed victim runs on another node
-(extender contract, 11), or if one is not less important than the pod. Plugins may add victims of the same
-node, once these are bound. For a member of a gang, the victims of all nodes on offer may go. No node is kept
-if the pod needs no eviction but another attempt (``WHOLE``).
+(extender contract, 11), if one is not less important than the pod, or if one is not recorded and a plugin
+may refuse the pod, object or add victims. Plugins may add victims of the same node, once these are bound.
+For a member of a gang, the victims of all nodes on offer may go. No node is kept if the pod needs no eviction
+but another attempt (``WHOLE``).
 """
 
 import functools
@@ -28,7 +29,8 @@ WAIT = 0.2
 PAUSE = 0.01
 """Seconds between two reads of the log."""
 IN_VAIN = 5.0
-"""Seconds for which no call waits until its pod is recorded, after one has waited for as long as it may."""
+"""Seconds for which no call waits until pods are recorded, after one has waited for as long as it may."""
+UNRECORDED = "a listed victim is not recorded"
 OUTDATED = "filter refused the pod on an older state; it fits without an eviction"
 AWAITS_VICTIMS = "the pod fits on its nominated node once the pods that were evicted for it are gone"
 MAY_BE_BOUND = "a Binding of the pod may still be carried out"
@@ -76,7 +78,8 @@ def run(context: contexts.Context, pod: model.Pod, offer: Offer) -> PreemptAnswe
         return _without_state(context, pod, offer, problem)
     found, until = _answer(context, pod, offer, snapshot, refusal), context.monotonic() + WAIT
     for _ in range(2):  # The second answer may keep nodes of which the first kept none.
-        later = _newer(context, pod, snapshot, refusal, until, kept=bool(found.kept))
+        needed = frozenset() if found.kept else _needed(pod, offer, found)
+        later = _newer(context, pod, snapshot, refusal, until, needed=needed)
         if later is snapshot:
             break
         snapshot, found = later, _answer(context, pod, offer, later, refusal)
@@ -100,7 +103,8 @@ def _answer(
     if reason:
         return PreemptAnswer(snapshot, dropped=dict.fromkeys(offer, reason), going=uids)
     base = cycles.without(_cycle(context, pod, offer, snapshot), going)
-    return replace(judge(context.plugins, base, offer), snapshot=snapshot, going=uids)
+    found = judge(context.plugins, base, offer, going=frozenset(uids))
+    return replace(found, snapshot=snapshot, going=uids)
 
 
 def _in_vain(
@@ -133,6 +137,17 @@ def _in_vain(
     return ""
 
 
+def _needed(pod: model.Pod, offer: Offer, found: PreemptAnswer) -> frozenset[model.Uid]:
+    """The pods that must be recorded before no node is kept.
+
+    The pod itself: the members of its gang that were created before it are recorded then, too, and
+    kube-scheduler may not try it again for minutes (docs/design/extender-contract.md, 12). And the victims of
+    the nodes that are dropped for want of their records alone.
+    """
+    listed = (uid for node, why in found.dropped.items() if why == UNRECORDED for uid in offer[node])
+    return frozenset((pod.uid, *(uid for uid in listed if found.snapshot.pod(uid) is None)))
+
+
 def _newer(
     context: contexts.Context,
     pod: model.Pod,
@@ -140,26 +155,25 @@ def _newer(
     refusal: preemption_memo.Refusal | None,
     until: float,
     *,
-    kept: bool,
+    needed: frozenset[model.Uid],
 ) -> snapshots.Snapshot:
     """The state once the log has had the time to show what kube-scheduler saw before its call, and what it
     does after those before; the snapshot itself if there is nothing to wait for.
 
-    ``until``: when the wait ends at the latest, in monotonic seconds.
-
-    Before no node is kept, the pod itself must be recorded: the members of its gang that were created before
-    it are, too, and kube-scheduler may not try it again for minutes (docs/design/extender-contract.md, 12).
+    ``until``: when the wait ends at the latest, in monotonic seconds. ``needed``: the pods that must be
+    recorded before no node is kept; none if one is.
     """
     shown = refusal.at + LAG if refusal is not None else 0.0
 
     def waits(now: float) -> bool:
-        if kept:
+        if not needed:
             return now < shown or nominations.pending(context, pod, snapshot)
-        return pod.uid not in snapshot.pods and now > context.preemptions.in_vain + IN_VAIN
+        missing = any(uid not in snapshot.pods for uid in needed)
+        return missing and now > context.preemptions.in_vain + IN_VAIN
 
     while waits(now := context.monotonic()):
         if now >= until:
-            if not kept:
+            if needed:
                 context.preemptions.in_vain = now
             break
         context.sleep(PAUSE)
@@ -206,9 +220,18 @@ def _protected(context: contexts.Context, uids: Sequence[model.Uid]) -> bool:
 
 
 def judge(
-    plugins: registry.Registry, base: cycles.Cycle, offer: Offer, *, adjusting: bool = True
+    plugins: registry.Registry,
+    base: cycles.Cycle,
+    offer: Offer,
+    *,
+    adjusting: bool = True,
+    going: frozenset[model.Uid] = frozenset(),
 ) -> PreemptAnswer:
-    """Which offered nodes remain in the state of the cycle. ``adjusting``: plugins may add victims."""
+    """Which offered nodes remain in the state of the cycle.
+
+    ``adjusting``: plugins may add victims. ``going``: the pods that the cycle lacks because they are evicted
+    for other calls; any other listed pod that it lacks is not recorded.
+    """
     kept: dict[model.NodeName, Kept] = {}
     dropped: dict[model.NodeName, str] = {}
     listed = dict.fromkeys(uid for uids in offer.values() for uid in uids)
@@ -222,6 +245,7 @@ def judge(
         limits,
         ruled=bool(plugins.preempts or plugins.concerned(base.pod, base.snapshot)),
         adjusting=adjusting and bool(plugins.adjusts),
+        going=going,
     )
     for node, uids in offer.items():
         verdict = judging.of(node, tuple(uids))
@@ -245,6 +269,8 @@ class _Judging:
     """Whether a plugin may refuse the pod, or object to an eviction."""
     adjusting: bool
     """Whether plugins may add victims."""
+    going: frozenset[model.Uid]
+    """The pods that the cycle lacks because they are evicted for other calls."""
 
     def of(self, node: model.NodeName, uids: tuple[model.Uid, ...]) -> Kept | str:
         """The victims of the node, or why no pod must be evicted there for this pod."""
@@ -258,6 +284,9 @@ class _Judging:
             return "a listed victim is not less important than the pod"
         if not (self.ruled or self.adjusting):
             return _ordered(uids, listed)
+        lacking = [uid for uid in uids if snapshot.pod(uid) is None]
+        if not self.going.issuperset(lacking):
+            return UNRECORDED
         if node not in snapshot.nodes:
             return "node not known" if self.ruled else Kept(uids)
         adjusted = pipeline.adjust(plugins, base, node, listed) if self.adjusting else listed
@@ -275,9 +304,8 @@ class _Judging:
         if not added:
             return _ordered(uids, listed)
         ordered = victims.by_importance(adjusted)
-        unknown = tuple(uid for uid in uids if snapshot.pod(uid) is None)
         violating = budgets.violating(ordered, self.limits())
-        return Kept((*(victim.uid for victim in ordered), *unknown), added, len(violating))
+        return Kept((*(victim.uid for victim in ordered), *lacking), added, len(violating))
 
     def _without_all(self, added: Sequence[model.Pod]) -> cycles.Cycle:
         """The cycle without the victims of all nodes, and without those that plugins added."""

@@ -121,6 +121,14 @@ def test_no_pod_of_equal_priority_is_evicted() -> None:
     assert judged(snapshot, "equal", "database") == "a listed victim is not less important than the pod"
 
 
+@pytest.mark.scenario("PR-36")
+def test_no_pod_is_evicted_that_is_not_recorded() -> None:
+    """A pod that depends on it, or its own importance, is unknown, too."""
+    snapshot = crowded_nodes.world(HERE, DATABASE)
+    assert judged(snapshot, "database", "unknown") == "a listed victim is not recorded"
+    assert judged(snapshot, "unknown", plugins=registry.Registry([])) == ["unknown"], "no plugin could object"
+
+
 SERVERS = budgets.DisruptionBudget(
     uid="x", namespace="ns", name="x", selector=model.Selector({"app": "server"}), allowed=0
 )

@@ -122,14 +122,37 @@ def test_a_grant_counts_before_its_pod_is_recorded(shop: replicas.Cluster) -> No
     assert preempt(one, second, offer)[0] == set()
 
 
-def test_no_call_waits_longer_than_it_may(shop: replicas.Cluster) -> None:
+@pytest.mark.parametrize("recorded", [True, False])
+def test_no_call_waits_longer_than_it_may(shop: replicas.Cluster, recorded: bool) -> None:
+    """For the record of the pod, or of a victim if the pod is recorded."""
     counted = placed(shop, "other", "h2", {"app": "other"})
     placed(shop, "web-1", "h1")
     shop.see()
-    one, unrecorded = while_waiting(shop.replica()), shop.pod("vip", priority=100)
+    one, vip = while_waiting(shop.replica()), shop.pod("vip", priority=100)
+    if recorded:
+        shop.see()
+    offer = {"h2": ["unknown" if recorded else counted.uid]}
     for _ in range(2):  # The second call does not wait.
-        assert preempt(one, unrecorded, {"h2": [counted.uid]})[0] == set()
+        assert preempt(one, vip, offer)[0] == set()
         assert sum(one.clock.slept) == pytest.approx(preempting.WAIT, abs=2 * preempting.PAUSE)
+
+
+@pytest.mark.scenario("PR-36")
+def test_a_victim_that_is_recorded_late_is_waited_for(shop: replicas.Cluster) -> None:
+    vip = shop.pod("vip", priority=100)
+    shop.see()
+    offer = {"h1": [placed(shop, "web-1", "h1").uid]}
+    assert preempt(while_waiting(shop.replica(), shop.see), vip, offer) == ({"h1"}, set())
+
+
+@pytest.mark.scenario("PR-36")
+def test_no_call_waits_for_a_victim_while_another_node_is_kept(shop: replicas.Cluster) -> None:
+    vip, counted = shop.pod("vip", priority=100), placed(shop, "web-1", "h1")
+    shop.see()
+    one = while_waiting(shop.replica())
+    offer = {"h1": [counted.uid], "m1": ["unknown"]}
+    assert preempt(one, vip, offer) == ({"h1"}, {preempting.UNRECORDED})
+    assert one.clock.slept == []
 
 
 @pytest.mark.scenario("PR-48")

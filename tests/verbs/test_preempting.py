@@ -34,10 +34,9 @@ def kept(replica: replicas.Replica, pod: model.Pod, offer: preempting.Offer) -> 
 @pytest.mark.scenario("PR-2", "PR-24")
 def test_a_pod_without_rules_keeps_the_offer(shop: replicas.Cluster) -> None:
     one, vip = shop.replica(), shop.pod("vip", {}, priority=100)
-    victim = placed(shop, "web-1", "h1")
+    victim, other = placed(shop, "web-1", "h1"), placed(shop, "other", "m1", {"app": "other"})
     shop.see()
-    one.snapshot()  # as it follows the log: for this pod no verb asks the store
-    assert kept(one, vip, {"h1": [victim.uid], "m1": ["unknown"]}) == ({"h1", "m1"}, set())
+    assert kept(one, vip, {"h1": [victim.uid], "m1": [other.uid]}) == ({"h1", "m1"}, set())
     # Each of these would fail the whole preemption, or the scheduler itself (extender contract, 10, 11).
     assert kept(one, vip, {"h1": [], "m1": [victim.uid]}) == (set(), {"h1", "m1"})
 
@@ -48,7 +47,7 @@ def test_nodes_where_it_would_be_for_nothing_are_dropped(shop: replicas.Cluster)
     member, unrelated = placed(shop, "web-1", "h1"), placed(shop, "other", "h2", {"app": "other"})
     shop.see()
     offer = {"h1": [member.uid], "h2": [unrelated.uid], "ghost": [unrelated.uid], "m1": ["unknown"]}
-    assert kept(one, vip, offer) == ({"h1", "m1"}, {"h2", "ghost"})
+    assert kept(one, vip, offer) == ({"h1"}, {"h2", "ghost", "m1"})
     assert kept(one, vip, {"h2": [unrelated.uid]}) == (set(), {"h2"})
 
 

@@ -5,8 +5,8 @@ that it has read. kube-scheduler mostly sees the cluster as the log has it, and 
 """
 
 import contextlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -72,6 +72,16 @@ class View(NamedTuple):
             if pod.nominated in found:
                 found[pod.nominated][1].add((pod.uid, pod.priority))
         return found
+
+    def less_important(self, pod: model.Pod, *, beside: Container[str]) -> dict[str, list[model.Pod]]:
+        """Node -> the pods that occupy it and may be evicted for the pod; none of the uids ``beside``."""
+        return defaultdict(
+            list,
+            {
+                name: [one for one in pods if one.priority < pod.priority and one.uid not in beside]
+                for name, pods in self.held().items()
+            },
+        )
 
     def waiting(self) -> list[model.Pod]:
         return [pod for pod in self.pods if not pod.node and not pod.terminating and not pod.finished]
@@ -271,7 +281,12 @@ class Preemptions:
             if extender is None or not waiting:
                 return
             asked = of.rng.choice(waiting)
-            offer = {name: eviction_law.dry_run(fold, asked, name) for name in sorted(fold.nodes)}
+            # kube-scheduler may see its victims before the log has them.
+            unrecorded = self._current().less_important(asked, beside=fold.pods_and_nodes())
+            offer = {
+                name: (*eviction_law.dry_run(fold, asked, name), *unrecorded[name])
+                for name in sorted(fold.nodes)
+            }
             offer = {name: victims for name, victims in offer.items() if victims}
             if not offer:
                 return
@@ -284,8 +299,8 @@ class Preemptions:
             for name, kept in found.kept.items():
                 listed = {victim.uid for victim in offer[name]}
                 guarantees.demand(set(kept.uids) == listed, "P7", f"other victims on {name}: {kept.uids}")
-                problem = ""
-                if agreed:
+                problem = "a victim is not recorded" if unrecorded[name] else ""
+                if agreed and not problem:
                     problem = eviction_law.elsewhere(fold, name, offer[name])
                     problem = problem or eviction_law.broken_gang(fold, offer[name])
                     if not problem and gang_law.gang(asked):
