@@ -103,6 +103,10 @@ def show_dry_run(result: Mapping[str, Any]) -> None:
         tables.show(_HEADERS, map(_row, result["nodes"]))
     if result["more"]:
         click.echo(f"({result['more']} more nodes)")
+    if not result["complete"]:
+        verb = "was" if result["unjudged"] == 1 else "were"
+        unjudged = plurals.counted(result["unjudged"], "node")
+        click.echo(f"({unjudged} {verb} not judged: the budget was spent)")
     if result["notModelled"]:
         click.echo(f"\nNot modelled: {', '.join(result['notModelled'])}.")
 
@@ -115,7 +119,8 @@ def conclusion(result: Mapping[str, Any]) -> str:
     if not result["needed"]:
         return f"{pod} needs no eviction: {plurals.counted(result['fits'], 'node')} admit it as they are."
     if result["chosen"] is None:
-        return f"{pod} evicts no pod: no eviction on any node would make it fit."
+        where = "any node" if result["complete"] else "any node that was judged"
+        return f"{pod} evicts no pod: no eviction on {where} would make it fit."
     chosen = next(node for node in result["nodes"] if node["node"] == result["chosen"])
     number = plurals.counted(len(chosen["victims"]), "pod")
     return f"{pod} would evict {number} from node {chosen['node']}. Decided by: {result['decidedBy']}."

@@ -226,11 +226,13 @@ def judge(
     *,
     adjusting: bool = True,
     going: frozenset[model.Uid] = frozenset(),
+    running: Callable[[], bool] | None = None,
 ) -> PreemptAnswer:
     """Which offered nodes remain in the state of the cycle.
 
     ``adjusting``: plugins may add victims. ``going``: the pods that the cycle lacks because they are evicted
-    for other calls; any other listed pod that it lacks is not recorded.
+    for other calls; any other listed pod that it lacks is not recorded. ``running``: whether there is time to
+    judge one more node; those for which there is none are neither kept nor dropped.
     """
     kept: dict[model.NodeName, Kept] = {}
     dropped: dict[model.NodeName, str] = {}
@@ -248,6 +250,8 @@ def judge(
         going=going,
     )
     for node, uids in offer.items():
+        if running is not None and not running():
+            break
         verdict = judging.of(node, tuple(uids))
         if isinstance(verdict, str):
             dropped[node] = verdict

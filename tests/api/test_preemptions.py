@@ -1,5 +1,6 @@
 """The dry run of a preemption over HTTP (its rules: tests/verbs/explain/test_preemptions.py)."""
 
+import itertools
 import json
 from typing import Any
 
@@ -46,6 +47,8 @@ def test_victims_choice_and_the_criterion_are_shown(world: api_worlds.World) -> 
         "decidedBy": "only candidate",
         "more": 0,
         "notModelled": [],
+        "complete": True,
+        "unjudged": 0,
     }
     assert nodes[0] == {
         "node": "n1",
@@ -165,3 +168,16 @@ def test_a_node_that_admits_the_pod_ends_the_question(world: api_worlds.World) -
     found = ask(world)
     assert (found["needed"], found["fits"], found["chosen"]) == (False, 6, None)
     assert len(json.dumps(found["examples"])) > len("[]")
+
+
+@pytest.mark.scenario("PR-45")
+def test_a_spent_budget_is_reported(world: api_worlds.World, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(world)
+    times = itertools.count()
+    monkeypatch.setattr("app.api.v1.questions.bodies.monotonic", lambda: float(next(times)))
+    asked = {"pod": "ns/p", "preemption": True, "budget": 10}
+    answer = body(world.client.post("/apis/v1/simulate", json=asked))
+    shown = answer["preemption"]
+    assert (answer["complete"], shown["complete"], shown["chosen"]) == (False, False, None)
+    assert len(shown["nodes"]) + shown["fits"] + shown["unjudged"] == 7
+    assert ask(world)["complete"] is False

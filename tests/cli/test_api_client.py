@@ -193,6 +193,8 @@ PREEMPTION = {
     ],
     "more": 3,
     "notModelled": ["volumes"],
+    "complete": True,
+    "unjudged": 0,
 }
 
 
@@ -235,10 +237,19 @@ def test_a_preemption_is_shown_as_a_table_or_json(server: str, certs: pathlib.Pa
             "ns/p (priority 50) needs no eviction: 2 nodes admit it as they are.",
         ),
         ({"chosen": None}, "ns/p (priority 50) evicts no pod: no eviction on any node would make it fit."),
+        (
+            {"chosen": None, "complete": False},
+            "ns/p (priority 50) evicts no pod: no eviction on any node that was judged would make it fit.",
+        ),
     ],
 )
 def test_the_conclusion_of_a_dry_run_is_one_sentence(changes: dict[str, Any], sentence: str) -> None:
     assert explain.conclusion(PREEMPTION | changes) == sentence
+
+
+def test_nodes_that_a_dry_run_had_no_time_for_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    explain.show_dry_run(PREEMPTION | {"complete": False, "unjudged": 2})
+    assert "(2 nodes were not judged: the budget was spent)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,17 @@
 """Shows what preemption would do for a pod at any moment: a dry run that evicts no pod."""
 
+import functools
+
 from marshmallow import Schema, fields
 
 from app.api import errors
 from app.api.introspection import blueprints, moments, pages, queries, schemas, services
-from app.domain import model
+from app.api.v1.questions import bodies
+from app.domain import model, snapshots
 from app.domain.fit import victims
+from app.framework import registry
 from app.verbs.explain import preemptions
+from app.verbs.questions import question_schema
 
 routes = blueprints.create("preemption", "/apis/v1", "Which pods would be evicted for a pod, and where.")
 
@@ -56,6 +61,8 @@ class Preemption(Schema):
     nodes = schemas.nested(PreemptedNode, "The other nodes: candidates first, then by name.", many=True)
     more = schemas.number("Nodes that are not in nodes.")
     notModelled = schemas.texts("Rules of kube-scheduler that are not applied and may change the result.")
+    complete = schemas.truth("False if the budget was spent before all nodes were judged.")
+    unjudged = schemas.number("Nodes that were not judged: neither in fits nor in nodes, and never chosen.")
 
 
 @blueprints.get(routes, "/pods/<namespace>/<name>/preemption", Preemption, query=queries.DryRun)
@@ -65,8 +72,20 @@ def preemption(query: pages.Query, namespace: str, name: str) -> pages.Body:
     pod = snapshot.pod_named(namespace, name)
     if pod is None:
         raise errors.missing("pod", f"{namespace}/{name}")
-    found = preemptions.dry_run(pod, snapshot, services.current().registry)
-    return shown(found, int(query["limit"]))
+    allowed = bodies.Budget(question_schema.BUDGET_SECONDS)
+    return shown(within(allowed, pod, snapshot, services.current().registry), int(query["limit"]))
+
+
+SELECTING = 0.6
+"""The part of the budget in which victims are selected; the plugins are asked about them in the rest."""
+
+
+def within(
+    budget: bodies.Budget, pod: model.Pod, snapshot: snapshots.Snapshot, plugins: registry.Registry
+) -> preemptions.Preemption:
+    """The dry run of as many nodes as the budget allows."""
+    selecting = functools.partial(budget.running, SELECTING)
+    return preemptions.dry_run(pod, snapshot, plugins, selecting=selecting, running=budget.running)
 
 
 def shown(found: preemptions.Preemption, limit: int) -> pages.Body:
@@ -85,6 +104,8 @@ def shown(found: preemptions.Preemption, limit: int) -> pages.Body:
         "nodes": [_node(one) for one in found.outcomes[:limit]],
         "more": max(0, len(found.outcomes) - limit),
         "notModelled": found.unmodelled,
+        "complete": not found.unjudged,
+        "unjudged": found.unjudged,
     }
 
 

@@ -3,11 +3,11 @@
 The same steps as kube-scheduler's: its filters on every node (app.domain.fit), its dry run on the nodes
 that evictions may help (app.domain.fit.victims), the extender's answer to ``preempt``
 (app.verbs.preempting), and its choice. Unlike kube-scheduler, which dry-runs 100 nodes or a tenth from a
-random offset, it considers all nodes. Nothing is written or evicted.
+random offset, it considers all nodes that it has the time for. Nothing is written or evicted.
 """
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from app.domain import model, snapshots
@@ -22,6 +22,13 @@ UNHELPFUL = "Preemption is not helpful for scheduling"
 GROUPS = "preemption of PodGroups as a whole (feature gate GenericWorkload)"
 BUDGETS = "PodDisruptionBudgets"
 """Named if no enabled plugin provides them, or if they were not recorded at that moment."""
+Running = Callable[[], bool]
+"""Whether there is time left."""
+
+
+def unlimited() -> bool:
+    """There is always time left."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +63,12 @@ class Preemption:
     choice: victims.Choice | None = None
     unmodelled: tuple[str, ...] = ()
     """Rules of kube-scheduler that may change the result and are not applied."""
+    unjudged: int = 0
+    """Number of nodes for which no time was left: they are neither in ``fitting`` nor in ``outcomes``."""
 
     @property
     def needed(self) -> bool:
-        """Whether kube-scheduler would try preemption at all."""
+        """Whether kube-scheduler would try preemption at all, as far as nodes were judged."""
         return not self.fitting
 
 
@@ -74,25 +83,37 @@ class _Sorted:
     """Node -> why the pod does not fit there while the present pods run."""
 
 
-def dry_run(pod: model.Pod, snapshot: snapshots.Snapshot, plugins: registry.Registry) -> Preemption:
-    """What preemption would do for the pod in this state; equal arguments give an equal result."""
+def dry_run(
+    pod: model.Pod,
+    snapshot: snapshots.Snapshot,
+    plugins: registry.Registry,
+    *,
+    selecting: Running = unlimited,
+    running: Running = unlimited,
+) -> Preemption:
+    """What preemption would do for the pod in this state; with time for all nodes, always the same.
+
+    ``selecting``: whether there is time to select the victims of one more node; ``running``: whether there is
+    time to ask the plugins about one more of those. Only nodes that were judged to the end are in the result.
+    """
     base = cycles.cycle(pod, frozenset(snapshot.nodes), snapshot, score_max=plugins.score_max)
     nominated: dict[model.NodeName, list[model.Pod]] = {}
     for one in cycles.nominated(base):
         nominated.setdefault(one.nominated, []).append(one)
-    found = _sorted(base, nominated)
+    found = _sorted(base, nominated, selecting)
     free, refused = _filtered(base, found.free, plugins)
     known = pipeline.budgets_of(plugins, snapshot)
     ineligible = _not_pending(pod, snapshot) or _ineligible(pod, base.snapshot, frozenset(found.possible))
     if not (free or ineligible):
         held = known or budgets.NONE
-        judged = [
+        selected = [
             _on(base.snapshot, pod, node, reasons, nominated, held)
             for node, reasons in found.possible.items()
+            if selecting()
         ]
-        offered = {one.node: one for one in judged if one.eviction is not None}
-        answered = _answered(base, offered, plugins, held)
-        refused += [answered.get(one.node, one) for one in judged]
+        offered = {one.node: one for one in selected if one.eviction is not None}
+        refused += [one for one in selected if one.eviction is None]
+        refused += _answered(base, offered, plugins, held, running)
     else:
         refused += [NodeOutcome(node, reasons) for node, reasons in found.possible.items()]
     outcomes = sorted([*found.hopeless, *refused], key=lambda one: (one.eviction is None, one.node))
@@ -105,12 +126,17 @@ def dry_run(pod: model.Pod, snapshot: snapshots.Snapshot, plugins: registry.Regi
         outcomes=tuple(outcomes),
         choice=victims.choose(kept),
         unmodelled=_unmodelled(pod, snapshot, known),
+        unjudged=len(snapshot.nodes) - len(free) - len(outcomes),
     )
 
 
-def _sorted(base: cycles.Cycle, nominated: Mapping[model.NodeName, list[model.Pod]]) -> _Sorted:
+def _sorted(
+    base: cycles.Cycle, nominated: Mapping[model.NodeName, list[model.Pod]], selecting: Running
+) -> _Sorted:
     found = _Sorted()
     for name, node in base.snapshot.nodes.items():
+        if not selecting():
+            break
         reasons = node_fit.fits(base.snapshot, base.pod, node, plus=nominated.get(name, ()))
         texts = tuple(reason.text for reason in reasons)
         if not reasons:
@@ -174,25 +200,27 @@ def _answered(
     offered: Mapping[model.NodeName, NodeOutcome],
     plugins: registry.Registry,
     held: budgets.ByNamespace,
-) -> dict[model.NodeName, NodeOutcome]:
-    """The candidates after the extender's answer to preempt."""
+    running: Running,
+) -> list[NodeOutcome]:
+    """The candidates after the extender's answer to preempt; without those that were not judged in time."""
     offer = {
         node: [victim.uid for victim in one.eviction.victims]
         for node, one in offered.items()
         if one.eviction is not None
     }
-    answer = preempting.judge(plugins, base, offer)
-    found = {
-        node: NodeOutcome(node, offered[node].reasons, offered[node].candidates, dropped=f"preempt: {reason}")
+    answer = preempting.judge(plugins, base, offer, running=running)
+    found = [
+        NodeOutcome(node, offered[node].reasons, offered[node].candidates, dropped=f"preempt: {reason}")
         for node, reason in answer.dropped.items()
-    }
+    ]
     for node, kept in answer.kept.items():
         one = offered[node]
         if kept.added and one.eviction is not None:
             everyone = victims.by_importance((*one.eviction.victims, *kept.added))
             eviction = victims.Eviction(tuple(everyone), budgets.violating(everyone, held))
             added = frozenset(victim.uid for victim in kept.added)
-            found[node] = NodeOutcome(node, one.reasons, one.candidates, eviction, added)
+            one = NodeOutcome(node, one.reasons, one.candidates, eviction, added)
+        found.append(one)
     return found
 
 

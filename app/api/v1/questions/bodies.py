@@ -121,10 +121,10 @@ class Budget:
         self._seconds = seconds
         self._attended = turns.attended()
 
-    def running(self) -> bool:
-        """Whether there is time left. Raises Problem 499 if the client has hung up."""
+    def running(self, part: float = 1.0) -> bool:
+        """Whether there is time left of this part of it. Raises Problem 499 if the client has hung up."""
         self._attended()
-        return monotonic() - self._start < self._seconds
+        return monotonic() - self._start < part * self._seconds
 
     @property
     def spent(self) -> int:

@@ -10,7 +10,7 @@ from app.api.v1 import preemptions as preempted
 from app.api.v1.questions import bodies, offers
 from app.domain import events, model, node_sets, snapshots
 from app.framework import registry
-from app.verbs.explain import preemptions, tables
+from app.verbs.explain import tables
 from app.verbs.questions import candidate_choice, errors, question_schema, simulated_placements, situations
 from app.verbs.questions.groups import group_placement
 
@@ -66,7 +66,7 @@ class Simulated(Schema):
     )
     limits = schemas.texts("What the answer does not model.")
     notModelled = schemas.texts(bodies.NOT_MODELLED)
-    complete = schemas.truth("False if the budget was spent before all pods were tried.")
+    complete = schemas.truth("False if the budget was spent before all pods, or all nodes, were judged.")
     explanation = schemas.nested(explained.Explained, "For one pod: as explain shows it, or null.", null=True)
     preemption = schemas.nested(
         preempted.Preemption, "With ``preemption``: the dry run in the situation, or null.", null=True
@@ -102,7 +102,7 @@ def simulate(_: pages.Query) -> pages.Body:
         shown = bodies.moment(question.situation)
         budget = bodies.Budget(question.budget)
         if question.pod is not None:
-            return {**_one(question, question.pod, supposed, shown), "spentMs": budget.spent}
+            return {**_one(question, question.pod, supposed, shown, budget), "spentMs": budget.spent}
         return {**_several(question, supposed, shown, budget), "spentMs": budget.spent}
 
 
@@ -111,6 +111,7 @@ def _one(
     pod: str | dict[str, object],
     supposed: situations.Supposition,
     shown: moments.Moment,
+    budget: bodies.Budget,
 ) -> pages.Body:
     plugins = services.current().registry
     (uid,), added = simulated_placements.introduced((pod,), shown.snapshot, "pod")
@@ -125,7 +126,7 @@ def _one(
     dry_run = None
     if question.preemption:
         pod_then = resolved.snapshot.pod(uid) or asked
-        found = preemptions.dry_run(pod_then, resolved.snapshot, resolved.plugins)
+        found = preempted.within(budget, pod_then, resolved.snapshot, resolved.plugins)
         dry_run = preempted.Preemption().dump(preempted.shown(found, question.top))
     return {
         "situation": bodies.shown(resolved),
@@ -133,7 +134,7 @@ def _one(
         "fits": answer.explanation.fits,
         "limits": offer.limits,
         "notModelled": offer.lacking,
-        "complete": True,
+        "complete": dry_run is None or dry_run["complete"],
         "explanation": explanation,
         "preemption": dry_run,
         "group": None,
