@@ -299,7 +299,7 @@ EVICTIONS = _counter(
 )
 PLUGIN_FAILURES = _counter(
     "topolog_plugin_failures_total",
-    "Calls of a plugin by the controller that raised an error.",
+    "Calls of a plugin by the controller that raised an error, or reconciled for more than 5 s.",
     CONTROLLER,
     plugin=(),
     method=(),

@@ -2,7 +2,8 @@
 
 ``Wakes`` is asked by the follower's thread about the events that it has read. ``Reconciles`` is asked by
 another thread about those of a second. So the effects of a burst are computed once, and only while this
-process leads.
+process leads. A plugin that raises or takes long is not asked for a while, and then about everything; the
+others go on.
 """
 
 import functools
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from app import telemetry
 from app.domain import events, model, snapshots
 from app.framework import capabilities, effects, pipeline, registry
 from app.kube import backoffs
@@ -22,6 +24,10 @@ EVERY = 1.0
 SHARE = 9.0
 """Pause after a reconciliation in its own lengths: it takes at most a tenth of the time, however large the
 cluster."""
+SLOW = 5.0
+"""Seconds that a plugin may take for a reconciliation; one that takes longer is paused."""
+PAUSE = 30.0
+"""Seconds for which a plugin that raised, or was slow, is not reconciled, at least."""
 VERIFIED_EVERY = 600.0
 """Seconds after which all objects are reconciled again, also without an event: their statuses may have been
 edited, or overwritten by a leader whose last call was delayed."""
@@ -84,8 +90,8 @@ class Reconciliation:
         self._lock = threading.Lock()
         self._verified = clock.monotonic()
         self._due = float("-inf")
-        self._failed: set[str] = set()
-        """Plugins whose latest call raised: they are asked about everything next time."""
+        self._paused: dict[str, float] = {}
+        """Plugin that raised, or was slow -> when it is asked about everything (monotonic)."""
 
     def on_event(self, before: snapshots.Snapshot, after: snapshots.Snapshot, entry: readers.Entry) -> None:
         """Note an event for the end of its run, and for the next reconciliation."""
@@ -127,11 +133,12 @@ class Reconciliation:
         with self._lock:
             pending, self._pending = self._pending, _Pending()
         snapshot = _later(self._snapshot(), pending.after)
+        changes = None
         if pending.everything or pending.collected:
             changes = effects.Changes(pending.before, tuple(pending.collected), missed=pending.missed)
-            self._reconcile(snapshot, changes)
-            ended = self._clock.monotonic()
-            self._due = ended + max(EVERY, SHARE * (ended - started))
+        if changes is not None or any(until <= started for until in self._paused.values()):
+            took = self._reconcile(snapshot, changes)
+            self._due = self._clock.monotonic() + max(EVERY, SHARE * took)
 
     def _verify(self, now: float) -> None:
         self._verified = now
@@ -139,9 +146,18 @@ class Reconciliation:
         with self._lock:
             self._pending = _Pending(everything=True, missed=self._pending.missed)
 
-    def _reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> None:
+    def _reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes | None) -> float:
+        """Ask the plugins; those whose pause is over about everything, the others about the changes, if any.
+
+        Returns the seconds that those took that are not paused now.
+        """
+        total = 0.0
         for plugin in self._plugins.reconciles:
-            about = effects.Changes(missed=True) if plugin.name in self._failed else changes
+            began = self._clock.monotonic()
+            until = self._paused.get(plugin.name)
+            about = changes if until is None else effects.Changes(missed=True)
+            if about is None or (until is not None and began < until):
+                continue
             about = replace(
                 about,
                 objection=functools.partial(pipeline.objection, self._plugins),
@@ -149,13 +165,29 @@ class Reconciliation:
             )
             reconcile = functools.partial(_all, plugin, snapshot, about)
             found = self._calls.call(plugin.name, "reconcile", reconcile)
-            (self._failed.add if found is None else self._failed.discard)(plugin.name)
+            total += self._taken(plugin.name, began, failed=found is None)
             if found is None and isinstance(plugin, capabilities.Evicts):
                 found = [
                     effects.EvictPods(plugin.name)
                 ]  # What it wanted before is not known to be wanted now.
             for one in found or ():
                 self._executor.submit(one, snapshot)
+        return total
+
+    def _taken(self, plugin: str, began: float, *, failed: bool) -> float:
+        """The seconds that a call took; 0 if the plugin is paused for it, which then pays for them alone."""
+        ended = self._clock.monotonic()
+        took = ended - began
+        if not failed and took <= SLOW:
+            self._paused.pop(plugin, None)
+            return took
+        if not failed:
+            telemetry.metrics.PLUGIN_FAILURES.labels(plugin, "reconcile").inc()
+            telemetry.log.warning(
+                "a plugin is slow", plugin=plugin, method="reconcile", seconds=round(took, 1)
+            )
+        self._paused[plugin] = ended + max(PAUSE, SHARE * took)
+        return 0.0
 
 
 def _all(

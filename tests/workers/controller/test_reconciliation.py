@@ -250,7 +250,7 @@ def test_a_plugin_that_raises_is_reported_once_and_the_others_go_on() -> None:
             following.append(seen(name))
             assert following.executor.found[-1][0].startswith("Recording at ")
             # Of a plugin that raises, no effect is carried out.
-            assert following.run() == [f"Recording of {following.head.offset}"]
+            assert following.run(after=reconciliation.PAUSE) == [f"Recording of {following.head.offset}"]
     assert [(line["event"], line["plugin"], line["method"], line["exc_info"]) for line in lines] == [
         ("a plugin failed", "Raising", "wake", True),
         ("a plugin failed", "Raising", "reconcile", True),
@@ -273,9 +273,60 @@ def test_a_plugin_that_raised_is_asked_about_everything_next_time() -> None:
     following = Following(plugin)
     for name in ("a", "b", "c"):
         following.append(seen(name))
-        following.run()
+        following.run(after=reconciliation.PAUSE)
     assert [changes.missed for changes in plugin.asked] == [False, True, False]
     assert [changes.before is None for changes in plugin.asked] == [False, True, False]
+
+
+def test_a_plugin_that_raises_is_asked_again_after_a_pause_also_without_an_event() -> None:
+    broken = [True]
+    following = Following(Raising(broken=broken), Recording())
+    before = failures("reconcile")
+    following.append(seen("a"))
+    assert following.run() == ["Recording of 1"]
+    broken[0] = False
+    following.append(seen("b"))
+    assert following.run(after=reconciliation.PAUSE - 1.0) == ["Recording of 2"]
+    assert following.run() == ["half"]
+    following.append(seen("c"))
+    assert following.run() == ["half", "Recording of 3"]
+    assert failures("reconcile") == before + 1
+
+
+def test_a_plugin_that_is_slow_is_paused_and_delays_no_other() -> None:
+    @dataclass(frozen=True)
+    class Slow(Recording):
+        name: str = "Raising"
+        clock: list[fake_clock.VirtualClock] = field(default_factory=list)
+
+        def reconcile(
+            self, snapshot: snapshots.Snapshot, changes: effects.Changes
+        ) -> Iterable[effects.Effect]:
+            self.clock[0].now += reconciliation.SLOW + 1.0
+            return super().reconcile(snapshot, changes)
+
+    slow = Slow()
+    following = Following(slow, Recording())
+    slow.clock.append(following.clock)
+    before = failures("reconcile")
+    following.append(seen("a"))
+    with structlog.testing.capture_logs() as lines:
+        assert following.run() == ["Raising of 1", "Recording of 1"]
+    assert lines == [
+        {
+            "event": "a plugin is slow",
+            "log_level": "warning",
+            "plugin": "Raising",
+            "method": "reconcile",
+            "seconds": 6.0,
+        }
+    ]
+    following.append(seen("b"))
+    assert following.run() == ["Recording of 2"], "a second later"
+    # It takes at most a tenth of the time, too.
+    assert following.run(after=reconciliation.SHARE * 6.0 - 1.0) == ["Raising of 2"]
+    assert [changes.before is None for changes in slow.asked] == [False, True]
+    assert failures("reconcile") == before + 2
 
 
 def test_what_a_plugin_wanted_evicted_is_withdrawn_if_it_raises() -> None:
@@ -298,6 +349,6 @@ def test_a_plugin_that_raises_again_after_a_success_is_reported_again() -> None:
         broken[0] = raises
         following.reconciliation.resume()
         with structlog.testing.capture_logs() as lines:
-            following.run()
+            following.run(after=reconciliation.PAUSE)
         reported.append(len(lines))
     assert reported == [1, 0, 0, 1]
