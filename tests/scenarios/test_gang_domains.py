@@ -8,6 +8,7 @@ import pytest
 
 from app.domain import model
 from app.plugins.coscheduling import gang_model, options
+from app.plugins.coscheduling.plugin import Coscheduling
 from app.plugins.workload_policy.plugin import WorkloadPolicy
 from tests.support.decisions import small_clusters
 from tests.support.decisions.small_gangs import RACK, ZONE, Cluster, gang, native, node, pod
@@ -65,6 +66,10 @@ def test_the_deepest_layer_with_capacity_is_used() -> None:
     must = gang("g", 4, network_topology_spec=gather(BlockLayer="MustGather"))
     small = Cluster(TOR, *tree(SMALL), *must)
     assert small.why(must[0]) == "gang koordinator/x/g: no domain of BlockLayer has capacity for 4 members"
+    view = next(one for one in Coscheduling().shown().endpoints if one.path == "gangs/<namespace>/<name>")
+    shown = view.handle(small.snapshot, {"namespace": "x", "name": "g"})
+    assert isinstance(shown, dict)
+    assert shown["missing"] == "3 of 4 seats in B/b1; cpu 1 of 4 missing"
 
 
 @pytest.mark.scenario("CS-9")

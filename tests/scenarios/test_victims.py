@@ -83,6 +83,18 @@ def test_violations_are_counted_where_they_cannot_be_avoided() -> None:
     assert (names(found), found.violations, found.violating) == (["a", "b", "c", "d"], 1, frozenset("d"))
 
 
+@pytest.mark.scenario("PR-18")
+def test_the_least_important_pod_that_no_budget_protects_is_evicted() -> None:
+    low = {"protected": 1, "five": 5, "one": 1}
+    pods = [
+        crowded_nodes.pod(name, priority, 2, node="n1", labels={"app": name})
+        for name, priority in low.items()
+    ]
+    kept = budget(0, (model.Requirement("app", "In", ("protected",)),))
+    found = select(4, kept, pods=pods)
+    assert (names(found), isinstance(found, victims.Eviction) and found.violations) == (["one"], 0)
+
+
 @pytest.mark.scenario("PR-30")
 def test_a_pod_may_use_up_several_budgets() -> None:
     pods = [

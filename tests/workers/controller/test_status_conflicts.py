@@ -1,6 +1,7 @@
 """PatchStatus beside another writer of the same objects, and without the right to one kind."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ from tests.support.workers import clusters
 from workers.controller import status_targets, statuses
 
 Json = dict[str, Any]
-POLICY = "/apis/kosmos.io/v1alpha1/namespaces/ns/workloadpolicies/p"
+POLICIES = "/apis/kosmos.io/v1alpha1/namespaces/ns/workloadpolicies"
+POLICY = f"{POLICIES}/p"
 QUOTA = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/ns/elasticquotas/q"
 KINDS: dict[str, declared_objects.Kind[Any]] = {
     declared.POLICIES.name: declared.POLICIES,
@@ -27,6 +29,18 @@ KINDS: dict[str, declared_objects.Kind[Any]] = {
 }
 STEP = 0.1
 """Seconds between two writes of the other client."""
+
+
+def writer_of(
+    cluster: clusters.Cluster, clock: fake_clock.VirtualClock, term: Callable[[], str | None]
+) -> statuses.StatusWriter:
+    return statuses.StatusWriter(
+        cluster.client,
+        {name: status_targets.KindTarget(kinds.declared(kind)) for name, kind in KINDS.items()},
+        call_limits.CallLimit(clock, term=term, burst=1000.0, rate=1000.0),
+        clock,
+        now=lambda: "2026-07-01T10:00:00Z",
+    )
 
 
 class Writing:
@@ -38,13 +52,7 @@ class Writing:
         cluster.server.objects.create(quota_kinds.QUOTAS.name, quota)
         self.cluster = cluster
         self.clock = fake_clock.VirtualClock()
-        self.writer = statuses.StatusWriter(
-            cluster.client,
-            {name: status_targets.KindTarget(kinds.declared(kind)) for name, kind in KINDS.items()},
-            call_limits.CallLimit(self.clock, term=lambda: "term", burst=1000.0, rate=1000.0),
-            self.clock,
-            now=lambda: "2026-07-01T10:00:00Z",
-        )
+        self.writer = writer_of(cluster, self.clock, lambda: "term")
         self.snapshot = snapshots.empty(schema=declared.SCHEMA)
         for kind, path in zip(KINDS.values(), (POLICY, QUOTA), strict=True):
             found, _ = kinds.declared(kind).decode(cluster.client.get(path))
@@ -109,3 +117,55 @@ def test_a_missing_right_to_one_kind_leaves_the_others_written(writing: Writing)
     ]
     found = samples.value("topolog_status_patches_total", kind="workloadpolicies", outcome="refused")
     assert found == refused + 1
+
+
+@pytest.mark.scenario("TR-13")
+@pytest.mark.parametrize("noticed", [True, False], ids=["and notices it", "and notices it at the end"])
+def test_a_leader_that_is_paused_between_five_writes_undoes_none_of_its_successor(
+    cluster_side: clusters.Cluster, noticed: bool
+) -> None:
+    names = [f"p{number}" for number in range(5)]
+    snapshot = snapshots.empty(schema=declared.SCHEMA)
+    for name in names:
+        cluster_side.policy(name, host=1)
+        found, _ = kinds.declared(declared.POLICIES).decode(cluster_side.client.get(f"{POLICIES}/{name}"))
+        snapshot = projections.project_all(snapshot, kinds.declared(declared.POLICIES).observe(None, found))
+    clock = fake_clock.VirtualClock()
+    moment = "leads"
+
+    def submit(writer: statuses.StatusWriter, placed: int, term: str) -> None:
+        for name in names:
+            wanted = effects.PatchStatus(
+                declared.POLICIES.name, f"ns/{name}", {"placed": placed}, generation=False
+            )
+            writer.submit(wanted, snapshot, term)
+        writer.run_once()
+
+    def patched() -> int:
+        return int(samples.value("topolog_status_patches_total", kind="workloadpolicies", outcome="patched"))
+
+    def shown() -> list[object]:
+        read = (json.loads(cluster_side.client.get(f"{POLICIES}/{name}")) for name in names)
+        return [one["status"]["placed"] for one in read]
+
+    def term() -> str | None:
+        nonlocal moment
+        if moment == "paused":
+            moment = "replaced"
+            clock.now += 60.0
+            submit(successor, 5, "second")
+        return None if moment == "replaced" and noticed else "first"
+
+    old, successor = writer_of(cluster_side, clock, term), writer_of(cluster_side, clock, lambda: "second")
+    submit(old, 1, "first")
+    assert shown() == [1] * 5
+    before, moment = patched(), "paused"
+    clock.now += statuses.EVERY
+    submit(old, 2, "first")
+    assert (shown(), patched() - before) == ([5] * 5, 5)
+    noticed = True
+    for _ in range(3):
+        clock.now += statuses.EVERY
+        old.run_once()
+        successor.run_once()
+    assert (shown(), patched() - before) == ([5] * 5, 5)
