@@ -300,6 +300,8 @@ def gangs(_: runs.Bench) -> Iterator[rows.Row]:
     for state, took in module.measure_plans().items():
         case = f"gang of 1,000 over 5,000 nodes, {state}"
         yield rows.at_most(case, "ms", ours=took, bar=bars.get(state, 100))
+    took = _measured("store.gang_commitments", "measure")
+    yield rows.at_most("commitment of a gang of 1,000, in the store", "ms", ours=took, bar=50)
     module = importlib.import_module("tests.bench.introspection.gang_explanations")
     for count, took in module.measure_explanations().items():
         case = f"explain of a member, its quota admits {count} of 8, 5,000 nodes, 50,000 pods, CPU"
