@@ -8,6 +8,8 @@ import pytest
 from app.api.extender import verb_handlers
 from app.domain import model
 from app.verbs import preempting
+from app.verbs.explain import explanations
+from tests.support.decisions import configured
 from tests.support.extender import replicas
 
 NODES = ("h1", "h2", "m1", "m2")
@@ -66,3 +68,28 @@ def test_calls_at_once_do_not_affect_each_other(shop: replicas.Cluster) -> None:
     with futures.ThreadPoolExecutor(4) as pool:
         together = list(pool.map(lambda question: called(shop, one, *question), asked * 5))
     assert together == alone * 5
+
+
+def test_an_answer_beside_a_preemption_before_is_explained_as_it_was_given(shop: replicas.Cluster) -> None:
+    """A victim that goes for another pod counts as gone, and is recorded nevertheless."""
+    first, second = (shop.pod(f"vip-{number}", priority=100) for number in range(2))
+    offer = offered(shop)
+    shop.see()
+    one = shop.replica()
+    one.clock.passes = True
+    at_h1 = {"h1": offer["h1"]}
+    assert kept(called(shop, one, first, at_h1)) == {"h1"}
+    shop.nominate(first, "h1")
+    shop.see()
+    assert kept(called(shop, one, second, at_h1)) == set()
+    store = one.store
+    store.decisions.start()
+    store.decisions.stop()
+    decision = store.decisions.latest(limit=1)[0]
+    assert decision.going == (*offer["h1"],)
+    explained = explanations.explain(
+        decision, store.decisions, store.histories, configured.by(one.context.plugins, store)
+    )
+    (refusal,) = explained.trace.refusals
+    assert refusal.reason.startswith("workload policy shop/spread: no capacity")
+    assert (refusal.nodes, explained.difference) == (frozenset(("h1",)), "")

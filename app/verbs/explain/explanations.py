@@ -6,7 +6,7 @@ that differs from the recorded outcome (other configuration, store away at the t
 """
 
 import heapq
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
@@ -20,7 +20,6 @@ from app.store.state import fold_limit, histories
 from app.verbs import preempting
 from app.verbs.explain import advice, equivalence, recorded_configurations
 
-Victims = Mapping[model.NodeName, Sequence[model.Uid]]
 ATTEMPTS = ("filter", "filter_onlyone")
 """The verbs that begin a scheduling attempt."""
 DIAGNOSED = 100
@@ -278,7 +277,7 @@ def trace_of(decision: records.Decision, cycle: cycles.Cycle, plugins: registry.
             reason = next(iter(preempting.WHOLE & decision.reasons.keys()), "")
             if reason:  # It rests on the calls before, which the record does not name.
                 return _refused(cycle, {reason: set(decision.victims)}, plugins)
-            return _vetoed(cycle, decision.victims, plugins)
+            return _vetoed(decision, cycle, plugins)
         case "bind":
             return pipeline.run_filter(plugins, cycle)
         case _:
@@ -292,10 +291,11 @@ def untouched(cycle: cycles.Cycle) -> verdicts.Trace:
     )
 
 
-def _vetoed(cycle: cycles.Cycle, victims: Victims, plugins: registry.Registry) -> verdicts.Trace:
+def _vetoed(decision: records.Decision, cycle: cycles.Cycle, plugins: registry.Registry) -> verdicts.Trace:
     """The objections of preempt as refusals: one for each reason."""
     grouped: dict[str, set[model.NodeName]] = {}
-    for node, reason in preempting.judge(plugins, cycle, victims).dropped.items():
+    answer = preempting.judge(plugins, cycle, decision.victims, going=frozenset(decision.going))
+    for node, reason in answer.dropped.items():
         grouped.setdefault(reason, set()).add(node)
     return _refused(cycle, grouped, plugins)
 
