@@ -13,8 +13,9 @@ HEADERS = {"User-Agent": "Go-http-client/1.1", "Accept-Encoding": "gzip"}
 
 
 @pytest.mark.scenario("RL-14")
-def test_the_bodies_that_kube_scheduler_sends(stage: stages.Stage) -> None:
-    caller = stage.caller()
+def test_the_bodies_that_kube_scheduler_sends(stage: stages.Stage, own: str) -> None:
+    caller, victim = stage.caller(), stage.pod(own, "victim", nodeName="n1")
+    stage.seen()
     assert verb_answers.names_of(caller.post("/filter", RECORDED, HEADERS)) == [
         "n1",
         "n2",
@@ -38,7 +39,7 @@ def test_the_bodies_that_kube_scheduler_sends(stage: stages.Stage) -> None:
     assert caller.post("/bind", bind, HEADERS).json["Error"]
     pod = json.loads(RECORDED)["Pod"]
     pod["spec"] |= {"priorityClassName": "high", "priority": 1000}
-    victims = {"n1": {"Pods": [{"UID": "2cb7dc6e-bfa5-4ed5-8b65-086909d722fd"}], "NumPDBViolations": 0}}
+    victims = {"n1": {"Pods": [{"UID": victim["metadata"]["uid"]}], "NumPDBViolations": 0}}
     asked = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
     assert caller.post("/preempt", asked, HEADERS).json == {"NodeNameToMetaVictims": victims}
 

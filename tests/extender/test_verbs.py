@@ -93,12 +93,14 @@ def test_quotas_hold_in_both_forms(stage: stages.Stage, own: str) -> None:
 def test_each_path_of_a_verb_is_the_same_verb(stage: stages.Stage, own: str, verbs: tuple[str, ...]) -> None:
     stage.node(f"{own}-1", **{"priority.lixueduan.com": "10"})
     stage.node(f"{own}-2")
-    pod = stage.pod(own, "pod", schedulerName=EXTENDED)
+    pod = stage.pod(own, "pod", schedulerName=EXTENDED, priority=100)
+    victims = {f"{own}-{n}": stage.pod(own, f"victim-{n}", nodeName=f"{own}-{n}") for n in (1, 2)}
     stage.seen()
     body = {
         **stages.request(pod, f"{own}-1", f"{own}-2"),
         "NodeNameToMetaVictims": {
-            f"{own}-{n}": {"Pods": [{"UID": "u"}], "NumPDBViolations": 1} for n in (1, 2)
+            node: {"Pods": [{"UID": victim["metadata"]["uid"]}], "NumPDBViolations": 1}
+            for node, victim in victims.items()
         },
     }
     replies = [stage.caller().post(f"{prefix}/{verb}", body) for verb in verbs for prefix in ("", "/api")]
