@@ -321,10 +321,8 @@ def quotas(_: runs.Bench) -> Iterator[rows.Row]:
     size = "1,000 quotas in 5 levels"
     yield rows.at_most(f"runtimes after a request, {size}", "ms", ours=took["changed"], bar=20)
     yield rows.at_most(f"runtimes after another event, {size}", "ms", ours=took["unchanged"], bar=0.1)
-    for pod, name in (
-        ("", "decided by a quota"),
-        (" of an unobserved pod", "decided by a quota, unobserved"),
-    ):
+    unobserved = (" of an unobserved pod", "decided by a quota, unobserved")
+    for pod, name in (("", "decided by a quota"), unobserved):
         case = f"filter{pod} of 5,000 names after a placement, under a quota against a policy, {size}"
         yield rows.compared(case, "ms", ours=took[name], peer=took["decided by a policy"], bar=1.1)
     for case in ("quota", "policy"):
