@@ -163,7 +163,7 @@ def test_the_schedulers_are_those_of_the_parameters(plane: clusters.Cluster) -> 
 
 
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
-ESCAPING = (pod("denied", {LABEL: "x"}), deployment("denied", {LABEL: "x"}))
+ESCAPING = (pod("escaping", {LABEL: "x"}), deployment("escaping", {LABEL: "x"}))
 
 
 @pytest.fixture
@@ -181,6 +181,7 @@ def denying(plane: clusters.Cluster) -> Iterator[clusters.Cluster]:
     yield plane
     act(["Warn", "Audit"])
     for made in ESCAPING:
+        polling.eventually(partial(accepted, plane, made), "it is accepted again", within=60)
         polling.eventually(partial(warned, plane, made, dry=True), "it is warned of again", within=60)
 
 
