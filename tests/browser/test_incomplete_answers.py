@@ -154,31 +154,31 @@ OLDER = "only the newest records were read: older decisions are left out"
 
 @pytest.mark.parametrize("examined", [True, False])
 def test_decisions_that_were_not_read_are_stated(
-    on_small: browsers.Browser, small: shown.Shown, *, looked: bool
+    on_small: browsers.Browser, small: shown.Shown, *, examined: bool
 ) -> None:
     on_small.open("/dashboard/decisions")
     on_small.settled(f"/{small.head}")
     assert OLDER not in on_small.text("main")
-    amend(on_small, "decisions/facets", {"complete": False, **({} if looked else {"examined": 0})})
-    if not looked:
+    amend(on_small, "decisions/facets", {"complete": False, **({} if examined else {"examined": 0})})
+    if not examined:
         listed = {"metadata": {"continue": "x", "remaining": None}, "items": []}
         amend(on_small, "decisions?", listed)
     on_small.press("filter", "#facets")
-    panels = ("#strip", "#facets") if looked else ("#strip", "#facets", "#list")
+    panels = ("#strip", "#facets") if examined else ("#strip", "#facets", "#list")
     on_small.until(lambda: all(OLDER in on_small.text(panel) for panel in panels), OLDER)
-    assert ("no decision matches" in on_small.text("#strip")) != looked
-    assert (OLDER in on_small.text("#list")) != looked
+    assert ("no decision matches" in on_small.text("#strip")) != examined
+    assert (OLDER in on_small.text("#list")) != examined
 
 
 @pytest.mark.parametrize("examined", [True, False])
 def test_the_overview_states_that_older_decisions_were_not_read(
-    on_small: browsers.Browser, small: shown.Shown, *, looked: bool
+    on_small: browsers.Browser, small: shown.Shown, *, examined: bool
 ) -> None:
     on_small.open(f"/dashboard/?at={small.head - 1}")
-    amend(on_small, "decisions/facets", {"complete": False, **({} if looked else {"examined": 0})})
+    amend(on_small, "decisions/facets", {"complete": False, **({} if examined else {"examined": 0})})
     on_small.keys("l")
     on_small.until(lambda: OLDER in on_small.text("#decided"), OLDER)
-    assert ("no decision is recorded at this moment" in on_small.text("#decided")) != looked
+    assert ("no decision is recorded at this moment" in on_small.text("#decided")) != examined
 
 
 def amend(page: browsers.Browser, path: str, *fields: Json) -> None:

@@ -126,13 +126,13 @@ def test_a_quota_that_does_not_bind_is_overrun(lived: api_worlds.World) -> None:
     ],
 )
 def test_a_selection_decides_what_is_counted_and_not_what_is_played(
-    lived: api_worlds.World, filtered: dict[str, Any], looked: int
+    lived: api_worlds.World, filtered: dict[str, Any], examined: int
 ) -> None:
     whole = chain(lived, overrides=scale(1))
     assert (counts(whole, "was")[HOST], counts(whole, "would")[HOST]) == (3, 1)
     answer = chain(lived, overrides=scale(1), **filtered)
     assert answer["chain"] == whole["chain"]
-    assert (answer["examined"], answer["same"] + sum(answer["classes"].values())) == (looked, looked)
+    assert (answer["examined"], answer["same"] + sum(answer["classes"].values())) == (examined, examined)
     assert all(one in whole["items"] for one in answer["items"])
     assert sum(answer["by"]["verb"].values()) == len(answer["items"])
 

@@ -13,13 +13,18 @@ from tests.support import declared
 from workers.recorder import leader_terms
 
 WATCHED = kinds.watched(declared.SCHEMA)
-MARKS = {kind.mark: str(at) for at, kind in enumerate(WATCHED)}
 VERSIONS = {kind.name: str(at) for at, kind in enumerate(WATCHED)}
 DECLARED = declared.SCHEMA.kinds[0]
 
 
 @pytest.fixture
-def keep_another() -> Iterator[None]:
+def marks() -> dict[str, str]:
+    """Those of a recorder that keeps what this process keeps."""
+    return {kind.mark: VERSIONS[kind.name] for kind in WATCHED}
+
+
+@pytest.fixture
+def keep_another(marks: dict[str, str]) -> Iterator[None]:
     """One more annotation is kept than when the marks were written."""
     before = decoding.kept()
     decoding.keep(frozenset((*before, "read.example/new")))
@@ -39,39 +44,41 @@ def resumed(
     return versions, {name for name in listed if reasons[name] == leader_terms.OTHER_FORM}
 
 
-def test_watches_resume_where_the_log_ends() -> None:
-    assert resumed(MARKS, watched=WATCHED)[0] == VERSIONS
+def test_watches_resume_where_the_log_ends(marks: dict[str, str]) -> None:
+    assert resumed(marks, watched=WATCHED)[0] == VERSIONS
 
 
 def test_a_new_log_has_no_version_to_resume_from() -> None:
     assert resumed({}, watched=WATCHED) == ({}, set())
 
 
-def test_a_kind_that_must_be_listed_has_no_version_to_resume_from() -> None:
-    versions, again = resumed(MARKS, unlisted=frozenset(("nodes",)), watched=WATCHED)
+def test_a_kind_that_must_be_listed_has_no_version_to_resume_from(marks: dict[str, str]) -> None:
+    versions, again = resumed(marks, unlisted=frozenset(("nodes",)), watched=WATCHED)
     assert versions == {name: at for name, at in VERSIONS.items() if name != "nodes"}
     assert again == set()
 
 
-def test_pods_and_nodes_are_listed_again_if_another_annotation_is_kept(keep_another: None) -> None:
-    versions, again = resumed(MARKS, watched=WATCHED)
+def test_pods_and_nodes_are_listed_again_if_another_annotation_is_kept(
+    marks: dict[str, str], keep_another: None
+) -> None:
+    versions, again = resumed(marks, watched=WATCHED)
     assert VERSIONS.keys() - versions.keys() == again == {"pods", "nodes"}
 
 
-def test_a_kind_is_listed_again_if_it_is_decoded_in_another_form() -> None:
+def test_a_kind_is_listed_again_if_it_is_decoded_in_another_form(marks: dict[str, str]) -> None:
     changed = kinds.declared(dataclasses.replace(DECLARED, form=2))
-    versions, again = resumed(MARKS, watched=(*WATCHED[:1], changed))
+    versions, again = resumed(marks, watched=(*WATCHED[:1], changed))
     assert versions == {"nodes": VERSIONS["nodes"]}
     assert again == {DECLARED.name}
 
 
-def test_a_kind_is_listed_again_if_another_field_is_kept() -> None:
+def test_a_kind_is_listed_again_if_another_field_is_kept(marks: dict[str, str]) -> None:
     fields = [("added", int, 0)]
     grown = msgspec.defstruct("Grown", fields, bases=(DECLARED.type,), frozen=True)
     changed = kinds.declared(dataclasses.replace(DECLARED, type=grown))
-    assert resumed(MARKS, watched=(changed,)) == ({}, {DECLARED.name})
+    assert resumed(marks, watched=(changed,)) == ({}, {DECLARED.name})
 
 
 def test_what_a_version_without_forms_recorded_is_listed_again() -> None:
-    marks = {f"rv:{name}": version for name, version in VERSIONS.items()}
-    assert resumed(marks, watched=WATCHED) == ({}, set(VERSIONS))
+    without = {f"rv:{name}": version for name, version in VERSIONS.items()}
+    assert resumed(without, watched=WATCHED) == ({}, set(VERSIONS))
