@@ -1,6 +1,5 @@
 """Measures for how long gangs are bound in part."""
 
-import statistics
 import time
 from collections import defaultdict
 
@@ -38,7 +37,3 @@ class Overseer(pod_watches.PodWatch):
     def longest(self) -> float:
         """The longest such time of any gang, in seconds; infinite while one is bound in part."""
         return float("inf") if self._since else max(self.partial.values(), default=0.0)
-
-    def usual(self) -> float:
-        """The median of these times, in seconds; infinite while a gang is bound in part."""
-        return float("inf") if self._since else statistics.median(self.partial.values() or (0.0,))
