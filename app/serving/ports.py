@@ -24,9 +24,13 @@ log = structlog.get_logger(__name__)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket; call it before the workers are forked. Raises OSError."""
+    """Return a listening socket, of ``::`` for IPv4 as well; call it before the workers are forked.
+
+    Raises OSError.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+    listener = socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=both)
     listener.setblocking(False)
     return listener
 

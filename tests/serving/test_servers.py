@@ -225,6 +225,14 @@ def test_a_port_in_use_is_reported(
             servers.serve(taken, parts, rotating=rotating)
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this system has no IPv6")
+def test_a_listener_on_all_addresses_of_ipv6_accepts_ipv4_too() -> None:
+    with ports.listen("::", 0) as listener:
+        for host in ("127.0.0.1", "::1"):
+            with socket.create_connection((host, listener.getsockname()[1]), timeout=10) as client:
+                assert client.getpeername()[0] == host
+
+
 def test_an_address_that_the_machine_does_not_have_is_reported(certificates: pathlib.Path) -> None:
     rotating = rotation.RotatingContext(server_processes.pem_source(certificates, "server"))
     parts = servers.Parts(load=lambda: echo_application.application(roles.RoleBindings(), b""))

@@ -19,7 +19,7 @@ class LeaderTerm(NamedTuple):
     versions: Mapping[str, str]
     """Kind -> the version from which its watch resumes."""
     reasons: Mapping[str, str]
-    """Kind -> why it is listed, of those that cannot be resumed."""
+    """Kind -> why it is listed if its watch cannot resume."""
 
 
 def guard(tenure: electors.Tenure, state: incarnations.StoreState, writer: str) -> batches.Guard:
@@ -43,6 +43,6 @@ def resumed(
 def reasons(
     marks: Mapping[str, str], snapshot: snapshots.Snapshot, watched: Iterable[kinds.WatchedKind], usual: str
 ) -> dict[str, str]:
-    """Kind -> why it is listed: usually ``usual``."""
+    """Kind -> why it is listed if its watch cannot resume: usually ``usual``."""
     recorded = {name.removeprefix(kinds.MARKS).partition(":")[0] for name in marks} - snapshot.unlisted
     return {kind.name: OTHER_FORM if kind.name in recorded else usual for kind in watched}
