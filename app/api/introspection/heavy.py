@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import flask
@@ -13,6 +14,8 @@ WAITING = 2
 wait hold up no other question."""
 PATIENCE = 2.0
 """Seconds that they wait."""
+CHECK_SECONDS = 0.25
+"""How often a request that waits checks whether its client is still connected."""
 _HUNG_UP = "topolog.hung_up"
 """Key of the environment, as the server sets it: whether the client no longer waits for the response."""
 
@@ -35,15 +38,26 @@ class OneAtATime:
         if not self._places.acquire(blocking=False):
             raise _busy(f" and {self._waiting} wait" if self._waiting else "")
         try:
-            if not self._working.acquire(timeout=self._patience):
-                raise _busy("")
+            self._wait_for_turn(attended())
             try:
-                attended()()
                 yield
             finally:
                 self._working.release()
         finally:
             self._places.release()
+
+    def _wait_for_turn(self, check: Callable[[], None]) -> None:
+        """Wait until no other is at work. The place of a client that hangs up meanwhile is free at once."""
+        end = time.monotonic() + self._patience
+        while not self._working.acquire(timeout=max(0.0, min(CHECK_SECONDS, end - time.monotonic()))):
+            check()
+            if time.monotonic() >= end:
+                raise _busy("")
+        try:
+            check()
+        except errors.Problem:
+            self._working.release()
+            raise
 
 
 def attended() -> Callable[[], None]:

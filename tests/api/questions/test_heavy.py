@@ -15,6 +15,7 @@ from tests.support import fold_counts
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem
 from tests.support.extender.questions import ask, post
+from tests.support.store import contents
 
 
 @pytest.mark.scenario("WI-12")
@@ -159,10 +160,23 @@ def test_overrides_are_folded_no_further_once_the_client_has_hung_up(
 
 
 @pytest.mark.scenario("WI-12")
+def test_the_place_of_a_client_that_hangs_up_while_it_waits_is_free_at_once(six: api_worlds.World) -> None:
+    """Long before its turn would have come."""
+    turns = heavy.OneAtATime(waiting=1, patience=600.0)
+    given = six.app.extensions["topolog"]
+    six.app.extensions["topolog"] = dataclasses.replace(given, turns=turns)
+    with turns.admitted():
+        for _ in range(2):
+            gone = six.client.post("/apis/v1/fit", json={"pod": "shop/a-5"}, environ_overrides=hanging_up(2))
+            assert_problem(gone, 499, "ClientGone", "closed")
+    assert ask(six, "fit", pod="shop/a-5")["fits"] is False
+
+
+@pytest.mark.scenario("WI-12")
 def test_no_question_writes(six: api_worlds.World) -> None:
     api_worlds.decide(six, api_worlds.pod("a-5"))
-    client = six.store.client
-    before = {key: client.dump(key) for key in client.keys("*") if b"reader" not in key}
+    before = contents.of_cluster(six.store)
+    assert before
     scale = [{"op": "scalePolicy", "policy": "shop/spread", "allocations": {"host": 9}}]
     ask(six, "simulate", pending={}, situation={"overrides": scale})
     ask(six, "fit", pod="shop/a-5")
@@ -171,5 +185,4 @@ def test_no_question_writes(six: api_worlds.World) -> None:
     for path in READ:
         answer = six.client.get(f"/apis/v1/{path}")
         assert (answer.status_code, bool(answer.data)) == (200, True), path
-    after = {key: client.dump(key) for key in client.keys("*") if b"reader" not in key}
-    assert after == before
+    assert contents.of_cluster(six.store) == before
