@@ -26,6 +26,7 @@ EASY = {
     "the expected head is not compared": 85,
     "a lost race loses the facts": 12,
     "a placement is released while its Binding": 2,
+    "a pod is bound without a placement": 40,
     "an old placement is released without a fence": 8,
     "an old placement is released although": 8,
     "a plan commits a part": 33,

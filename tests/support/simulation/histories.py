@@ -221,6 +221,7 @@ class Simulation:
             (self.scheduler.orphan, 0.4 if self.faults.share else 0.0),
             (self.rare.fence_too_late, 0.6 if self.traits.orphaning and self._depth == 1 else 0.0),
             (self.rare.relabel_member, 0.5 if self.traits.relabelling else 0.0),
+            (self.rare.bind_to_arrival, 0.8 if self.traits.arriving and self._depth == 1 else 0.0),
             (self.losses.fall_back, 0.6 if self.traits.falling_back and self._depth == 1 else 0.0),
             (self.preemptions.group, 3.0 if self.traits.preempting and self._depth == 1 else 0.0),
             (self.preemptions.pod, 2.0 if self.traits.preempting and self._depth == 1 else 0.0),

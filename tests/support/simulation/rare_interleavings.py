@@ -24,6 +24,8 @@ OVERTAKEN = 0.015
 OUTRUN, RIVALLED = 0.06, 0.06
 """Probability that a pod is written to while its Binding is in flight, or is bound to another node."""
 _BESIDE = "beside"
+_SILENCE = 4.0
+"""Seconds without an answer of the store: longer than a bind waits for it."""
 
 
 class RareInterleavings:
@@ -239,6 +241,30 @@ class RareInterleavings:
                     of.scheduler.bind_anywhere(pod)
             if changed["metadata"]["uid"] in [pod["metadata"]["uid"] for pod in self._waiting()]:
                 of.cluster.objects.remove("pods", key)
+
+    def bind_to_arrival(self) -> None:
+        """A pod that the policy counts, though it does not name it, is bound to a node that was created
+        after the store has stopped to answer.
+        """
+        of, name = self._of, self._of.scheduler.any_node()
+        there = [made for made in of.cluster.all("pods") if made["metadata"]["name"] == _BESIDE]
+        pod = there[0] if there else of.cluster.pod(_BESIDE, cluster_objects.COUNTED)
+        if pod["spec"].get("nodeName"):
+            return
+        if name in {made["metadata"]["name"] for made in of.cluster.all("nodes")}:
+            of.cluster.objects.remove("nodes", ("", name))
+        which = of.rng.randrange(len(of.fleet.extenders))
+        with of.meanwhile(), contextlib.suppress(errors.StoreError, lossy_calls.Crashed):
+            of.fleet.record_through()
+            extender = of.fleet.extenders[which]
+            if extender is None or extender.store.follower.catch_up().unlisted:
+                return
+            if name in {made["metadata"]["name"] for made in of.cluster.all("nodes")}:
+                return  # Users have created it again meanwhile, and it may be recorded.
+            of.log_step(f"node {name} is created, and the store does not answer")
+            of.cluster.node(name, role=cluster_objects.NODES[name])
+            of.schedule.outage = of.clock.now + _SILENCE
+            of.scheduler.bound(which, pod, name)
 
     def _waiting(self) -> list[cluster_objects.Json]:
         """The pending pods."""

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tests.support.decisions import pod_sets
+from tests.support.simulation import processes
 from tests.support.simulation.cluster import cluster_objects
 from tests.support.simulation.oracle import guarantees
 from tests.support.simulation.store import lossy_calls
@@ -61,6 +62,8 @@ class Scheduler:
         if self._rng.random() < 0.75:
             extender.offer(pod)  # else another replica answered filter
         self._log_step(f"extender {which}: bind {meta['name']} ({meta['uid'][-4:]}) to {node}")
+        bound_before = meta["uid"] in self._cluster.bound
+        must_be_placed = self._must_be_placed(extender, meta["uid"], node)
         try:
             error = extender.bind(meta["namespace"], meta["name"], meta["uid"], node)
         except lossy_calls.Crashed:
@@ -70,8 +73,16 @@ class Scheduler:
         if error and self._rng.random() < 0.4:
             self._of.activity.refuse(meta, error)
         if not error:
+            if must_be_placed and not bound_before and self._must_be_placed(extender, meta["uid"], node):
+                placed = self._of.watchdog.placed(meta["uid"], node)
+                guarantees.demand(placed, "P6", f"{meta['name']} is bound to {node} without a placement")
             was = self._cluster.bound.get(meta["uid"], set())
             guarantees.demand(was == {node}, "P7", f"{meta['name']} was reported on {node}, is on {was}")
+
+    def _must_be_placed(self, extender: processes.Extender, uid: str, node: str) -> bool:
+        """Not known where the store loses events: those that the process has read may be others."""
+        snapshot = extender.store.follower.snapshot
+        return not self._traits.fails_over and self._of.watchdog.must_be_placed(snapshot, uid, node)
 
     def bind_anywhere(self, pod: cluster_objects.Json) -> None:
         """One of the extenders binds the pod to one of the nodes."""

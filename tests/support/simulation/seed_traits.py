@@ -38,6 +38,8 @@ class Traits:
     """A server that was demoted may be promoted again with older data."""
     orphaning: bool
     """A Binding may arrive before its fence."""
+    arriving: bool
+    """A pod may be bound to a node that no recorder has recorded, while the store does not answer."""
 
 
 def drawn(seed: int, rng: random.Random) -> Traits:
@@ -60,4 +62,5 @@ def drawn(seed: int, rng: random.Random) -> Traits:
         falling_back=seed % 8 == 2 and fails_over,
         # Where a store loses events, no Binding is in flight for that long.
         orphaning=seed % 8 == 4 and not fails_over,
+        arriving=seed % 16 == 8 and not steady and not fails_over,
     )

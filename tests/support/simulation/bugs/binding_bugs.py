@@ -35,6 +35,12 @@ BUGS = (
         "if policy.required and policy.name == logic.named(cycle.pod)]",
     ),
     Bug(
+        "a pod is bound without a placement on an unknown node",
+        "app.verbs.placer:Placer._needs_no_record",
+        "not snapshot.schema.selects(pod, snapshot.objects)",
+        "True",
+    ),
+    Bug(
         "a placement is released while its Binding is under way",
         "app.verbs.placer:Placer._resolve_stale",
         "if not void:",

@@ -42,6 +42,8 @@ class PlacementLaw:
         self._strays: list[Stray] = []
         self._carried: dict[str, tuple[str, float]] = {}
         """uid -> the version that the Binding of its placement carries, and when the placement was read."""
+        self.placed: set[tuple[str, str]] = set()
+        """uid and node of each placement that was ever appended."""
         self._leading: set[str] = set()
         """uids of those that were placed together with others, by their own bind."""
 
@@ -57,6 +59,7 @@ class PlacementLaw:
         """Raises Broken if the event, which follows the fold, breaks the law."""
         for at, one in enumerate(event.placements):
             self._placed(fold, one.pod, one.node, event.placements[:at])
+            self.placed.add((one.pod.uid, one.node))
             self._carried[one.pod.uid] = one.resource_version, self._monotonic()
             (self._leading.discard if at or len(event.placements) == 1 else self._leading.add)(one.pod.uid)
 

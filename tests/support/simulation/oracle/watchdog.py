@@ -20,6 +20,7 @@ from tests.support.simulation.oracle import (
     pod_set_law,
     quota_law,
     runtime_law,
+    unrecorded_law,
 )
 
 Raw = tuple[bytes, dict[bytes, bytes]]
@@ -163,6 +164,16 @@ class Watchdog:
         guarantees.demand(
             not self.entries or 0 < oldest <= self._trimmed, "P15", f"{oldest}.. are left of {keep}.."
         )
+
+    def must_be_placed(self, snapshot: snapshots.Snapshot, uid: str, node: str) -> bool:
+        """Whether a process with this snapshot may bind the pod only after a placement."""
+        self.read()
+        return unrecorded_law.must_be_placed(self.fold, snapshot, uid, node)
+
+    def placed(self, uid: str, node: str) -> bool:
+        """Whether the log ever had a placement of the pod on the node."""
+        self.read()
+        return (uid, node) in self._placements.placed
 
     def divided_alike(self, snapshot: snapshots.Snapshot) -> None:
         """A reader of this log divides among the quotas what the log has to divide at its offset."""
