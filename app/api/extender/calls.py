@@ -6,7 +6,7 @@ once and kept in the form in which they were sent: most replies splice them back
 
 import itertools
 import re
-from collections.abc import Collection
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
@@ -311,7 +311,7 @@ def _name(text: object, what: str) -> str:
     return text
 
 
-def _refuse_unnamed(names: Collection[str], what: str) -> None:
+def _refuse_unnamed(names: Iterable[str], what: str) -> None:
     for unfit in itertools.filterfalse(_NAME.fullmatch, names):
         _name(unfit, what)
 
@@ -322,7 +322,8 @@ def _refuse_unfit(found: candidates.Candidates, everywhere: node_sets.Names) -> 
         raise strict_json.BadRequest(f"{len(found.names)} nodes are offered; the limit is {limit}")
     if found.nodes is everywhere or isinstance(found.nodes, node_sets.Subset):
         return
-    _refuse_unnamed([name for name in found.nodes if name not in everywhere], "the name of a node")
+    # In the offered order, which is that in memory: in the order of a set it takes twice the time.
+    _refuse_unnamed(itertools.filterfalse(everywhere.__contains__, found.names), "the name of a node")
 
 
 def _refuse_dense(body: bytes, what: str) -> None:

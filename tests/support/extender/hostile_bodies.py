@@ -51,6 +51,13 @@ def _stored(key: bytes) -> Make:
     )
 
 
+def _names(size: int) -> bytes:
+    """As many names as one offer may have, each as long as the size allows; the last one is not valid."""
+    number = min(calls.MAX_NODES, size // 16) - 1
+    text = b'"' + b"n" * (size // number - 10) + b'%07d",'
+    return b"[" + b"".join(text % at for at in range(number)) + b'"a b"]'
+
+
 MADE: dict[str, Make] = {
     "deep lists": lambda size: b"[" * (size // 2) + b"]" * (size // 2),
     "deep objects": lambda size: b'{"a":' * (size // 6) + b"1" + b"}" * (size // 6),
@@ -97,6 +104,7 @@ def _placed(made: Make, place: Place) -> Make:
 
 
 MANY: dict[str, dict[str, Make]] = {
+    "the names": {"distinct names": _names},
     "the nodes": {
         "names": _repeated(b"[", b'{"metadata":{"name":"a"}},', b'{"metadata":{"name":"a"}}]'),
         "stored nodes": _stored(b"name"),
