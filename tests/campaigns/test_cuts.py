@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.kube.client import clients, credentials
+from app.kube.client import clients
 from app.simulation.apiserver import apiservers
 from tests.support import declared
 from tests.support.campaigns import cut_files, sizes
+from tests.support.kube import plain_access
 from tests.support.simulation.oracle import guarantees
 from tests.support.workers import clusters
 
@@ -19,7 +20,7 @@ SHARE = 20
 @pytest.fixture
 def cluster_side() -> Iterator[clusters.Cluster]:
     with apiservers.ApiServer(declared.SCHEMA, bookmarks=0.2) as server:
-        client = clients.Client(credentials.plain(server.url))
+        client = clients.Client(plain_access.of(server.url))
         yield clusters.Cluster(server, client)
         client.close()
 

@@ -11,6 +11,7 @@ from app.simulation import populations
 from tests.support.campaigns import loads, sizes, stacks
 from tests.support.simulation.cluster import cluster_objects
 from tests.support.simulation.oracle import plain_fold, quota_law
+from tests.support.store import materialised
 
 # ssl.SSLSocket forgets to close a socket that was reset before the handshake began, as a kill may do it.
 pytestmark = pytest.mark.filterwarnings(
@@ -71,5 +72,5 @@ def test_a_quota_is_used_up_exactly_although_an_extender_is_killed(tmp_path: pat
         race(stack, [pod for pod in pods if pod["metadata"]["uid"] not in stack.side.bound], seed + 1)
         stacks.settled(stack)
         assert len(stack.side.bound) == LIMIT
-        assert stack.store.log.counts()[f"quota||{QUOTA}|cpu"] == 1000 * LIMIT
+        assert materialised.counts(stack.store)[f"quota||{QUOTA}|cpu"] == 1000 * LIMIT
         assert overspent(stack) == []

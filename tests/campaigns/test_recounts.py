@@ -21,6 +21,7 @@ from app.store.checkpoints import archive_storage, archives
 from app.store.log import batches
 from tests.support import declared
 from tests.support.campaigns import sizes
+from tests.support.store import materialised
 
 EVERY = 1000
 """Events between two comparisons."""
@@ -138,9 +139,9 @@ def compared(store: stores.Store, archive: archives.Archive, folder: Path, most:
             name = archive.keep_segment(store.log.raws(exported, snapshot.offset), store.log.incarnation)
             recount.take([archives.line(raw) for raw in archive.raws(name)])
             exported, compared = snapshot.offset, compared + 1
-            assert dict(snapshot.counts) == store.log.counts(), f"at offset {exported}"
-            assert recount.counts() == store.log.counts(), f"at offset {exported}"
-    assert store.log.counts()
+            assert dict(snapshot.counts) == materialised.counts(store), f"at offset {exported}"
+            assert recount.counts() == materialised.counts(store), f"at offset {exported}"
+    assert materialised.counts(store)
     return exported, compared
 
 

@@ -13,10 +13,11 @@ import click.testing
 import pytest
 
 from app import cli
-from app.kube.client import clients, cluster_identity, credentials
+from app.kube.client import clients, cluster_identity
 from app.simulation import demo, scenes, stages, traces
 from app.simulation.apiserver import apiservers
 from tests.support import commands, declared, polling
+from tests.support.kube import plain_access
 
 
 @pytest.fixture
@@ -157,5 +158,5 @@ def test_without_rich_only_the_demo_ends_with_one_sentence() -> None:
 def test_the_cluster_of_a_stage_is_identified_as_a_real_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "_topolog", lambda *_: contextlib.nullcontext(("http://127.0.0.1:9", None)))
     with stages.open_stage() as stage:
-        client = clients.Client(credentials.plain(stage.server.url))
+        client = clients.Client(plain_access.of(stage.server.url))
         assert cluster_identity.Identity(client).uid()

@@ -9,10 +9,11 @@ import yaml
 
 from app.doctor import api_reader
 from app.doctor.scheduler import configurations, entry_checks, examination, fleet_checks
-from app.kube.client import clients, credentials
+from app.kube.client import clients
 from app.serving.tls import certificate_issuer
 from app.simulation.apiserver import faults
 from tests.support.doctor import clusters, runs
+from tests.support.kube import plain_access
 
 HOME = clusters.HOME
 LABEL = {"workload-policy/kosmos.io": "spread"}
@@ -275,7 +276,7 @@ def doctor_without_server(folder: pathlib.Path) -> runs.Run:
 
 
 def examined(cluster: clusters.Cluster, called: Callable[[str], bool]) -> list[Any]:
-    reader = api_reader.ApiReader(clients.Client(credentials.plain(cluster.api.url)))
+    reader = api_reader.ApiReader(clients.Client(plain_access.of(cluster.api.url)))
     expected = entry_checks.Expected(2.0, 3.5, 10)
     given = examination.Given(expected, interested=lambda pod: bool(pod.labels), called=called)
     return [one for one in examination.of_cluster(given, reader) if one.id == "S15"]

@@ -11,6 +11,7 @@ from app.simulation.apiserver import faults
 from tests.support import polling
 from tests.support.decisions import pod_sets
 from tests.support.extender import stages
+from tests.support.store import materialised
 
 PLANNING = (sys.executable, "-m", "tests.support.extender.planning_topolog")
 ENABLED = "NodeLabelPriority,JobAffinity,WorkloadPolicy,PodSets"
@@ -89,4 +90,4 @@ def test_a_plan_survives_the_extender_that_made_it(stage: stages.Stage) -> None:
         assert made["metadata"]["annotations"][pod_sets.TICKET] == ticket
     snapshot = stage.seen()
     assert not snapshot.placements
-    assert dict(snapshot.counts) == stage.store.log.counts() == {"shop/spread|role=host": len(SEATS)}
+    assert dict(snapshot.counts) == materialised.counts(stage.store) == {"shop/spread|role=host": len(SEATS)}

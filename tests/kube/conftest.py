@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.kube.client import clients, credentials
+from app.kube.client import clients
 from app.simulation.apiserver import apiservers
 from tests.support import declared
+from tests.support.kube import plain_access
 
 
 @pytest.fixture
@@ -17,6 +18,6 @@ def server() -> Iterator[apiservers.ApiServer]:
 
 @pytest.fixture
 def client(server: apiservers.ApiServer) -> Iterator[clients.Client]:
-    made = clients.Client(credentials.plain(server.url))
+    made = clients.Client(plain_access.of(server.url))
     yield made
     made.close()

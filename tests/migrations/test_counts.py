@@ -13,7 +13,7 @@ from app.store.log import batches, logs
 from app.store.server import connections, embedded
 from migrations import folds, runner
 from tests.support import declared
-from tests.support.store import past_stores
+from tests.support.store import materialised, past_stores
 
 
 def test_a_store_of_the_first_schema_is_what_it_was(
@@ -31,7 +31,9 @@ def test_a_store_of_the_first_schema_is_what_it_was(
     # The log begins behind its checkpoint, which is of a form that does not name labels either.
     assert store.log.oldest() == past_stores.CHECKPOINT - 10
     assert past_stores.lawful(store).offset == past_stores.HEAD
-    assert store.log.counts()["blue/both|zone=a"] == store.log.counts()["blue/web|zone=a"] == 6
+    assert (
+        materialised.counts(store)["blue/both|zone=a"] == materialised.counts(store)["blue/web|zone=a"] == 6
+    )
     assert "blue/both|rack=r1" in store.histories.at(past_stores.CHECKPOINT).counts
     assert store.log.resume_versions() == {"rv:nodes": "10", "rv:pods": "19", "rv:workloadpolicies": "11"}
     released = store.histories.entries(
@@ -220,8 +222,6 @@ def test_a_writer_whose_counts_are_not_the_live_ones_is_refused(
     log = logs.Log(client, names, "0197f0c0a000-1a2b3c4d")
     with pytest.raises(errors.SchemaMismatch):
         log.append(batches.Batch(events=[past_stores.pod(1)]))
-    with pytest.raises(errors.SchemaMismatch, match="counts:3"):
-        log.counts()
     assert past_stores.contents(client, names) == before
     log.close()
 

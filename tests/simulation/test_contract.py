@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.kube.client import clients, credentials
+from app.kube.client import clients
 from app.simulation.apiserver import apiservers, objects
 from tests.support import declared
-from tests.support.kube import api_server_contract
+from tests.support.kube import api_server_contract, plain_access
 from tests.support.kube.contract import statuses
 
 
@@ -22,7 +22,7 @@ class TestSimulatedApiServer(api_server_contract.ApiServerContract):
 
     @pytest.fixture
     def client(self, server: apiservers.ApiServer) -> Iterator[clients.Client]:
-        made = clients.Client(credentials.plain(server.url))
+        made = clients.Client(plain_access.of(server.url))
         self.started = server
         yield made
         made.close()

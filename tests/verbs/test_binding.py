@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.kube.client import clients, credentials
+from app.kube.client import clients
 from app.kube.writes import binding
 from app.simulation.apiserver import faults, status_replies
 from tests.support.extender import replicas
+from tests.support.kube import plain_access
 
 BINDING = faults.calls("POST", "/binding")
 READING = faults.calls("GET", "/web-1")
@@ -184,7 +185,7 @@ def short_lived() -> Iterator[str]:
 
 def test_a_binding_that_was_sent_is_not_called_unsent(short_lived: str) -> None:
     """It was sent on a kept connection; that no second one can be opened is no evidence about the first."""
-    client = clients.Client(credentials.plain(short_lived))
+    client = clients.Client(plain_access.of(short_lived))
     binder = binding.ApiBinder(client)
     assert binder.get_pod("ns", "pod") is None
     assert isinstance(binder.bind("ns", "pod", "uid", "node", timeout=1.0), binding.Unknown)

@@ -11,6 +11,7 @@ from app.domain import model
 from app.simulation.apiserver import faults
 from app.store.server import embedded
 from tests.support.extender import bind_plays, replicas
+from tests.support.store import materialised
 
 HOSTS = tuple(f"h{number}" for number in range(4))
 QUOTA = 10
@@ -51,7 +52,7 @@ def test_fifty_pods_ten_places_two_replicas(store_server: embedded.Server, clust
         appended = both[0].events(after=before)
         assert shop.most("host") == QUOTA
         assert sum(shop.bound(pod) != "" for pod in pods) == QUOTA
-        assert shop.quotas_used() == dict(both[1].snapshot().counts) == both[0].store.log.counts()
+        assert shop.quotas_used() == dict(both[1].snapshot().counts) == materialised.counts(both[0].store)
         for pod in pods:
             placements = [line.split()[0] for line in appended if line.endswith(f"pod:{pod.uid}")]
             last = [name for name in placements if name in ("PlacementsCommitted", "PlacementReleased")][-1:]

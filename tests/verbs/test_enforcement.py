@@ -17,7 +17,7 @@ from app.simulation.apiserver import faults
 from app.store.server import embedded
 from app.verbs import errors
 from tests.support.extender import replicas
-from tests.support.store import crash_safe_server
+from tests.support.store import crash_safe_server, materialised
 
 BINDING = faults.calls("POST", "/binding")
 OTHER = {"app": "web", replicas.LABEL: "other"}
@@ -104,7 +104,7 @@ def test_a_pod_under_two_policies_raises_both_counts_under_both_ceilings(shop: r
     one, pod = shop.replica(enforce="selected"), shop.pod("plain", {"app": "web"})
     shop.see()
     assert one.bind(pod, "h1") == ""
-    counts = {key.partition("|")[0]: number for key, number in one.store.log.counts().items()}
+    counts = {key.partition("|")[0]: number for key, number in materialised.counts(one.store).items()}
     assert counts == {"shop/spread": 1, "shop/other": 1, "shop/wide": 1}
 
 
@@ -118,7 +118,7 @@ def test_the_state_does_not_depend_on_the_setting(shop: replicas.Cluster) -> Non
     one, other = by_name.snapshot(), by_selection.snapshot()
     for part in ("position", "pods", "objects", "placements", "counts", "versions", "labelled", "waiting"):
         assert getattr(one, part) == getattr(other, part), part
-    assert dict(by_name.snapshot().counts) == by_name.store.log.counts()
+    assert dict(by_name.snapshot().counts) == materialised.counts(by_name.store)
 
 
 @pytest.mark.parametrize("seed", range(3))

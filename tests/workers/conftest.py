@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from app import settings
-from app.kube.client import clients, credentials
+from app.kube.client import clients
 from app.simulation.apiserver import apiservers
 from app.store import stores
 from app.store.server import embedded
 from tests.support import declared
+from tests.support.kube import plain_access
 from tests.support.workers import clusters, recordings, worker_processes
 
 
@@ -26,7 +27,7 @@ def server() -> Iterator[apiservers.ApiServer]:
 
 @pytest.fixture
 def cluster_side(server: apiservers.ApiServer) -> Iterator[clusters.Cluster]:
-    client = clients.Client(credentials.plain(server.url))
+    client = clients.Client(plain_access.of(server.url))
     yield clusters.Cluster(server, client)
     client.close()
 

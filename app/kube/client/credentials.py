@@ -131,17 +131,6 @@ def _context_namespace(path: str, context: str | None) -> str:
     return str((chosen or {}).get("context", {}).get("namespace") or "")
 
 
-def plain(url: str, *, token: str = "", ca_file: str | None = None) -> Access:
-    """A server by its URL alone, such as a simulated one."""
-    configuration = Configuration()
-    configuration.host = url
-    configuration.ssl_ca_cert = ca_file
-    configuration.proxy = None
-    if token:
-        configuration.api_key["BearerToken"] = f"Bearer {token}"
-    return Access(configuration)
-
-
 def _refuse_missing(path: str) -> None:
     files = [pathlib.Path(os.path.expanduser(part)) for part in path.split(os.pathsep) if part]
     there = [file for file in files if file.is_file()]

@@ -150,14 +150,6 @@ class Log:
         """The fields of the metadata that were set by ``Batch.marks``, such as ``rv:pods``."""
         return self._stored.resume_versions()
 
-    def counts(self) -> dict[str, int]:
-        """The counts as materialised in the store, without zeros."""
-        return self._stored.counts()
-
-    def versions(self) -> dict[str, int]:
-        """Subject -> offset of its latest event, as materialised in the store."""
-        return self._stored.versions()
-
     def time_of(self, offset: int) -> int | None:
         """When the entry was appended (milliseconds); None if the log does not hold it."""
         return self._stored.time_of(offset)

@@ -58,19 +58,6 @@ class StoredLog:
             name: value for name, value in self._hash(self._names.meta).items() if name not in keys.RESERVED
         }
 
-    def counts(self) -> dict[str, int]:
-        """The materialised counts, without zeros; raises SchemaMismatch."""
-        with connections.translated():
-            live = connections.text(self._client.hget(self._names.meta, "counts") or b"")
-        if live not in ("", self._names.counts):
-            ending = len(self._names.prefix)
-            raise errors.other_counts(live[ending:], self._names.counts[ending:])
-        return {key: int(count) for key, count in self._hash(self._names.counts).items()}
-
-    def versions(self) -> dict[str, int]:
-        """Subject -> offset of its latest event, as materialised."""
-        return {subject: int(version) for subject, version in self._hash(self._names.versions).items()}
-
     def time_of(self, offset: int) -> int | None:
         """When the entry was appended (milliseconds); None if the log does not hold it."""
         entries = self._range(f"{offset}-0", f"{offset}-0", 1)

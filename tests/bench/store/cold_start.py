@@ -16,13 +16,13 @@ import time
 from collections.abc import Iterator
 
 from app import settings
-from app.kube.client import clients, credentials
+from app.kube.client import clients
 from app.kube.watch import kinds
 from app.simulation.apiserver import apiservers
 from app.store import schemas, stores
 from app.store.server import connections, embedded
 from tests.support import declared
-from tests.support.kube import large_populations
+from tests.support.kube import large_populations, plain_access
 from workers.recorder import recorders
 
 NODES, PODS = 5_000, 150_000
@@ -53,7 +53,7 @@ def measure_cold_start(nodes: int = NODES, pods: int = PODS) -> float:
 @contextlib.contextmanager
 def _recorder(store_url: str, api_url: str) -> Iterator[recorders.Recorder]:
     store = stores.open_store(settings.Store(url=store_url), schema=declared.SCHEMA, cluster=CLUSTER)
-    client = clients.Client(credentials.plain(api_url))
+    client = clients.Client(plain_access.of(api_url))
     recorder = recorders.Recorder(store.log, store.follower, client)
     thread = threading.Thread(target=recorder.run, daemon=True)
     thread.start()

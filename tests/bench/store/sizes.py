@@ -16,7 +16,7 @@ from app.store.server import embedded
 from tests.bench.data import bench_cluster, pod_churn
 from tests.bench.store import checkpoint_restart
 from tests.support import declared
-from tests.support.store import filled_stores
+from tests.support.store import filled_stores, materialised
 
 NODES, PODS, EVENTS = 1_000, 50_000, 100_000
 _ROOT = Path(__file__).parents[3]
@@ -45,7 +45,7 @@ def _events(folder: Path, count: int) -> Mapping[str, float]:
         checkpoint_restart.append(
             store.log, snapshots.empty(schema=declared.SCHEMA, incarnation=store.log.incarnation), history
         )
-        subjects = len(store.log.versions())
+        subjects = len(materialised.versions(store))
         in_log = int(store.client.memory_usage(store.keys.log, samples=0) or 0)
         views = _used(store) - before - in_log
         assert store.archive is not None

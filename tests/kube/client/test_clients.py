@@ -15,6 +15,7 @@ from app.kube.client import clients, credentials
 from app.serving.tls import certificate_issuer
 from app.simulation.apiserver import apiservers, faults
 from tests.support import declared
+from tests.support.kube import plain_access
 
 TOKEN = "abc.def"
 
@@ -154,7 +155,7 @@ def test_a_server_with_a_certificate_of_another_authority_is_refused(
 
 
 def test_a_wrong_token_is_an_api_error(secured: apiservers.ApiServer, folder: pathlib.Path) -> None:
-    client = clients.Client(credentials.plain(secured.url, token="wrong", ca_file=str(folder / "ca.crt")))
+    client = clients.Client(plain_access.of(secured.url, token="wrong", ca_file=str(folder / "ca.crt")))
     with pytest.raises(errors.ApiError) as refused:
         client.get("/api/v1/pods")
     assert refused.value.status == 401
@@ -186,7 +187,7 @@ def test_a_kubeconfig_that_is_not_yaml_shows_no_token(content: str, tmp_path: pa
 
 
 def test_the_password_of_an_address_is_not_shown() -> None:
-    client = clients.Client(credentials.plain("http://someone:s3cret@127.0.0.1:1"))
+    client = clients.Client(plain_access.of("http://someone:s3cret@127.0.0.1:1"))
     calls: list[Callable[[], object]] = [
         lambda: client.get("/api/v1/pods"),
         lambda: client.exchange("GET", "/api/v1/pods", timeout=5.0),

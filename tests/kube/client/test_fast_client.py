@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from app.kube import errors
-from app.kube.client import credentials, fast_client
+from app.kube.client import fast_client
+from tests.support.kube import plain_access
 
 CREATED = b'HTTP/1.1 201 Created\r\nContent-Length: 7\r\n\r\n"first"'
 SECOND = b'HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n"second"'
@@ -33,7 +34,7 @@ def serving(replies: Sequence[bytes]) -> Iterator[tuple[fast_client.FastClient, 
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=accept, args=(listener,), daemon=True).start()
-        client = fast_client.FastClient(credentials.plain(f"http://127.0.0.1:{listener.getsockname()[1]}"))
+        client = fast_client.FastClient(plain_access.of(f"http://127.0.0.1:{listener.getsockname()[1]}"))
         with contextlib.closing(client):
             yield client, used
         listener.shutdown(socket.SHUT_RDWR)
@@ -104,7 +105,7 @@ def test_a_call_that_timed_out_is_reset_and_not_delivered_later() -> None:
     """After an ordinary close the kernel would send the rest when a network partition heals."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        kept = fast_client.FastClient(credentials.plain(f"http://127.0.0.1:{port}"))
+        kept = fast_client.FastClient(plain_access.of(f"http://127.0.0.1:{port}"))
         with pytest.raises(errors.Unreachable, match="no answer"):
             kept.exchange("POST", "/binding", b"{}", timeout=0.05)
         server, _ = listener.accept()

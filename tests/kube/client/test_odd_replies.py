@@ -18,7 +18,7 @@ from app.kube.watch import kinds, reflectors
 from app.simulation import populations
 from app.simulation.apiserver import apiservers, faults
 from tests.support import declared
-from tests.support.kube import fake_clock, odd_replies
+from tests.support.kube import fake_clock, odd_replies, plain_access
 
 LEASE = ("ns", "topolog-recorder")
 
@@ -27,7 +27,7 @@ LEASE = ("ns", "topolog-recorder")
 def cluster() -> Iterator[tuple[apiservers.ApiServer, clients.Client]]:
     """A server and a client for one example."""
     with apiservers.ApiServer(declared.SCHEMA, bookmarks=0.05) as server:
-        client = clients.Client(credentials.plain(server.url))
+        client = clients.Client(plain_access.of(server.url))
         with contextlib.closing(client):
             yield server, client
 
@@ -35,7 +35,7 @@ def cluster() -> Iterator[tuple[apiservers.ApiServer, clients.Client]]:
 @contextlib.contextmanager
 def leading(server: apiservers.ApiServer) -> Iterator[electors.Elector]:
     """A candidate that runs in its thread and leads."""
-    client = clients.Client(credentials.plain(server.url))
+    client = clients.Client(plain_access.of(server.url))
     terms = electors.Durations(lease=2.5, renew=2.0, retry=0.01)
     elector = electors.Elector(client, *LEASE, durations=terms)
     elector.start()
@@ -157,7 +157,7 @@ def test_every_odd_reply_is_a_reply_or_a_kube_error(
 def test_an_unreadable_token_is_replaced_by_the_last_one(
     server: apiservers.ApiServer, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    access = credentials.plain(server.url, token="abc")
+    access = plain_access.of(server.url, token="abc")
     client = clients.Client(access)
     path = tmp_path / "token"
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from app.kube.client import clients, credentials
+from app.kube.client import clients
 from app.kube.election import electors
 from app.kube.watch import resource_versions
 from app.simulation.apiserver import apiservers, faults
-from tests.support.kube import fake_clock
+from tests.support.kube import fake_clock, plain_access
 
 Json = dict[str, Any]
 KEY = ("ns", "topolog-recorder")
@@ -25,7 +25,7 @@ class Candidate:
 
     def __init__(self, server: apiservers.ApiServer, name: str) -> None:
         self.clock = fake_clock.VirtualClock()
-        self.client = clients.Client(credentials.plain(server.url))
+        self.client = clients.Client(plain_access.of(server.url))
         self.note = ""
         self.problems: list[str] = []
         self.elector = electors.Elector(
@@ -281,7 +281,7 @@ def test_identities_are_unique() -> None:
 
 
 def test_the_thread_wins_renews_and_leaves(server: apiservers.ApiServer) -> None:
-    client = clients.Client(credentials.plain(server.url))
+    client = clients.Client(plain_access.of(server.url))
     terms = electors.Durations(lease=5.0, renew=3.0, retry=0.02)
     one, other = (electors.Elector(client, *KEY, durations=terms) for _ in range(2))
     one.start()

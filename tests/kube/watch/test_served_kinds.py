@@ -4,12 +4,12 @@ import dataclasses
 
 import pytest
 
-from app.kube.client import clients, credentials
+from app.kube.client import clients
 from app.kube.watch import kinds, reflectors
 from app.plugins.workload_policy import samples
 from app.simulation.apiserver import apiservers, faults, objects
 from tests.support import declared, gadgets
-from tests.support.kube import readings
+from tests.support.kube import plain_access, readings
 
 
 def test_a_kind_that_is_not_served_is_empty_until_it_is(
@@ -90,7 +90,7 @@ def gadget(name: str) -> dict[str, object]:
 def test_the_first_version_that_is_served_is_watched() -> None:
     only = objects.Resource("gadgets", "Gadget", "example.org/v1")
     with apiservers.ApiServer(declared.SCHEMA, further=[only], bookmarks=0.05) as server:
-        client = clients.Client(credentials.plain(server.url))
+        client = clients.Client(plain_access.of(server.url))
         reading = readings.Reading(client, kinds.declared(gadgets.GADGETS))
         try:
             server.objects.create("gadgets", gadget("a"))
@@ -116,7 +116,7 @@ def test_a_version_that_ends_is_replaced_by_another() -> None:
         paths=("/apis/example.org/v2/gadgets", "/apis/example.org/v1/gadgets-v1"),
     )
     with apiservers.ApiServer(declared.SCHEMA, further=both, bookmarks=0.05) as server:
-        client = clients.Client(credentials.plain(server.url))
+        client = clients.Client(plain_access.of(server.url))
         reading = readings.Reading(client, kind)
         try:
             server.objects.create("gadgets", gadget("a"))

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from app.kube import errors
-from app.kube.client import clients, credentials
+from app.kube.client import clients
 from app.kube.writes import secrets
 from app.simulation.apiserver import apiservers, faults, objects
 from tests.support import declared
+from tests.support.kube import plain_access
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def server() -> Iterator[apiservers.ApiServer]:
 
 @pytest.fixture
 def access(server: apiservers.ApiServer) -> Iterator[secrets.Secrets]:
-    client = clients.Client(credentials.plain(server.url))
+    client = clients.Client(plain_access.of(server.url))
     yield secrets.Secrets(client, "ns")
     client.close()
 

@@ -5,7 +5,7 @@ import pytest
 from app.domain import events
 from app.store import errors, stores
 from app.store.log import batches, incarnations
-from tests.support.store import writers
+from tests.support.store import materialised, writers
 
 EARLIER, LATER = "000000000001-aa", "ffffffffffff-bb"
 
@@ -117,7 +117,7 @@ def test_a_new_incarnation_clears_the_loss_and_the_resume_versions(store: stores
     store.log.follow(LATER)
     (entry,) = store.log.read(5)
     assert entry.event == event
-    assert store.log.versions()[event.subject] == 6
+    assert materialised.versions(store)[event.subject] == 6
     # A second one finds another incarnation, and one of a lower epoch, or of another with the same, none.
     assert store.log.rewind(event, LATER, found=former, guard=guard)
     assert not store.log.rewind(event, "ffffffffffff-cc", found=former, guard=guard)

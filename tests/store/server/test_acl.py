@@ -18,7 +18,7 @@ from app.store.server import acl, connections
 from tests.project import reference_pages
 from tests.support import declared
 from tests.support.extender import api_worlds
-from tests.support.store import guarded_server, writers
+from tests.support.store import guarded_server, materialised, writers
 from workers.compactor import compactors
 
 
@@ -82,7 +82,7 @@ def _record(store: stores.Store) -> None:
     _append(store)
     _follow(store)
     _begin_again(store)
-    assert store.log.resume_versions() | store.log.counts() | store.log.versions()
+    assert store.log.resume_versions() | materialised.counts(store) | materialised.versions(store)
 
 
 def _control(store: stores.Store) -> None:

@@ -19,6 +19,7 @@ from tests.support import declared
 from tests.support.campaigns import crash_matrix
 from tests.support.simulation.oracle import guarantees
 from tests.support.simulation.store import lossy_calls
+from tests.support.store import materialised
 
 SCHEMAS = pathlib.Path(__file__).parents[2] / "migrations" / "schemas"
 """Stores of earlier schemas as their versions left them, and the functions that those had."""
@@ -78,7 +79,7 @@ def _digest(client: redis.Redis, url: str) -> dict[str, object]:
         stores.open_store(settings.Store(url=url), schema=declared.SCHEMA, cluster=NAME)
     ) as store:
         snapshot = store.follower.catch_up()
-        stored = store.log.counts(), store.log.versions()
+        stored = materialised.counts(store), materialised.versions(store)
     lasting = [key for key in client.keys("*") if client.ttl(key) == -1 and b"checkpoint:" not in key]
     return {
         "meta": meta,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from app import settings
 from app.domain import events, model
 from app.kube import backoffs
-from app.kube.client import clients, credentials
+from app.kube.client import clients
 from app.kube.election import electors
 from app.kube.writes import binding, fencing
 from app.simulation.apiserver import apiservers
@@ -23,6 +23,7 @@ from app.verbs import contexts, placement_releases, placer
 from app.verbs import errors as verb_errors
 from tests.support import declared, polling
 from tests.support.campaigns import loads
+from tests.support.kube import plain_access
 from tests.support.simulation import processes
 from tests.support.simulation.cluster import cluster_objects
 from workers.controller import orphaned_placements
@@ -181,7 +182,7 @@ class Field:
         )
 
     def _ways(self, name: str) -> tuple[stores.Store, clients.Client]:
-        client = clients.Client(credentials.plain(self._servers(name)))
+        client = clients.Client(plain_access.of(self._servers(name)))
         self._stack.callback(client.close)
         return self._opened(name), client
 

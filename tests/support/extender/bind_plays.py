@@ -10,6 +10,7 @@ from app.domain import model
 from app.kube.writes import binding
 from app.simulation.apiserver import faults, requests
 from tests.support.extender import replicas
+from tests.support.store import materialised
 
 Step = tuple[str | int, ...]
 """A method of Play and its arguments."""
@@ -158,7 +159,7 @@ class Play:
             recount = {key: n for key, n in self.shop.quotas_used().items() if not key.endswith("|none")}
             counts = {key: n for key, n in snapshot.counts.items() if not key.endswith("|none")}
             assert counts == recount
-            assert dict(snapshot.counts) == replica.store.log.counts()
+            assert dict(snapshot.counts) == materialised.counts(replica.store)
             assert not snapshot.placements
         for domain, quota in self.quotas.items():
             assert self.shop.most(domain) <= quota

@@ -14,7 +14,7 @@ import msgspec
 from app import plugins, settings
 from app.domain import events, model, projections, snapshots
 from app.framework import registry, registry_builder
-from app.kube.client import clients, credentials
+from app.kube.client import clients
 from app.kube.objects import decoding
 from app.kube.watch import kinds as watched
 from app.kube.writes import binding, fencing
@@ -30,6 +30,8 @@ from app.verbs import candidates, contexts, filtering, placement_releases, place
 from app.verbs import errors as verb_errors
 from app.verbs.memory import pod_memo
 from tests.support import declared
+from tests.support.kube import plain_access
+from tests.support.store import materialised
 from tests.support.workers import listings
 from workers.controller import orphaned_placements
 
@@ -108,7 +110,7 @@ class Replica:
         """The policy's count, which the store and a recount must agree on."""
         snapshot = self.snapshot()
         key = f"{NAMESPACE}/{POLICY}|{KEY}={domain}"
-        assert self.store.log.counts() == dict(snapshot.counts)
+        assert materialised.counts(self.store) == dict(snapshot.counts)
         return snapshot.counts.get(key, 0)
 
     def events(self, *, after: int = 0) -> list[str]:
@@ -207,7 +209,7 @@ class Cluster:
         """
         known = (*plugins.USUAL, *beside)
         store = self._opened(patience, known)
-        client = clients.Client(credentials.plain(self.api.url))
+        client = clients.Client(plain_access.of(self.api.url))
         self._stack.callback(client.close)
         clock = Clock()
         chosen = registry_builder.build(

@@ -9,7 +9,7 @@ from app.domain.audit import findings
 from app.kube.watch import kinds
 from app.store import stores
 from tests.support import declared
-from tests.support.store import writers
+from tests.support.store import materialised, writers
 from tests.support.workers import clusters, recordings
 from workers.auditor import auditors
 
@@ -97,7 +97,7 @@ class World:
 
 def counted(world: World, domain: str) -> str:
     """The name of the policy's count for a domain, as it is stored."""
-    (key,) = [key for key in world.store.log.counts() if key.endswith(domain)]
+    (key,) = [key for key in materialised.counts(world.store) if key.endswith(domain)]
     return key
 
 

@@ -8,6 +8,7 @@ from app.domain import projections, snapshots
 from app.kube.election import electors
 from app.store import stores
 from tests.support import declared
+from tests.support.store import materialised
 from tests.support.workers import clusters
 from workers.recorder import recorders
 
@@ -70,12 +71,12 @@ class Recording:
         fold = projections.project_all(
             snapshots.empty(schema=declared.SCHEMA), (entry.event for entry in entries)
         )
-        counts = self.store.log.counts()
+        counts = materialised.counts(self.store)
         assert counts == dict(fold.counts)
         return counts
 
     def until_counts(self, by: str = "zone", **expected: int) -> None:
         """The counts of the policy `p` over a label become these, in the store and in the snapshot."""
         wanted = {f"ns/p|{by}={domain}": count for domain, count in expected.items()}
-        eventually(lambda: self.store.log.counts() == wanted, f"counts {wanted}")
+        eventually(lambda: materialised.counts(self.store) == wanted, f"counts {wanted}")
         assert dict(self.snapshot.counts) == wanted == self.counts()

@@ -6,11 +6,12 @@ import pytest
 
 from app.domain import events
 from app.store import errors, keys, stores
+from tests.support.store import materialised
 from tests.support.workers import audits, corruptions, recordings
 
 
 def test_counts_and_versions_are_corrected_by_an_event(world: audits.World) -> None:
-    counts, versions = world.store.log.counts(), world.store.log.versions()
+    counts, versions = materialised.counts(world.store), materialised.versions(world.store)
     for plant in (
         corruptions.count_raised,
         corruptions.count_invented,
@@ -27,9 +28,13 @@ def test_counts_and_versions_are_corrected_by_an_event(world: audits.World) -> N
         ("counts", before + 1),
         ("versions", before + 1),
     ]
-    assert world.store.log.counts() == counts
+    assert materialised.counts(world.store) == counts
     repaired = {"store:views": before + 1, "node:n1": before + 1, "node:n2": before + 1}
-    assert world.store.log.versions() == {**versions, **repaired} == dict(world.recorder.snapshot.versions)
+    assert (
+        materialised.versions(world.store)
+        == {**versions, **repaired}
+        == dict(world.recorder.snapshot.versions)
+    )
     (entry,) = world.store.log.read(before)
     assert isinstance(entry.event, events.ViewsRepaired)
     assert (entry.event.by, entry.event.ended) == (auditor.identity, ("pod:unknown",))
@@ -51,7 +56,7 @@ def test_two_auditors_repair_once(world: audits.World) -> None:
         entry.event for entry in world.store.log.read(0) if isinstance(entry.event, events.ViewsRepaired)
     ]
     assert [one.counts for one in repaired] == [{key: -3}]
-    assert world.store.log.counts()[key] == 2
+    assert materialised.counts(world.store)[key] == 2
 
 
 def test_views_are_not_repaired_while_the_log_has_findings(world: audits.World) -> None:
@@ -64,7 +69,7 @@ def test_views_are_not_repaired_while_the_log_has_findings(world: audits.World) 
     report = world.audited(auditor)
     assert {one.kind for one in report.differences} == {"edited", "count"}
     assert report.repairs == ()
-    assert world.store.log.counts()[key] == 5
+    assert materialised.counts(world.store)[key] == 5
 
 
 @pytest.mark.parametrize(
@@ -75,7 +80,7 @@ def test_views_are_not_repaired_while_the_log_has_findings(world: audits.World) 
 def test_facts_are_corrected_by_a_requested_list(
     world: audits.World, plant: Callable[[audits.World], list[corruptions.Found]]
 ) -> None:
-    counts = world.store.log.counts()
+    counts = materialised.counts(world.store)
     plant(world)
     auditor = world.another(audits.REPAIRING)
     recordings.eventually(
@@ -86,7 +91,7 @@ def test_facts_are_corrected_by_a_requested_list(
         lambda: bool(auditor.run_once()) and auditor.report is not None and not auditor.report.differences,
         "the recorder mends it",
     )
-    assert world.store.log.counts() == counts
+    assert materialised.counts(world.store) == counts
     asked = [
         entry.event for entry in world.store.log.read(0) if isinstance(entry.event, events.RelistRequested)
     ]
@@ -99,7 +104,7 @@ def test_facts_are_corrected_by_a_requested_list(
 def test_an_auditor_that_restarts_replays_an_edited_entry_and_corrects_its_facts(
     world: audits.World, again: Callable[..., stores.Store]
 ) -> None:
-    counts = world.store.log.counts()
+    counts = materialised.counts(world.store)
     corruptions.entry_edited(world)
     restarted = recordings.Recording(again(), world.cluster).ready()
     try:
@@ -111,7 +116,7 @@ def test_an_auditor_that_restarts_replays_an_edited_entry_and_corrects_its_facts
             ),
             f"it is mended: {report.differences}",
         )
-        assert world.store.log.counts() == counts == dict(restarted.snapshot.counts)
+        assert materialised.counts(world.store) == counts == dict(restarted.snapshot.counts)
     finally:
         restarted.stop()
 

@@ -19,6 +19,7 @@ from app.store.health import audit_verdicts
 from app.store.log import batches, tail_repair
 from app.store.server import connections, embedded
 from tests.support import declared
+from tests.support.store import materialised
 from tests.support.workers import audits, clusters, recordings
 from workers.auditor import auditors
 from workers.compactor import compactors
@@ -272,15 +273,14 @@ class World:
         try:
             self._append()
             snapshot = self._extender.follower.catch_up()
-            log = self._extender.log
-            views = (log.counts(), log.versions())
+            views = materialised.counts(self._extender), materialised.versions(self._extender)
             whole = {self.client.type(getattr(self.names, name)) for name in ("log", "meta", "versions")}
             fresh = self._again().follower.catch_up()
         except (errors.StoreError, ValueError):
             return False
         wanted = (dict(snapshot.counts), dict(snapshot.versions))
         return (
-            log.head() == snapshot.position == fresh.position
+            self._extender.log.head() == snapshot.position == fresh.position
             and views == wanted
             and whole == {b"stream", b"hash"}
             and bool(snapshot.counts)

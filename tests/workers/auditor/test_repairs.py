@@ -8,6 +8,7 @@ import pytest
 from app.domain import events
 from app.store import stores
 from app.store.log import batches
+from tests.support.store import materialised
 from tests.support.workers import audits, clusters, recordings
 from workers.auditor import repairs
 from workers.recorder import log_writer
@@ -33,8 +34,8 @@ def healed(world: audits.World) -> None:
     recordings.eventually(
         lambda: (
             world.auditor.run_once()
-            and store.log.versions() == dict(world.recorder.snapshot.versions)
-            and store.log.counts() == dict(world.recorder.snapshot.counts)
+            and materialised.versions(store) == dict(world.recorder.snapshot.versions)
+            and materialised.counts(store) == dict(world.recorder.snapshot.counts)
         ),
         f"the views are those of the log: {world.auditor.report}",
     )
@@ -68,7 +69,7 @@ def test_a_view_is_repaired_in_parts_of_one_turn(
     watched: audits.World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(repairs, "MAX_KEYS", 2)
-    subjects = len(watched.store.log.versions())
+    subjects = len(materialised.versions(watched.store))
     assert subjects > 2 * 2
     watched.client.delete(watched.keys.versions)
     before = watched.head
@@ -102,7 +103,7 @@ def test_a_view_is_repaired_while_others_append(
                     watched.auditor.run_once()
                     and watched.auditor.report is not None
                     and watched.auditor.report.differences == ()
-                    and "node:n1" in watched.store.log.versions()
+                    and "node:n1" in materialised.versions(watched.store)
                 ),
                 f"they are repaired: {watched.auditor.report}",
             )

@@ -14,13 +14,14 @@ import redis
 
 from app import settings
 from app.domain import model
-from app.kube.client import clients, credentials
+from app.kube.client import clients
 from app.simulation.apiserver import objects
 from app.store import errors, schemas, snapshot_format, stores
 from app.store.decisions import records
 from app.store.server import connections
 from tests.support import declared
 from tests.support.extender import replicas
+from tests.support.kube import plain_access
 from tests.support.store import servers, writers
 from tests.support.workers import recordings
 from workers.compactor import compactors
@@ -78,7 +79,7 @@ def recorded(server: servers.Server) -> Iterator[tuple[replicas.Cluster, recorde
         shop.node("h1", role="host")
         shop.policy({"host": 10_000})
         store = stack.enter_context(opened(server, "c"))
-        client = stack.enter_context(contextlib.closing(clients.Client(credentials.plain(shop.api.url))))
+        client = stack.enter_context(contextlib.closing(clients.Client(plain_access.of(shop.api.url))))
         recorder = recorders.Recorder(store.log, store.follower, client)
         stack.enter_context(running(recorder))
         recordings.eventually(lambda: recorder.ready, "everything is recorded")

@@ -12,13 +12,14 @@ from structlog import testing
 
 from app.domain import events, model, projections, snapshots
 from app.framework import effects, registry
-from app.kube.client import clients, credentials
+from app.kube.client import clients
 from app.kube.election import electors
 from app.plugins.workload_policy.plugin import WorkloadPolicy
 from app.simulation.apiserver import faults, requests
 from app.store import stores
 from app.store.log import batches
 from tests.support.decisions import fake_plugins
+from tests.support.kube import plain_access
 from tests.support.workers import clusters, recordings
 from workers import election
 from workers.controller import controllers
@@ -45,7 +46,7 @@ def control(again: Callable[..., stores.Store], cluster_side: clusters.Cluster) 
 
         def start(*plugins: fake_plugins.Idle | WorkloadPolicy, token: str = "") -> Controlling:
             built = registry.Registry(plugins or (WorkloadPolicy(),))
-            client = clients.Client(credentials.plain(cluster_side.server.url, token=token))
+            client = clients.Client(plain_access.of(cluster_side.server.url, token=token))
             ending.callback(client.close)
             elector: election.Leadership = election.NoElection()
             if token:

@@ -8,9 +8,10 @@ import pytest
 
 from app import plugins
 from app.framework import registry, registry_builder
-from app.kube.client import clients, credentials
+from app.kube.client import clients
 from app.store import stores
 from app.store.health import identity
+from tests.support.kube import plain_access
 from tests.support.workers import clusters, recordings
 from workers.controller import controllers
 
@@ -30,7 +31,7 @@ def control(cluster_side: clusters.Cluster, built: registry.Registry) -> Iterato
     with contextlib.ExitStack() as ending:
 
         def start(token: str, store: stores.Store) -> controllers.Controller:
-            client = clients.Client(credentials.plain(cluster_side.server.url, token=token))
+            client = clients.Client(plain_access.of(cluster_side.server.url, token=token))
             ending.callback(client.close)
             made = controllers.Controller(store, client, built)
             thread = threading.Thread(target=made.run, daemon=True)

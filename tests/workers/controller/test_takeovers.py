@@ -10,13 +10,14 @@ import pytest
 
 from app.domain import events, model, projections
 from app.kube import backoffs
-from app.kube.client import clients, credentials
+from app.kube.client import clients
 from app.kube.election import electors
 from app.plugins.coscheduling import gangs, options, status
 from app.simulation import populations
 from app.simulation.apiserver import faults, requests
 from app.store import stores
 from app.store.log import batches
+from tests.support.kube import plain_access
 from tests.support.workers import clusters, quotas, recordings
 from workers.controller import controllers
 
@@ -66,7 +67,7 @@ def control(again: Callable[..., stores.Store], cluster_side: clusters.Cluster) 
             token: str, clock: backoffs.RealClock | None = None, **arguments: str | bool
         ) -> Controlling:
             built = quotas.configured(**arguments)
-            client = clients.Client(credentials.plain(cluster_side.server.url, token=token))
+            client = clients.Client(plain_access.of(cluster_side.server.url, token=token))
             ending.callback(client.close)
             elector = electors.Elector(client, "ns", "topolog-controller", durations=recordings.TERMS)
             made = controllers.Controller(

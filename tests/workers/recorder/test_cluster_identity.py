@@ -5,11 +5,12 @@ import contextlib
 import pytest
 
 from app.domain import events
-from app.kube.client import clients, credentials
+from app.kube.client import clients
 from app.simulation.apiserver import apiservers
 from app.store import errors
 from app.store.log import batches, incarnations
 from tests.support import declared
+from tests.support.kube import plain_access
 from tests.support.workers import clusters, lossy_worlds, recordings
 
 
@@ -26,7 +27,7 @@ def test_another_cluster_of_the_same_name_is_refused_with_its_own_message(own: l
     head = own.log.head()
     with (
         apiservers.ApiServer(declared.SCHEMA) as server,
-        contextlib.closing(clients.Client(credentials.plain(server.url))) as client,
+        contextlib.closing(clients.Client(plain_access.of(server.url))) as client,
     ):
         other = clusters.Cluster(server, client)
         named(other, "uid-of-the-second")
@@ -49,7 +50,7 @@ def test_a_cluster_whose_etcd_was_restored_keeps_its_store(own: lossy_worlds.Wor
     lossy_worlds.filled(own).stop()
     with (
         apiservers.ApiServer(declared.SCHEMA, bookmarks=0.2) as server,
-        contextlib.closing(clients.Client(credentials.plain(server.url))) as client,
+        contextlib.closing(clients.Client(plain_access.of(server.url))) as client,
     ):
         restored = clusters.Cluster(server, client)
         named(restored, "uid-of-the-first")

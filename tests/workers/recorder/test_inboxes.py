@@ -3,11 +3,12 @@
 import threading
 
 from app.domain import model
-from app.kube.client import clients, credentials
+from app.kube.client import clients
 from app.kube.watch import kinds, reflectors
 from app.simulation.apiserver import apiservers
 from app.telemetry import metrics
 from tests.support import declared, polling
+from tests.support.kube import plain_access
 from workers.recorder import inboxes
 
 
@@ -102,7 +103,7 @@ def shown(kind: str) -> bool:
 def test_a_kind_has_progress_while_it_is_served(server: apiservers.ApiServer) -> None:
     store, kind = server.objects, kinds.declared(declared.POLICIES)
     store.serve(kind.name, False)
-    client, inbox = clients.Client(credentials.plain(server.url)), inboxes.Inbox()
+    client, inbox = clients.Client(plain_access.of(server.url)), inboxes.Inbox()
     threads = inboxes.WatchThreads([reflectors.Reflector(client, kind)], inbox)
     threads.start()
     try:

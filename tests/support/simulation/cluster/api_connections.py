@@ -8,11 +8,12 @@ import io
 from collections.abc import Callable
 
 from app.kube import errors
-from app.kube.client import credentials, fast_client
+from app.kube.client import fast_client
 from app.simulation.apiserver import requests
+from tests.support.kube import plain_access
 from tests.support.simulation import virtual_time
 
-ACCESS = credentials.plain("http://simulated")
+ACCESS = plain_access.of("http://simulated")
 Answer = tuple[int, bytes]
 
 
