@@ -161,7 +161,7 @@ def test_overrides_are_folded_no_further_once_the_client_has_hung_up(
 
 @pytest.mark.scenario("WI-12")
 def test_the_place_of_a_client_that_hangs_up_while_it_waits_is_free_at_once(six: api_worlds.World) -> None:
-    """Long before its turn would have come."""
+    """Long before the one at work has ended."""
     turns = heavy.OneAtATime(waiting=1, patience=600.0)
     given = six.app.extensions["topolog"]
     six.app.extensions["topolog"] = dataclasses.replace(given, turns=turns)
