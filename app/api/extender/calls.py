@@ -200,7 +200,7 @@ def _meta(raw: msgspec.Raw) -> _Offered:
     """Victims that are UIDs; other keys, and other spellings, are for few of them."""
     spelled = bytes(raw)
     limit = max(_FEW, len(spelled) // _LEAST_NAMED)
-    if spelled.count(b"{") > limit:
+    if strict_json.occurrences(spelled, b"{") > limit:
         raise _too_many(limit, "victims", len(spelled))
     try:
         found = _decode_meta_victims(raw)
@@ -212,7 +212,9 @@ def _meta(raw: msgspec.Raw) -> _Offered:
         node: (tuple([pod.uid for pod in one.pods or ()]), one.violations) for node, one in found.items()
     }
     # A key that is unknown, or was given before, has a colon more than the keys that were decoded.
-    if spelled.count(b":") != 3 * len(offered) + sum(len(uids) for uids, _ in offered.values()):
+    if strict_json.occurrences(spelled, b":") != 3 * len(offered) + sum(
+        len(uids) for uids, _ in offered.values()
+    ):
         return _any_case(spelled, meta=True)
     for uids, _ in offered.values():
         _refuse_unnamed(uids, "a victim's UID")
@@ -264,7 +266,7 @@ def names_of(raw: bytes, everywhere: node_sets.Names = node_sets.NONE) -> candid
     """Candidates from a JSON list of names; ``everywhere`` are all nodes. Raises BadRequest."""
     limit = max(MAX_NODES, len(everywhere))
     # Each name takes four bytes at least: most lists need not be counted before they are decoded.
-    if len(raw) > 4 * limit and (offered := raw.count(b",") + 1) > limit:
+    if len(raw) > 4 * limit and (offered := strict_json.occurrences(raw, b",") + 1) > limit:
         raise strict_json.BadRequest(f"{offered} nodes are offered; the limit is {limit}")
     try:
         found = candidates.Candidates(_decode_names(raw), raw, everywhere=everywhere)

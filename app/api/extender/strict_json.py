@@ -135,14 +135,19 @@ def _read(raw: bytes) -> object:
     return found
 
 
+def occurrences(raw: bytes, marks: bytes) -> int:
+    """How often these bytes are there. `bytes.count` takes longer to count one of them."""
+    return len(raw) - len(raw.translate(None, marks))
+
+
 def _refuse_many(raw: bytes, limit: int = MAX_VALUES) -> None:
-    if len(raw) > limit and sum(map(raw.count, (b",", b"[", b"{"))) > limit:
+    if len(raw) > limit and occurrences(raw, b",[{") > limit:
         raise BadRequest(f"JSON has more than {limit} values")
 
 
 def _refuse_depth(raw: bytes, limit: int = MAX_DEPTH) -> None:
     """For valid JSON. Python's own limit differs from version to version."""
-    if raw.count(b"{") + raw.count(b"[") <= limit:
+    if occurrences(raw, b"[{") <= limit:
         return
     plain = raw.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in raw else raw
     brackets = _STRINGS.sub(b"", plain.translate(None, _NO_MARKS)).translate(_STEPS)
@@ -155,9 +160,10 @@ def _refuse_repeated(raw: bytes, spelled: bytes) -> None:
 
     Decoding drops one of two equal keys, and a colon with it; all other colons remain.
     """
-    if raw.count(b":") == spelled.count(b":") and not _COLON.search(raw):
+    escaped = b"\\u003" in raw and _COLON.search(raw)
+    if occurrences(raw, b":") == occurrences(spelled, b":") and not escaped:
         return
-    if len(raw) > _NAMED and not _COLON.search(raw):
+    if len(raw) > _NAMED and not escaped:
         raise BadRequest("a key is given twice")
     json.loads(raw.decode("utf-8"), object_pairs_hook=_unique)
 
