@@ -19,7 +19,7 @@ from tests.support.simulation import histories, preemptions
 from tests.support.simulation.bugs import catalog, planted_bugs
 
 ROOT = pathlib.Path(__file__).parents[2]
-HERE = range(40)
+HERE = range(24)
 """Seeds of the default run."""
 EASY = {
     "expected versions are not compared": 5,

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from app.domain import events, model, projections, snapshots
 from app.domain.fold import recounts
 from tests.support import declared
+from tests.support.campaigns import sizes
 from tests.support.decisions import recomputation, strategies
 
 POD = model.Pod(uid="u1", namespace="blue", name="one", labels={"app": "a"})
@@ -21,7 +22,7 @@ def empty() -> snapshots.Snapshot:
 
 @given(strategies.histories)
 @example(strategies.life())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=sizes.examples(100), deadline=None)
 def test_every_index_equals_a_recomputation_at_every_offset(history: list[events.AnyEvent]) -> None:
     snapshot = empty()
     for event in history:
@@ -31,7 +32,7 @@ def test_every_index_equals_a_recomputation_at_every_offset(history: list[events
 
 
 @given(strategies.histories, st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=sizes.examples(80), deadline=None)
 def test_a_fold_in_pieces_equals_the_fold_at_once(
     history: list[events.AnyEvent], data: st.DataObject
 ) -> None:
@@ -49,7 +50,7 @@ def test_a_fold_in_pieces_equals_the_fold_at_once(
 
 @given(strategies.histories, st.data())
 @example(strategies.life(), None)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=sizes.examples(80), deadline=None)
 def test_all_nodes_that_a_fold_does_not_name_are_as_they_were(
     history: list[events.AnyEvent], data: st.DataObject | None
 ) -> None:
@@ -84,7 +85,7 @@ NAMED_BY_A_PLACEMENT = [events.PodSeen(pod=POD), events.placed(OTHER, "n0")]
 @example(GONE_WHEN_JUST_SEEN)
 @example(NAMED_BY_OBSERVATIONS)
 @example(NAMED_BY_A_PLACEMENT)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=sizes.examples(80), deadline=None)
 def test_a_run_is_folded_as_its_events_one_by_one(history: list[events.AnyEvent]) -> None:
     """Observations without effect are skipped; the result does not show it, even if pods share a name."""
     history = [strategies.namesake(event) for event in history]
@@ -99,7 +100,7 @@ def test_a_run_is_folded_as_its_events_one_by_one(history: list[events.AnyEvent]
 
 
 @given(strategies.histories, strategies.histories)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sizes.examples(50), deadline=None)
 def test_a_projection_leaves_its_start_alone(
     history: list[events.AnyEvent], more: list[events.AnyEvent]
 ) -> None:
@@ -111,7 +112,7 @@ def test_a_projection_leaves_its_start_alone(
 
 @given(strategies.histories, strategies.histories)
 @example([], strategies.life())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=sizes.examples(80), deadline=None)
 def test_increments_are_the_difference_of_the_counts(
     history: list[events.AnyEvent], more: list[events.AnyEvent]
 ) -> None:
@@ -128,7 +129,7 @@ def test_increments_are_the_difference_of_the_counts(
 
 @given(strategies.histories)
 @example(strategies.life())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=sizes.examples(50), deadline=None)
 def test_a_pod_that_only_counts_on_a_node_raises_what_its_placement_raises(
     history: list[events.AnyEvent],
 ) -> None:

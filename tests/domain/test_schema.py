@@ -24,6 +24,7 @@ from app.domain import (
 )
 from app.store import snapshot_format
 from tests.support import declared, gadgets
+from tests.support.campaigns import sizes
 from tests.support.decisions import small_quotas
 
 NAMES = st.sampled_from(("a", "b", "c"))
@@ -98,7 +99,7 @@ def counted(snapshot: snapshots.Snapshot) -> dict[str, int]:
 
 @pytest.mark.parametrize("known", [gadgets.SCHEMA, SIZES_ALONE], ids=["all", "sizes"])
 @given(happened=HAPPENED)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=sizes.examples(80), deadline=None)
 def test_counts_of_any_amount_are_those_of_the_facts(
     known: schema.Schema, happened: list[events.AnyEvent]
 ) -> None:
@@ -117,7 +118,7 @@ def test_counts_of_any_amount_are_those_of_the_facts(
 
 
 @given(HAPPENED, PODS, st.sampled_from(("n-a", "n-b")), GADGETS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=sizes.examples(80), deadline=None)
 def test_what_alters_the_counts_of_a_pod_moves_its_footprint(
     happened: list[events.AnyEvent], pod: model.Pod, node: str, gadget: gadgets.Gadget
 ) -> None:
@@ -130,7 +131,7 @@ def test_what_alters_the_counts_of_a_pod_moves_its_footprint(
 
 
 @given(HAPPENED, GADGETS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sizes.examples(50), deadline=None)
 def test_observing_inverts_projecting(happened: list[events.AnyEvent], gadget: gadgets.Gadget) -> None:
     before = projections.project_all(START, happened)
     known = before.get(gadgets.GADGETS, gadget.key)
@@ -142,7 +143,7 @@ def test_observing_inverts_projecting(happened: list[events.AnyEvent], gadget: g
 
 
 @given(HAPPENED)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sizes.examples(50), deadline=None)
 def test_a_version_without_a_kind_keeps_objects_and_versions(
     happened: list[events.AnyEvent],
 ) -> None:

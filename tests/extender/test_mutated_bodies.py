@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.campaigns import sizes
 from tests.support.extender import stages
 
 NASTY: st.SearchStrategy[object] = st.sampled_from(
@@ -102,7 +103,7 @@ def test_no_body_makes_a_server_error(stage: stages.Stage, unharmed: None) -> No
         "preempt": lambda reply: harmless(reply.json),
     }
 
-    @settings(max_examples=600, deadline=None)
+    @settings(max_examples=sizes.examples(200), deadline=None)
     @given(sent=bodies())
     def check(sent: tuple[str, bytes]) -> None:
         path, body = sent

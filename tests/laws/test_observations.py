@@ -17,6 +17,7 @@ from app.kube.objects import decoding
 from app.kube.watch import kinds, reflectors
 from app.plugins.workload_policy import policy_model
 from tests.support import declared
+from tests.support.campaigns import sizes
 from tests.support.decisions import recomputation, strategies
 from tests.support.workers import listings
 from workers.recorder import batch_builder
@@ -36,7 +37,7 @@ def facts(snapshot: snapshots.Snapshot) -> tuple[object, ...]:
 
 
 @given(worlds, worlds, st.integers(0, 8))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sizes.examples(50), deadline=None)
 def test_complete_lists_lead_to_what_they_show(
     before: snapshots.Snapshot, after: snapshots.Snapshot, limit: int
 ) -> None:
@@ -66,20 +67,20 @@ def test_complete_lists_of_every_declared_kind_lead_to_what_they_show(
 
 
 @given(worlds)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sizes.examples(50), deadline=None)
 def test_a_list_of_what_is_known_is_not_an_event(world: snapshots.Snapshot) -> None:
     assert listings.facts(world, listings.of(world)) == []
 
 
 @given(worlds, worlds)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sizes.examples(50), deadline=None)
 def test_a_second_list_adds_nothing(before: snapshots.Snapshot, after: snapshots.Snapshot) -> None:
     observed = projections.project_all(before, listings.facts(before, listings.of(after)))
     assert listings.facts(observed, listings.of(after)) == []
 
 
 @given(worlds, worlds)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sizes.examples(50), deadline=None)
 def test_a_placement_of_a_pod_that_was_never_observed_outlives_a_list(
     before: snapshots.Snapshot, after: snapshots.Snapshot
 ) -> None:
@@ -89,7 +90,7 @@ def test_a_placement_of_a_pod_that_was_never_observed_outlives_a_list(
 
 
 @given(worlds, worlds)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sizes.examples(50), deadline=None)
 def test_a_watch_leads_to_what_it_shows(before: snapshots.Snapshot, after: snapshots.Snapshot) -> None:
     builder, held = batch_builder.BatchBuilder(before), listings.of(before)
     for kind, objects in listings.of(after).items():

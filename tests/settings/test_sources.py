@@ -18,6 +18,7 @@ from app.settings import declarations
 from app.store import errors as store_errors
 from app.store.server import urls
 from app.telemetry import log_setup
+from tests.support.campaigns import sizes
 
 Write = Callable[[str], str]
 
@@ -182,7 +183,7 @@ def test_an_unreadable_file_is_reported(write: Write, text: str, message: str) -
         st.text("!&*%@|>{}[]?a ", max_size=8),
     ),
 )
-@hypothesis.settings(max_examples=300, deadline=None)
+@hypothesis.settings(max_examples=sizes.examples(100), deadline=None)
 def test_any_text_is_loaded_or_refused(tag: str, text: str) -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(f"kube:\n  context: {tag} {text}\n")
@@ -329,7 +330,7 @@ def test_an_error_never_shows_a_secret(write: Write, text: str, environ: dict[st
     ),
     where=st.sampled_from(["store.url", "client.url", "store.ulr", "kube.context", "cluster", "other"]),
 )
-@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.settings(max_examples=sizes.examples(80), deadline=None)
 def test_no_part_of_a_url_that_could_be_a_secret_is_echoed(
     user: str, secret: str, scheme: str, rest: str, where: str
 ) -> None:

@@ -13,6 +13,7 @@ from app import settings
 from app.store import errors
 from app.store.server import connections
 from tests.support import commands, declared
+from tests.support.campaigns import sizes
 
 CANARY = "cAn4ry"
 
@@ -107,7 +108,7 @@ def of_redis() -> list[str]:
         max_size=3,
     ),
 )
-@hypothesis.settings(max_examples=300, deadline=None)
+@hypothesis.settings(max_examples=sizes.examples(100), deadline=None)
 def test_no_option_of_redis_py_ends_in_an_error_of_python(scheme: str, given: list[tuple[str, str]]) -> None:
     url = f"{scheme}?{'&'.join(f'{name}={value}' for name, value in given)}"
     try:

@@ -16,6 +16,7 @@ from app.domain import events, model, projections, snapshot_contents, snapshots
 from app.plugins.workload_policy import policy_model
 from app.store import errors, snapshot_format
 from tests.support import declared
+from tests.support.campaigns import sizes
 from tests.support.decisions import recomputation, strategies
 
 T = TypeVar("T")
@@ -34,7 +35,7 @@ def again(image: snapshot_format.SerializedSnapshot, snapshot: snapshots.Snapsho
 
 
 @given(strategies.histories, st.integers(0, 40))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=sizes.examples(60), deadline=None)
 def test_a_snapshot_comes_back_whole_and_goes_on_as_if_never_gone(
     history: list[events.AnyEvent], cut: int
 ) -> None:
@@ -56,7 +57,7 @@ def shuffled(items: Sequence[T], shuffler: random.Random) -> list[T]:
 
 
 @given(strategies.histories, st.randoms(use_true_random=False))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=sizes.examples(50), deadline=None)
 def test_the_digest_does_not_depend_on_the_way(
     history: list[events.AnyEvent], shuffler: random.Random
 ) -> None:
@@ -83,7 +84,7 @@ def test_the_digest_does_not_depend_on_the_way(
 
 
 @given(strategies.histories, strategies.any_event)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=sizes.examples(50), deadline=None)
 def test_another_state_has_another_digest(history: list[events.AnyEvent], event: events.AnyEvent) -> None:
     snapshot = projections.project_all(START, history)
     after = projections.project(snapshot, event)

@@ -16,6 +16,7 @@ from app.framework import capabilities, cycles
 from app.kube.writes import binding
 from app.simulation.apiserver import faults, objects
 from app.store.server import embedded
+from tests.support.campaigns import sizes
 from tests.support.decisions import pod_sets
 from tests.support.extender import bind_plays, replicas
 from tests.support.simulation.oracle import plain_fold, pod_set_law
@@ -343,7 +344,7 @@ REPLACED: list[bind_plays.Step] = [
 """A planned pod is replaced by one of its name."""
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sizes.examples(50), deadline=None)
 @example(steps=RETRIED)
 @example(steps=TAKEN)
 @example(steps=REPLACED)

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from app.domain import model
 from app.simulation.apiserver import faults
 from app.store.server import embedded
+from tests.support.campaigns import sizes
 from tests.support.extender import bind_plays, replicas
 from tests.support.store import materialised
 
@@ -116,7 +117,7 @@ GONE: list[bind_plays.Step] = [("bind", 0, "h1", 0), ("see",), ("delete", 0), ("
 
 
 @pytest.mark.scenario("WP-14", "PR-23", "LX-12")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=sizes.examples(60), deadline=None)
 @example(steps=UNDER_WAY)
 @example(steps=GONE)
 @example(steps=REPEATED)

@@ -12,11 +12,12 @@ from werkzeug.test import TestResponse
 from app.domain import events
 from app.store.server import embedded
 from tests.support import declared
+from tests.support.campaigns import sizes
 from tests.support.extender import api_worlds, crowded_worlds, random_histories
 from tests.support.extender.error_shape import Json, body
 from tests.support.extender.questions import post
 
-some = settings(max_examples=6, deadline=None)
+some = settings(max_examples=sizes.examples(6), deadline=None)
 seeds, lengths = st.integers(0, 2**32), st.integers(5, 60)
 SCALED = [{"op": "scalePolicy", "policy": "shop/spread", "allocations": {"host": "+1", "role-0": "+1"}}]
 _SPENT = re.compile(rb'"spentMs": ?[0-9]+')

@@ -18,6 +18,7 @@ from app.kube.watch import kinds, reflectors
 from app.simulation import populations
 from app.simulation.apiserver import apiservers, faults
 from tests.support import declared
+from tests.support.campaigns import sizes
 from tests.support.kube import fake_clock, odd_replies, plain_access
 
 LEASE = ("ns", "topolog-recorder")
@@ -74,7 +75,7 @@ def test_an_election_survives_an_odd_reply_for_the_lease(
 
 @given(odd=odd_replies.answers())
 @example(odd=odd_replies.answer(odd_replies.HTML))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=sizes.examples(60), deadline=None)
 def test_an_odd_reply_for_the_lease_is_at_most_a_kube_error(odd: bytes) -> None:
     with cluster() as (server, client):
         elector = electors.Elector(client, *LEASE, clock=fake_clock.VirtualClock())
@@ -132,13 +133,13 @@ def test_what_a_line_without_a_name_changed_is_listed(line: bytes) -> None:
 
 
 @given(odd=odd_replies.answers())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sizes.examples(50), deadline=None)
 def test_a_list_survives_any_odd_reply(odd: bytes) -> None:
     read(odd, watch=False)
 
 
 @given(odd=odd_replies.answers())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sizes.examples(50), deadline=None)
 def test_a_watch_survives_any_odd_reply(odd: bytes) -> None:
     read(odd, watch=True)
 

@@ -11,6 +11,7 @@ from app.store import errors, keys, snapshot_format, stores
 from app.store.checkpoints import checkpoints, recovery_points
 from app.store.state import followers, histories
 from tests.support import declared
+from tests.support.campaigns import sizes
 from tests.support.decisions import recomputation, strategies
 from tests.support.store import servers, writers
 
@@ -42,7 +43,7 @@ def pods(count: int, first: int = 0) -> list[events.AnyEvent]:
 
 
 @given(strategies.histories, st.data())
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=sizes.examples(10), deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_checkpoint_and_the_tail_are_the_full_fold_at_every_offset(
     store: stores.Store, history: list[events.AnyEvent], data: st.DataObject
 ) -> None:
@@ -155,7 +156,7 @@ def test_a_checkpoint_is_in_one_slot(store: stores.Store) -> None:
 
 
 @given(st.lists(st.integers(1, 5000), min_size=1, max_size=60, unique=True), st.integers(3, 12))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sizes.examples(50), deadline=None)
 def test_thinning_keeps_the_ends_and_no_more_than_asked(offsets: list[int], most: int) -> None:
     gone = checkpoints.superfluous(offsets, most)
     left = sorted(set(offsets) - set(gone))

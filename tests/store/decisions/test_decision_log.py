@@ -18,12 +18,13 @@ from app.store.log import batches, logs
 from app.store.server import connections, embedded
 from app.store.state import followers
 from tests.support import declared
+from tests.support.campaigns import sizes
 
 names = st.sets(st.integers(0, 60).map(lambda i: f"n{i}"))
 
 
 @given(names, names)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=sizes.examples(100), deadline=None)
 def test_a_packed_set_is_the_set_again(candidates: set[str], known: set[str]) -> None:
     order = sorted(known)
     places = {name: place for place, name in enumerate(order)}
@@ -33,7 +34,7 @@ def test_a_packed_set_is_the_set_again(candidates: set[str], known: set[str]) ->
 
 
 @given(st.sets(st.integers(0, 250), max_size=60))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sizes.examples(50), deadline=None)
 def test_few_of_many_are_packed_alike_by_their_places(chosen: set[int]) -> None:
     order = [f"n{i:03}" for i in range(240)]
     candidates = frozenset(f"n{i:03}" for i in chosen)

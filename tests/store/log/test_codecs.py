@@ -13,6 +13,7 @@ from app.domain import events, model, projections, snapshots
 from app.store import errors
 from app.store.log import codecs
 from tests.support import declared
+from tests.support.campaigns import sizes
 from tests.support.decisions import recomputation, strategies
 
 PENDING = model.Pod(uid="u1", namespace="blue", name="one", labels={"app": "a"})
@@ -21,7 +22,7 @@ GONE = events.PodGone(uid="u1", namespace="blue", name="one")
 
 
 @given(strategies.any_event)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=sizes.examples(100), deadline=None)
 def test_what_was_encoded_comes_back(event: events.AnyEvent) -> None:
     assert codecs.decode(codecs.encode(event)) == event
 
@@ -68,7 +69,7 @@ def test_an_unreadable_payload_is_refused(payload: bytes, message: str) -> None:
 @given(st.one_of(strategies.histories, strategies.crowds))
 @example([events.PodSeen(pod=PENDING), GONE, events.PodSeen(pod=BOUND)])
 @example([events.placed(PENDING, "n0"), events.PodSeen(pod=BOUND), events.PodSeen(pod=PENDING)])
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=sizes.examples(100), deadline=None)
 def test_a_run_comes_to_the_same_as_its_events(history: list[events.AnyEvent]) -> None:
     history = [strategies.namesake(event) for event in history]
     one_by_one = snapshots.empty(schema=declared.SCHEMA, indexed=frozenset(("app",)))

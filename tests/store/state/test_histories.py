@@ -16,6 +16,7 @@ from app.store.checkpoints import archive_storage, archives
 from app.store.log import batches, codecs, logs, readers
 from app.store.state import fold_limit, followers, histories
 from tests.support import declared, fold_counts
+from tests.support.campaigns import sizes
 from tests.support.decisions import recomputation, strategies
 from tests.support.store import writers
 
@@ -30,7 +31,7 @@ def fill(store: stores.Store, history: list[events.AnyEvent]) -> list[snapshots.
 
 
 @given(strategies.histories)
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=sizes.examples(10), deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_snapshot_at_every_offset_is_the_fold_up_to_it(
     store: stores.Store, history: list[events.AnyEvent]
 ) -> None:

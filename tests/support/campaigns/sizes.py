@@ -11,6 +11,11 @@ def of(name: str, default: int) -> int:
     return int(spelled) if spelled else default
 
 
+def examples(usual: int) -> int:
+    """The number of examples of a property test: the usual one, times the variable ``CAMPAIGN_DEPTH``."""
+    return usual * of("DEPTH", 1)
+
+
 def first_seed() -> int:
     """Where seeded campaigns begin: another start is another part of the same endless campaign."""
     return of("FIRST_SEED", 0)

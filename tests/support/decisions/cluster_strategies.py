@@ -9,13 +9,14 @@ from app.plugins.job_affinity.plugin import JobAffinity
 from app.plugins.workload_policy import limits, policy_model
 from app.plugins.workload_policy.plugin import WorkloadPolicy
 from tests.support import declared
+from tests.support.campaigns import sizes
 from tests.support.decisions import small_clusters
 
 DOMAINS = ("a", "b", "c", None)
 GROUP = "rl-job-group"
 OTHERS = ((), ("other",), ("another", "other"))
 """Policies besides the one that the pod under test names."""
-unhurried = settings(max_examples=100, deadline=None)
+unhurried = settings(max_examples=sizes.examples(50), deadline=None)
 names = st.sampled_from([f"n{number}" for number in range(12)])
 
 

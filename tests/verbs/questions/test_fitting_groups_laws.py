@@ -16,6 +16,7 @@ from app.plugins.workload_policy.plugin import WorkloadPolicy
 from app.verbs.questions import minimal_changes, question_schema, situations
 from app.verbs.questions.groups import fitting_groups, group_placement
 from tests.support import declared
+from tests.support.campaigns import sizes
 from tests.support.decisions import small_clusters, small_gangs
 
 RULES = registry.Registry([WorkloadPolicy(), Coscheduling()])
@@ -72,7 +73,7 @@ def advice(
 
 
 @pytest.mark.scenario("WI-3")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=sizes.examples(60), deadline=None)
 @given(world=worlds(), allow=allowed)
 def test_advice_places_the_gang_and_without_a_part_of_it_does_not(
     world: snapshots.Snapshot, allow: list[question_schema.Allowed]
@@ -99,7 +100,7 @@ def test_advice_places_the_gang_and_without_a_part_of_it_does_not(
 
 
 @pytest.mark.scenario("WI-3")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=sizes.examples(60), deadline=None)
 @given(world=worlds())
 def test_no_single_change_is_cheaper(world: snapshots.Snapshot) -> None:
     """One member fewer, one pod fewer, one more node of each kind, one more replica in each domain."""
@@ -117,7 +118,7 @@ def test_no_single_change_is_cheaper(world: snapshots.Snapshot) -> None:
         assert not outcome(world, [one]).fits, one
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=sizes.examples(60), deadline=None)
 @given(world=worlds(), members=st.integers(1, 6), fewer=st.integers(0, 5), cpu=st.integers(1, 3))
 def test_a_supposed_gang_is_placed_as_if_its_pods_had_been_created(
     world: snapshots.Snapshot, members: int, fewer: int, cpu: int

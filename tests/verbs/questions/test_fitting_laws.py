@@ -17,6 +17,7 @@ from app.verbs.explain import advice
 from app.verbs.questions import kinds as question_kinds
 from app.verbs.questions import minimal_changes, question_schema, situations
 from tests.support import gadgets
+from tests.support.campaigns import sizes
 from tests.support.decisions import small_clusters
 from tests.support.decisions.cluster_strategies import (
     ASKING,
@@ -83,7 +84,7 @@ def fits_roomy(world: snapshots.Snapshot, pod: model.Pod, overrides: list[dict[s
 
 
 @pytest.mark.scenario("WI-3")
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=sizes.examples(50), deadline=None)
 @given(world=worlds(), most=st.integers(1, 4), pod=pods_asking, selected=st.booleans())
 def test_advice_for_roomy_candidates_fits_where_kube_scheduler_would_offer_nodes(
     world: snapshots.Snapshot, most: int, pod: model.Pod, selected: bool

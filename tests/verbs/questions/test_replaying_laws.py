@@ -12,10 +12,11 @@ from app.plugins.workload_policy import kinds
 from app.store.decisions import records
 from app.verbs.questions import chains, question_schema, replays, situations
 from tests.support import declared
+from tests.support.campaigns import sizes
 from tests.support.decisions import small_clusters
 from tests.support.decisions.decided_histories import History, histories, recorded, suppose
 
-some = settings(max_examples=40, deadline=None)
+some = settings(max_examples=sizes.examples(40), deadline=None)
 
 
 def played(

@@ -18,6 +18,7 @@ from app.store.log import readers
 from app.store.state import fold_limit, followers, histories
 from app.verbs.questions import replays
 from app.verbs.questions.shadows import shadow_comparison, shadowed
+from tests.support.campaigns import sizes
 from tests.support.decisions import decided_histories, small_clusters
 
 NAME = "other"
@@ -156,7 +157,7 @@ def replayed(store: Store, shadow: model.Shadow, since: int) -> replays.Replay:
 
 
 @pytest.mark.scenario("WI-9")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=sizes.examples(80), deadline=None)
 @given(store=stores(), data=st.data())
 def test_a_shadow_equals_a_replay_of_its_range(store: Store, data: st.DataObject) -> None:
     """Compared whenever, with any part of the log and of the records visible, by any number of processes."""
