@@ -193,7 +193,7 @@ def test_a_slow_subscriber_stops_the_follower_from_reading_ahead(store: stores.S
         append(store, 200)
     # The snapshot stays behind the head until the subscribers were notified of the events in between.
     with pytest.raises(errors.StoreAway, match="events behind"):
-        follower.catch_up(timeout=0.3)
+        follower.catch_up(timeout=2.0)
     assert len(follower._subscribers) <= subscribers.MAX_PENDING + readers.CHUNK
     assert follower.snapshot.offset < total
     release.set()
