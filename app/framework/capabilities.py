@@ -328,6 +328,15 @@ class Measures(Plugin, Protocol):
 
 
 @runtime_checkable
+class Exceeds(Plugin, Protocol):
+    """Exposes by how much its objects are above their limits as metrics."""
+
+    def exceeded(self, snapshot: snapshots.Snapshot) -> Mapping[views.Limited, float]:
+        """Cores, bytes or a number for each resource of which an object uses more than it may."""
+        ...
+
+
+@runtime_checkable
 class Wakes(Plugin, Protocol):
     """Reports pending pods to wake after a run of events: a burst costs one evaluation of its last state."""
 

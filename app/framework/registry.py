@@ -67,6 +67,7 @@ class Registry:
             ((name, one.kind) for name, shown in self.shown.items() for one in shown.concerns),
         )
         self.measures = tuple(p for p in self.plugins if isinstance(p, capabilities.Measures))
+        self.exceeds = tuple(p for p in self.plugins if isinstance(p, capabilities.Exceeds))
         self.wakes = tuple(p for p in self.plugins if isinstance(p, capabilities.Wakes))
         self.diagnoses = tuple(p for p in self.plugins if isinstance(p, capabilities.Diagnoses))
         self.supposes = tuple(p for p in self.plugins if isinstance(p, capabilities.Supposes))

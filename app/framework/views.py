@@ -161,6 +161,14 @@ class Measure(NamedTuple):
     desired: int
 
 
+class Limited(NamedTuple):
+    """An object of the plugin and a resource that it limits."""
+
+    namespace: str
+    name: str
+    resource: str
+
+
 class Terms(NamedTuple):
     """What of a plugin's API is the same in every cluster: bundles with pseudonyms keep it."""
 

@@ -36,6 +36,7 @@ BY_CAPABILITY: dict[type, capabilities.Plugin] = {
     capabilities.Supposes: fake_plugins.Supposing(),
     capabilities.Shows: fake_plugins.Showing(),
     capabilities.Measures: fake_plugins.Measuring(),
+    capabilities.Exceeds: fake_plugins.Exceeding(),
     capabilities.Wakes: fake_plugins.Waking(),
     capabilities.Reconciles: fake_plugins.Reconciling(),
     capabilities.Evicts: fake_plugins.Evicting(),

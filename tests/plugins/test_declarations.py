@@ -49,6 +49,7 @@ if TYPE_CHECKING:  # mypy compares the types of results, too.
     groups: tuple[capabilities.Groups, ...] = (gang,)
     shows: tuple[capabilities.Shows, ...] = (labels, job, policy, evicting, quota, gang)
     measures: tuple[capabilities.Measures, ...] = (policy,)
+    exceeds: tuple[capabilities.Exceeds, ...] = (quota,)
     wakes: tuple[capabilities.Wakes, ...] = (policy, quota)
     supposes: tuple[capabilities.Supposes, ...] = (policy, quota, gang)
     reconciles: tuple[capabilities.Reconciles, ...] = (policy, quota, gang)

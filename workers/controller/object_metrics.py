@@ -48,22 +48,35 @@ class ObjectMetrics(prometheus_registry.Collector):
             "Pods that the object wants in the domain; the leader only.",
             labels=_LABELS,
         )
+        excess = core.GaugeMetricFamily(
+            "topolog_object_excess",
+            "By how much an object of a plugin, such as a quota, uses more of a resource than it may: cores, "
+            "bytes or a number. No series for an object within its limits; the leader only.",
+            labels=("plugin", "namespace", "name", "resource"),
+        )
         omitted = core.GaugeMetricFamily(
             "topolog_object_series_omitted",
             "Series of objects left out beyond `metrics.object_series`; the leader only.",
         )
         if self._leads():
-            snapshot, left, beyond = self._snapshot(), self._limit // _SERIES, 0
-            for plugin in self._plugins.measures:
-                keys = plugin.measured(snapshot)
-                # The same ones at every scrape, so that no series comes and goes.
-                shown = heapq.nsmallest(left, keys)
+            snapshot, left, omissions = self._snapshot(), self._limit, 0
+            for plugin in self._plugins.exceeds:
+                found = plugin.exceeded(snapshot)
+                shown = heapq.nsmallest(left, found)
                 left -= len(shown)
-                beyond += len(keys) - len(shown)
+                omissions += len(found) - len(shown)
                 for key in shown:
-                    found = plugin.measure(snapshot, key)
-                    labels = (plugin.name, *key)
-                    pods.add_metric(labels, found.pods)
-                    desired.add_metric(labels, found.desired)
-            omitted.add_metric((), beyond * _SERIES)
-        yield from (pods, desired, omitted)
+                    excess.add_metric((plugin.name, *key), found[key])
+            for measuring in self._plugins.measures:
+                keys = measuring.measured(snapshot)
+                # The same ones at every scrape, so that no series comes and goes.
+                chosen = heapq.nsmallest(left // _SERIES, keys)
+                left -= len(chosen) * _SERIES
+                omissions += (len(keys) - len(chosen)) * _SERIES
+                for domain in chosen:
+                    measure = measuring.measure(snapshot, domain)
+                    labels = (measuring.name, *domain)
+                    pods.add_metric(labels, measure.pods)
+                    desired.add_metric(labels, measure.desired)
+            omitted.add_metric((), omissions)
+        yield from (pods, desired, excess, omitted)

@@ -10,7 +10,7 @@ from app.framework import capabilities, cycles, views
 from app.plugins.elastic_quota import admission, kinds, quota_counts, quota_model
 from app.plugins.elastic_quota.sigs import admission as of_namespaces
 from app.plugins.elastic_quota.sigs import namespace_counts, namespace_quota, reclaimable_pods
-from app.plugins.elastic_quota.trees import membership, quota_preemption, usage
+from app.plugins.elastic_quota.trees import membership, overuse, quota_preemption, usage
 
 Pods = Sequence[model.Pod]
 TERMS = views.Terms(words=quota_model.BUILT_IN)
@@ -27,6 +27,7 @@ def counters() -> tuple[schema.Counter, ...]:
 pod_class = membership.pod_class
 veto = quota_preemption.veto
 beside = reclaimable_pods.beside
+exceeded = overuse.exceeded
 
 
 def limited(snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.QuotaRules) -> bool:

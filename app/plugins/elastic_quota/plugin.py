@@ -53,6 +53,7 @@ class ElasticQuota:
     summed_by = staticmethod(families.summed_by)
     stays_refused = families.stays_refused
     soft = families.soft
+    exceeded = families.exceeded
 
     def interested(self, pod: model.Pod) -> bool:
         return True

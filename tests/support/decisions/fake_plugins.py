@@ -269,6 +269,15 @@ class Measuring(Idle):
 
 
 @dataclass(frozen=True, slots=True)
+class Exceeding(Idle):
+    name: str = "Exceeding"
+    found: tuple[views.Limited, ...] = ()
+
+    def exceeded(self, snapshot: snapshots.Snapshot) -> dict[views.Limited, float]:
+        return {key: len(key.name) / 2 for key in self.found}
+
+
+@dataclass(frozen=True, slots=True)
 class Waking(Idle):
     name: str = "Waking"
 

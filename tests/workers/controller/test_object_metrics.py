@@ -2,21 +2,24 @@
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 from prometheus_client import registry as prometheus_registry
 from prometheus_client import samples
 
-from app.domain import model, projections, snapshots
+from app.domain import events, model, projections, snapshots
 from app.framework import capabilities, registry, views
+from app.plugins.elastic_quota import plugin as elastic_quota
 from app.plugins.workload_policy import plugin as workload_policy
 from app.plugins.workload_policy import policy_model
 from tests.support import declared
-from tests.support.decisions import fake_plugins
+from tests.support.decisions import fake_plugins, small_quotas
 from workers.controller import object_metrics
 
-PODS, DESIRED, OMITTED = (
+PODS, DESIRED, EXCESS, OMITTED = (
     "topolog_object_domain_pods",
     "topolog_object_domain_desired_pods",
+    "topolog_object_excess",
     "topolog_object_series_omitted",
 )
 
@@ -95,4 +98,35 @@ def test_a_domain_that_is_listed_twice_is_one_series() -> None:
 
 def test_a_standby_exposes_none() -> None:
     found = collected([workload_policy.WorkloadPolicy()], policies(3), 100, leads=False)
-    assert found == {PODS: [], DESIRED: [], OMITTED: []}
+    assert found == {PODS: [], DESIRED: [], EXCESS: [], OMITTED: []}
+
+
+def test_objects_above_their_limits_come_before_domains() -> None:
+    keys = tuple(views.Measured("ns", f"n{number}", "d") for number in range(3))
+    above = tuple(views.Limited("ns", f"q{number}", "cpu") for number in (2, 0, 1))
+    plugins = [fake_plugins.Measuring("A", keys=keys), fake_plugins.Exceeding("B", found=above)]
+    empty = snapshots.empty(schema=declared.SCHEMA)
+    found = collected(plugins, empty, 6)
+    assert [(one.labels["plugin"], one.labels["name"], one.value) for one in found[EXCESS]] == [
+        ("B", "q0", 1.0),
+        ("B", "q1", 1.0),
+        ("B", "q2", 1.0),
+    ]
+    assert [one.labels["name"] for one in found[PODS]] == ["n0"]
+    assert [one.value for one in found[OMITTED]] == [4]
+    (only,) = collected(plugins, empty, 1)[EXCESS]
+    assert only.labels["name"] == "q0"
+
+
+@pytest.mark.scenario("EQ-19")
+def test_a_quota_above_its_runtime_exposes_by_how_much_until_it_is_within_it() -> None:
+    most = {"cpu": 10 * small_quotas.CORE, "memory": 4 * small_quotas.GIB}
+    quota = msgspec.structs.replace(small_quotas.quota("q", 0, 10), max=most)
+    running = [small_quotas.pod(name, cpu, "q", memory=3, node="n1") for name, cpu in (("a", 7), ("b", 6))]
+    small = small_quotas.cluster(small_quotas.node("n1", 100, 100), quota, *running)
+    quotas = elastic_quota.ElasticQuota()
+    found = collected([quotas], small.snapshot, 100)[EXCESS]
+    assert {one.labels["resource"]: one.value for one in found} == {"cpu": 3.0, "memory": 2 * 1024**3}
+    assert {(one.labels["plugin"], one.labels["name"]) for one in found} == {("ElasticQuota", "q")}
+    small.take(events.PodGone(uid=running[0].uid, namespace="apps", name="a"))
+    assert collected([quotas], small.snapshot, 100)[EXCESS] == []

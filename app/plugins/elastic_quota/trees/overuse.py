@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from app.domain import model, snapshots
+from app.framework import views
 from app.plugins.elastic_quota import admission, quota_counts, quota_model
 from app.plugins.elastic_quota.trees import forests, membership, usage
 
@@ -48,6 +49,20 @@ def over(snapshot: snapshots.Snapshot, name: str, rules: admission.QuotaRules) -
         for resource, most in limits.items()
     }
     return {resource: excess for resource, excess in sorted(found.items()) if excess > 0}
+
+
+def exceeded(rules: admission.QuotaRules, snapshot: snapshots.Snapshot) -> Mapping[views.Limited, float]:
+    """What each quota uses above its limit: cores of cpu, bytes of memory, or a number."""
+    return {
+        views.Limited(quota.namespace, name, resource): _amount(resource, excess)
+        for name, quota in usage.forest(snapshot).quotas.items()
+        for resource, excess in over(snapshot, name, rules).items()
+    }
+
+
+def _amount(resource: str, count: int) -> float:
+    amount = quota_counts.amount(resource, count)
+    return amount / 1000 if resource == "cpu" else amount
 
 
 def excess_pods(excess: Mapping[str, int], found: Iterable[Member]) -> Sequence[Member]:
