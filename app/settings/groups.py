@@ -296,7 +296,8 @@ class Metrics:
 
     object_series: int = setting(2_000, at_least=0, at_most=100_000)
     """Maximum number of series about the objects of plugins: one for each resource of which an object uses
-    more than it may, and two for each domain of an object. ``topolog_object_series_omitted`` is the number left out. 0: none."""
+    more than it may, and two for each domain of an object. ``topolog_object_series_omitted`` is the number
+    left out. 0: none."""
 
 
 @dataclass(frozen=True, slots=True)
