@@ -57,10 +57,7 @@ class Indexes(Plugin, Protocol):
 
 @runtime_checkable
 class Keeps(Plugin, Protocol):
-    """Reads annotations of pods or nodes; decoding drops every annotation that no plugin reads.
-
-    They are kept whether or not the plugin is enabled: the log is the same whatever its recorder enables.
-    """
+    """Reads annotations of pods or nodes, which are kept even if the plugin is not enabled. No others are."""
 
     def annotations(self) -> tuple[str, ...]:
         """Annotation keys to keep, matched exactly; independent of the plugin's arguments."""

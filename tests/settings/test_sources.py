@@ -27,8 +27,9 @@ Write = Callable[[str], str]
 def write(tmp_path: pathlib.Path) -> Write:
     """Write a settings file; return its path."""
 
+    path = tmp_path / "topolog.yaml"
+
     def _write(text: str) -> str:
-        path = tmp_path / "topolog.yaml"
         path.write_text(text)
         return str(path)
 
@@ -47,12 +48,10 @@ def test_without_file_and_environment_the_settings_are_the_defaults() -> None:
 
 
 def test_the_environment_overrides_the_file(write: Write) -> None:
-    path = write(
-        "cluster: berlin\nserver: {port: 9443, threads: 32}\nstore:\nplugins: {enabled: [JobAffinity]}\n"
-    )
+    path = write("cluster: bonn\nserver: {port: 9443, threads: 32}\nstore:\nplugins: {enabled: [Sorting]}\n")
     loaded = settings.load(path, {"TOPOLOG_SERVER_PORT": "7443", "UNRELATED": "x"})
-    assert (loaded.cluster, loaded.server.port, loaded.server.threads) == ("berlin", 7443, 32)
-    assert loaded.plugins.enabled == ("JobAffinity",)
+    assert (loaded.cluster, loaded.server.port, loaded.server.threads) == ("bonn", 7443, 32)
+    assert loaded.plugins.enabled == ("Sorting",)
     assert loaded.store == settings.Store()
 
 

@@ -15,10 +15,9 @@ from app.api.extender import strict_json
 from app.domain import model, node_sets
 from app.verbs import candidates
 
-MAX_NODES = 65_536
-"""Nodes that filter and prioritize are offered; clusters are smaller."""
-MAX_CANDIDATES = 16_384
-"""Nodes that preempt is offered: kube-scheduler proposes a tenth of its nodes unless it is configured."""
+MAX_NODES = 16_384
+"""Nodes that a call may offer where fewer than half as many are recorded: names take up to four times their
+bytes, so that the limit of a small cluster bounds the memory of a hostile call."""
 _LEAST_OBJECT = 128
 """Bytes of a body for each object with metadata in it, at least, if an API server has stored the object."""
 _LEAST_NAMED = 40
@@ -163,7 +162,7 @@ def preempt_call(body: bytes, everywhere: node_sets.Names = node_sets.NONE) -> P
     raw, full, spelled = _preempt_parts(body)
     pod = _given(bytes(raw)) or b""
     meta = memoryview(spelled).nbytes > len(_NOTHING)
-    _refuse_more(body, b"NumPDBViolations", max(MAX_CANDIDATES, len(everywhere)), "nodes")
+    _refuse_more(body, b"NumPDBViolations", _most(everywhere), "nodes")
     offered = _meta(spelled) if meta else _whole(body, full)
     _refuse_unnamed(offered, "the name of a node")
     return PreemptCall(
@@ -262,9 +261,14 @@ def _spelled(args: _PreemptArgs) -> tuple[tuple[str, msgspec.Raw | msgspec.Unset
     )
 
 
+def _most(everywhere: node_sets.Names) -> int:
+    """How many nodes a call may offer: the latest ones of a cluster may not be recorded yet."""
+    return max(MAX_NODES, 2 * len(everywhere))
+
+
 def names_of(raw: bytes, everywhere: node_sets.Names = node_sets.NONE) -> candidates.Candidates:
     """Candidates from a JSON list of names; ``everywhere`` are all nodes. Raises BadRequest."""
-    limit = max(MAX_NODES, len(everywhere))
+    limit = _most(everywhere)
     # Each name takes four bytes at least: most lists need not be counted before they are decoded.
     if len(raw) > 4 * limit and (offered := strict_json.occurrences(raw, b",") + 1) > limit:
         raise strict_json.BadRequest(f"{offered} nodes are offered; the limit is {limit}")
@@ -320,7 +324,7 @@ def _refuse_unnamed(names: Iterable[str], what: str) -> None:
 
 def _refuse_unfit(found: candidates.Candidates, everywhere: node_sets.Names) -> None:
     """Refuse invalid node names; those of recorded nodes were checked when they were recorded."""
-    if len(found.names) > (limit := max(MAX_NODES, len(everywhere))):
+    if len(found.names) > (limit := _most(everywhere)):
         raise strict_json.BadRequest(f"{len(found.names)} nodes are offered; the limit is {limit}")
     if found.nodes is everywhere or isinstance(found.nodes, node_sets.Subset):
         return

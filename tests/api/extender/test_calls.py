@@ -86,11 +86,11 @@ def test_a_victim_given_twice_is_refused(victims: bytes) -> None:
 
 
 def test_more_candidates_than_nodes_are_refused_by_preempt() -> None:
-    names = [f"n{number}" for number in range(calls.MAX_CANDIDATES + 1)]
+    names = [f"n{number}" for number in range(calls.MAX_NODES + 1)]
     empty = {"Pods": None, "NumPDBViolations": 0}
     body = {"Pod": {}, "NodeNameToVictims": dict.fromkeys(names, empty), "NodeNameToMetaVictims": None}
     spelled = json.dumps(body).encode()
-    with pytest.raises(strict_json.BadRequest, match=f"more than {calls.MAX_CANDIDATES} nodes are offered"):
+    with pytest.raises(strict_json.BadRequest, match=f"more than {calls.MAX_NODES} nodes are offered"):
         calls.preempt_call(spelled)
     assert len(calls.preempt_call(spelled, node_sets.InternedNodes(names)).victims) == len(names)
 

@@ -1,7 +1,4 @@
-"""A small cluster on real parts: a simulated API server, a store, and extenders' verbs over both.
-
-``see`` does the work of the recorder, so that a test decides when the watch shows a change.
-"""
+"""A small cluster on real parts, and extenders' verbs over it. ``see`` records a change when a test asks."""
 
 import contextlib
 import dataclasses

@@ -1,6 +1,6 @@
-"""The law of unrecorded Bindings: without a placement a process binds only pods that it knows not to count.
+"""The law of unrecorded Bindings: a pod that may count is placed in the log before it is bound.
 
-It knows what the log had when it read it last. A node that it does not know may be in any domain.
+What may count follows from what the process has read. A node that it has not read may be in any domain.
 """
 
 from app.domain import snapshots
@@ -10,8 +10,8 @@ from tests.support.simulation.oracle import plain_fold
 def must_be_placed(fold: plain_fold.Fold, snapshot: snapshots.Snapshot, uid: str, node: str) -> bool:
     """Whether a process that has read the log up to this snapshot must place the pod before it binds it.
 
-    False where it has not read the latest changes of the pod, of the policies or of the node: the law does
-    not say what it must do then.
+    False where it has not read the latest changes of the pod, of the policies or of the node: then it may do
+    either.
     """
     pod, read = fold.pods.get(uid), snapshot.offset
     if pod is None or fold.versions[f"pod:{uid}"] > read or fold.unlisted:
