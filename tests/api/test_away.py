@@ -21,7 +21,7 @@ def orphan() -> Iterator[api_worlds.World]:
     schemas.migrate(client, names, declared.SCHEMA)
     client.close()
     store = stores.open_store(
-        settings.Store(url=server.url, socket_timeout=0.2),
+        settings.Store(url=server.url, socket_timeout=1.0),
         schema=declared.SCHEMA,
         cluster="orphan",
         indexed=api_worlds.plugins_of_the_seeds().indexed(),

@@ -17,6 +17,7 @@ from app import exit_codes
 from app.cli import supervisor
 from app.store import errors
 from app.store.server import connections, embedded
+from tests.support import child_processes
 from tests.support.store import crash_safe_server
 
 # Appends its pid to a file, and runs, ignores SIGTERM or exits as its argument requests.
@@ -179,8 +180,7 @@ def test_a_child_with_another_port_in_use_keeps_its_health_port(
 ) -> None:
     path = tmp_path / "one"
     one = child("one", path, str(exit_codes.PORT_IN_USE))
-    with socket.create_server((one.bind, 0)) as free:
-        port = free.getsockname()[1]
+    port = child_processes.free_port()
     one.environ = {**one.environ, supervisor.HEALTH_PORT: str(port)}
     run_with(
         supervisor.Supervisor([one], report=reported.append), lambda: until(lambda: len(written(path)) >= 3)
@@ -206,7 +206,7 @@ def test_an_error_in_the_supervisor_stops_no_child(tmp_path: pathlib.Path, repor
 
 def test_a_child_that_ignores_sigterm_is_killed(tmp_path: pathlib.Path, reported: list[str]) -> None:
     path = tmp_path / "one"
-    stubborn = child("one", path, "ignores", grace=0.3)
+    stubborn = child("one", path, "ignores", grace=3.0)
     run_with(
         supervisor.Supervisor([stubborn], report=reported.append), lambda: until(lambda: written(path) != [])
     )

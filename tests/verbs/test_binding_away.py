@@ -58,7 +58,7 @@ class Before:
 
 def impatient(shop: replicas.Cluster) -> replicas.Replica:
     """A replica with short timeouts that has caught up with the log."""
-    one = shop.replica(state=0.3, patience=0.3)
+    one = shop.replica(state=1.0, patience=1.0)
     one.snapshot()
     return one
 
@@ -123,7 +123,7 @@ def test_a_pod_that_a_policy_selects_waits_on_a_node_that_is_not_known(
 def test_a_replica_that_never_had_the_policies_binds_nothing(
     shop: replicas.Cluster, server: embedded.Server
 ) -> None:
-    one, pod = shop.replica(state=0.3, patience=0.3), shop.pod("other-1", {"app": "other"})
+    one, pod = shop.replica(state=1.0, patience=1.0), shop.pod("other-1", {"app": "other"})
     shop.see()
     server.kill()
     assert "the store is away" in one.bind(pod, "h1")

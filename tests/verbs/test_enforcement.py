@@ -179,7 +179,7 @@ def test_without_the_store_a_selected_pod_waits(
     away: replicas.Cluster, server: embedded.Server, node: str
 ) -> None:
     """Also on a node of no domain, where nothing would be counted and the policy refuses the pod."""
-    one, pod = away.replica(state=0.3, patience=0.3, enforce="selected"), counted(away, "unlabelled")
+    one, pod = away.replica(state=1.0, patience=1.0, enforce="selected"), counted(away, "unlabelled")
     away.see()
     one.snapshot()
     server.kill()
@@ -192,7 +192,7 @@ def test_without_the_store_a_selected_pod_waits(
 def test_without_the_store_a_pod_that_no_policy_selects_goes_on(
     away: replicas.Cluster, server: embedded.Server
 ) -> None:
-    one, pod = away.replica(state=0.3, patience=0.3, enforce="selected"), away.pod("plain", {"app": "plain"})
+    one, pod = away.replica(state=1.0, patience=1.0, enforce="selected"), away.pod("plain", {"app": "plain"})
     away.see()
     one.snapshot()
     server.kill()
@@ -203,7 +203,7 @@ def test_without_the_store_a_pod_that_no_policy_selects_goes_on(
 def test_without_the_store_a_replica_that_never_read_it_lets_nothing_pass(
     away: replicas.Cluster, server: embedded.Server
 ) -> None:
-    one, pod = away.replica(state=0.3, patience=0.3, enforce="selected"), away.pod("plain", {"app": "plain"})
+    one, pod = away.replica(state=1.0, patience=1.0, enforce="selected"), away.pod("plain", {"app": "plain"})
     server.kill()
     with pytest.raises(errors.StateAway):
         one.filter_known(pod)

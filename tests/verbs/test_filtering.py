@@ -231,7 +231,7 @@ def test_hard_rules_fail_and_soft_ones_pass(
     with replicas.cluster(server.url, cluster) as shop:
         shop.node("h1", role="host")
         shop.policy({"host": 0}, kind=kind)
-        one, pod = shop.replica(state=0.3), shop.pod("pod-1", labels)
+        one, pod = shop.replica(state=1.0), shop.pod("pod-1", labels)
         shop.see()
         one.snapshot()
         server.kill()

@@ -15,7 +15,7 @@ def test_nothing_is_bound_before_its_placement_is_on_disk(tmp_path: Path, cluste
             shop.policy({"host": 1})
             first, second = shop.pod("first"), shop.pod("second")
             shop.see()
-            replica = shop.replica(state=0.2, bind=0.5)
+            replica = shop.replica(state=1.0, bind=2.0)
             assert "not known to be on disk" in replica.bind(first, "h1")
             assert shop.asked("/binding") == 0
             # It is in the log: no other pod gets the place meanwhile.

@@ -205,7 +205,7 @@ def test_without_state_a_pod_under_hard_rules_evicts_no_pods(server: embedded.Se
     with replicas.cluster(server.url, cluster) as shop:
         shop.node("h1", role="host")
         shop.policy({"host": 1})
-        one = shop.replica(state=0.2)
+        one = shop.replica(state=1.0)
         victim, vip = placed(shop, "web-1", "h1"), shop.pod("vip", priority=100)
         unrelated = shop.pod("unrelated", {"rl-job-group": "g"}, priority=100)
         shop.see()
@@ -223,7 +223,7 @@ def test_without_state_only_pods_that_a_plugin_may_protect_are_not_evicted(
     with replicas.cluster(server.url, cluster) as shop:
         shop.node("h1", role="host")
         shop.node("h2", role="host")
-        one = shop.replica(state=0.2, beside=(Coscheduling,))
+        one = shop.replica(state=1.0, beside=(Coscheduling,))
         member = placed(shop, "member", "h1", {"pod-group.scheduling.sigs.k8s.io": "gang"})
         single, vip = placed(shop, "single", "h2", {}), shop.pod("vip", {}, priority=100)
         shop.see()
@@ -242,7 +242,7 @@ def test_without_state_pods_that_a_quota_limits_count_as_protected(
         shop.node("h1", role="host")
         shop.node("h2", role="host")
         small_shops.quota(shop, "team", 4)
-        one = shop.replica(state=0.2, beside=(ElasticQuota,))
+        one = shop.replica(state=1.0, beside=(ElasticQuota,))
         limited = placed(shop, "limited", "h1", {"quota.scheduling.koordinator.sh/name": "team"})
         single, vip = placed(shop, "single", "h2", {}), shop.pod("vip", {}, priority=100)
         shop.see()

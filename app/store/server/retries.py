@@ -5,6 +5,8 @@ import time
 _LEAST_SECONDS = 0.01
 _ATTEMPT_SECONDS = 1.0
 """What one attempt may take."""
+_USEFUL_SECONDS = 0.05
+"""Below this an attempt would often time out, and its error hide the reason of the former one."""
 
 
 class RetryDeadline:
@@ -31,7 +33,7 @@ class RetryDeadline:
 
     def again(self) -> bool:
         """Pause before another attempt; false at once if there is no time for one."""
-        if time.monotonic() + self._pause >= self._deadline:
+        if time.monotonic() + self._pause + _USEFUL_SECONDS >= self._deadline:
             return False
         time.sleep(self._pause)
         self._pause = min(self._pause * 2, 0.1)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from app import exit_codes
-from tests.support import commands
+from tests.support import child_processes, commands
 
 BOUND = 60
 """Seconds."""
@@ -20,8 +20,7 @@ class Listener:
     """Sends one canned response to each connection in turn, and then listens no more."""
 
     def __init__(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port: int = free.getsockname()[1]
+        self.port = child_processes.free_port()
         self.requests: list[list[str]] = []
         """The lines of each request."""
         self._thread = threading.Thread()

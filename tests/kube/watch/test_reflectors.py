@@ -143,7 +143,7 @@ def test_an_unreachable_server_is_retried(cluster: readings.Cluster, client: cli
 
 def test_a_stalled_watch_is_reopened(cluster: readings.Cluster, client: clients.Client) -> None:
     cluster.server.faults.add(faults.FaultKind.STALL, faults.watches("pods"))
-    reading = readings.Reading(client, silence=0.2)
+    reading = readings.Reading(client, silence=2.0)
     reading.until(reflectors.Listed)
     cluster.pod("later")
     assert readings.named(reading.next()) == ("seen", "later")

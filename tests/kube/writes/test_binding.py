@@ -84,7 +84,7 @@ def test_a_stalled_server_leaves_the_outcome_unknown(
     server: apiservers.ApiServer, client: clients.Client, pod: model.Pod
 ) -> None:
     server.faults.add(faults.FaultKind.STALL, BINDINGS, times=2)
-    outcome = bind(client, pod, timeout=0.5)
+    outcome = bind(client, pod, timeout=4.0)
     assert isinstance(outcome, binding.Unknown)
     assert "not bound yet" in outcome.reason
 

@@ -50,7 +50,8 @@ def closed(connection: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("sent", [b"", HELLO[:1], HELLO], ids=["silent", "one byte", "half a hello"])
-def test_many_incomplete_handshakes_do_not_block_others(server: server_processes.Server, sent: bytes) -> None:
+def test_many_incomplete_handshakes_do_not_block_others(start: server_processes.Starts, sent: bytes) -> None:
+    server = start(threads=THREADS, handshake=8.0)
     with crowd(server, MANY, sent) as sockets:
         # Other clients are served while all of them are open.
         for _ in range(5):
@@ -108,7 +109,8 @@ def test_a_slow_head_has_one_deadline(server: server_processes.Server) -> None:
         assert trickled(connection, head) < 200
 
 
-def test_unfinished_heads_occupy_no_thread(server: server_processes.Server) -> None:
+def test_unfinished_heads_occupy_no_thread(start: server_processes.Starts) -> None:
+    server = start(threads=THREADS, handshake=8.0)
     with contextlib.ExitStack() as stack:
         slow = [stack.enter_context(server.connect()) for _ in range(3 * THREADS)]
         for each in slow:
@@ -244,7 +246,8 @@ HEAD = b"%b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nCon
 def test_a_missing_body_occupies_no_thread(
     start: server_processes.Starts, role: str, line: bytes, answer: bytes
 ) -> None:
-    server = start(threads=2)
+    # Longer than 70 handshakes and heads take beside other work.
+    server = start(threads=2, handshake=60.0, body=60.0)
     server_processes.sign(server.certificates, "unknown", uris=("spiffe://elsewhere/unknown",))
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(server.connect(role)) for _ in range(70)]
@@ -289,7 +292,7 @@ def settled(server: server_processes.Server, connections: int) -> str:
 
 
 def test_unread_responses_occupy_no_thread(start: server_processes.Starts) -> None:
-    server = start(threads=2, reply=8_000_000)
+    server = start(threads=2, reply=8_000_000, answer=20.0)
     with contextlib.ExitStack() as stack:
         slow = [
             stack.enter_context(server.connect(role)) for role in ("scheduler", "viewer") for _ in range(8)

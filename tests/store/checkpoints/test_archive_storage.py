@@ -101,9 +101,13 @@ def test_writers_of_one_name_do_no_harm(storage: archive_storage.Storage) -> Non
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(object_storage, "_REQUEST", datetime.timedelta(milliseconds=200))
+def one_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_storage, "_RETRIES", 1)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch, one_retry: None) -> None:
+    monkeypatch.setattr(object_storage, "_REQUEST", datetime.timedelta(milliseconds=200))
 
 
 def opened() -> archive_storage.Storage:
@@ -126,7 +130,7 @@ def calls(storage: archive_storage.Storage) -> Iterator[OSError]:
         yield caught.value
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("one_retry")
 @pytest.mark.parametrize("status", [400, 403, 500, 503])
 def test_an_object_store_that_refuses_is_an_error_with_its_status(
     objects: object_server.Server, status: int
@@ -160,7 +164,7 @@ def test_an_object_store_that_is_away_is_an_error(
     }
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("one_retry")
 def test_an_upload_of_parts_that_fails_leaves_no_object(objects: object_server.Server) -> None:
     objects.failing = {"PUT": 403}
     with pytest.raises(OSError, match="403"):

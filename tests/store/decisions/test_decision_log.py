@@ -312,7 +312,7 @@ def test_a_plugin_that_cannot_name_its_objects_costs_no_record(
 
 def test_a_store_that_is_away_is_counted_not_raised() -> None:
     server = embedded.Server()
-    client = connections.connect(server.url, timeout=0.2)
+    client = connections.connect(server.url, timeout=2.0)
     names = declared.names("gone")
     schemas.migrate(client, names, declared.SCHEMA, incarnation="i")
     log = logs.Log(client, names, "i")

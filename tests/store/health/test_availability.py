@@ -20,7 +20,7 @@ def server(tmp_path: Path) -> Iterator[embedded.Server]:
 
 
 def test_it_is_down_before_the_first_answer_and_while_the_server_is_away(server: embedded.Server) -> None:
-    with connections.connect(server.url, timeout=0.2) as client:
+    with connections.connect(server.url, timeout=2.0) as client:
         measured = availability.Availability(client)
 
         def up() -> bool:
@@ -43,7 +43,7 @@ def test_an_outage_is_noticed_within_five_seconds_by_default() -> None:
 
 
 def test_its_thread_follows_the_server_until_it_is_stopped(server: embedded.Server) -> None:
-    with connections.connect(server.url, timeout=0.2) as client:
+    with connections.connect(server.url, timeout=2.0) as client:
         measured = availability.Availability(client)
         measured.start()
         polling.eventually(lambda: measured.up, "it answers")

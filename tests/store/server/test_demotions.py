@@ -26,7 +26,7 @@ def reads(store: stores.Store, offset: int) -> bool:
 def test_a_server_that_became_a_replica_is_left(tmp_path: Path) -> None:
     """A sentinel closes the connections of clients; nothing closes them when a DNS name moves."""
     server = servers.Server(tmp_path / "one")
-    store = deployments.opened(f"redis://{server.address}", "c", timeout=0.5)
+    store = deployments.opened(f"redis://{server.address}", "c", timeout=2.0)
     try:
         deployments.append(store, "a")
         pid = store.client.client_id()
@@ -49,8 +49,8 @@ def test_readers_leave_a_server_that_became_a_replica(
     """It goes on answering reads, with what it had."""
     former = servers.Server(tmp_path / "one", ["repl-diskless-sync-delay 0"])
     present = servers.Server(tmp_path / "two")
-    writing = deployments.opened(f"redis://{former.address}", "c", timeout=0.5)
-    reading = deployments.opened(f"redis://{former.address}", "c", timeout=0.5)
+    writing = deployments.opened(f"redis://{former.address}", "c", timeout=2.0)
+    reading = deployments.opened(f"redis://{former.address}", "c", timeout=2.0)
     try:
         deployments.append(writing, "a")
         for store in (writing, reading):

@@ -49,6 +49,7 @@ class Plan:
     reply: int = 0
     stock: bool = False
     handshake: float = 3.5
+    body: float = 5.0
     idle: int = 120
     stopping: float = 2.0
     age: float = 3600.0
@@ -99,6 +100,7 @@ def serve(plan: Plan) -> None:
         limits=deadlines.Deadlines(
             handshake=plan.handshake,
             head=plan.handshake,
+            body=plan.body,
             idle=plan.idle,
             age=plan.age,
             answer=plan.answer,

@@ -329,7 +329,7 @@ def world(
     opened: list[stores.Store] = []
 
     def again(*, emptied: bool = False) -> stores.Store:
-        chosen = settings.Store(url=store_server.url, socket_timeout=0.5)
+        chosen = settings.Store(url=store_server.url, socket_timeout=2.0)
         opened.append(stores.open_store(chosen, schema=declared.SCHEMA, cluster=cluster, emptied=emptied))
         return opened[-1]
 

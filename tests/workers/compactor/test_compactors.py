@@ -319,7 +319,7 @@ def test_it_waits_while_the_store_is_away(tmp_path: pathlib.Path) -> None:
         client = connections.connect(server.url)
         schemas.migrate(client, declared.names("c"), declared.SCHEMA)
         store = stores.open_store(
-            settings.Store(url=server.url, socket_timeout=0.2),
+            settings.Store(url=server.url, socket_timeout=2.0),
             schema=declared.SCHEMA,
             cluster="c",
         )
