@@ -60,7 +60,7 @@ class OrphanedPlacements:
         self._checked: dict[tuple[model.Uid, model.Position], float] = {}
         """When it was last looked up, or first seen."""
         self._requested: deque[tuple[model.Uid, model.Position]] = deque()
-        """Placements to look up in the next run, whatever their age."""
+        """Placements to look up in the next run, whatever their age; until that has succeeded."""
 
     def look_up(self, uid: model.Uid, position: model.Position) -> None:
         """Look up the placement made at that position in the next run, however young it is. Thread-safe."""
@@ -68,8 +68,9 @@ class OrphanedPlacements:
 
     def run_once(self) -> int:
         """Look up what is due; the number of placements released."""
+        requested = {self._requested.popleft() for _ in range(len(self._requested))}
         now = self._clock.monotonic()
-        snapshot = self._snapshot()
+        snapshot = self._snapshot()  # not older than those in which the requests were computed
         incarnation = snapshot.position.incarnation
         current = {
             (uid, model.Position(incarnation, placement.offset)): placement
@@ -77,7 +78,6 @@ class OrphanedPlacements:
         }
         self._since = {key: self._since.get(key, now) for key in current}
         self._checked = {key: self._checked.get(key, since) for key, since in self._since.items()}
-        requested = {self._requested.popleft() for _ in range(len(self._requested))}
         due = [
             key for key, checked in self._checked.items() if key in requested or now - checked >= self._old
         ]
@@ -85,9 +85,19 @@ class OrphanedPlacements:
         due.sort(key=lambda key: (current[key].planned, current[key].offset, key[0]))
         released = 0
         for key in due[:MAX_LOOKUPS]:
+            self._checked[key] = now  # looked up again after as long
             age = math.inf if key in requested and current[key].planned else now - self._since[key]
-            evidence = self._evidence(current[key], age)
-            if evidence is not None and self._release(*key, *evidence):
+            try:
+                evidence = self._evidence(current[key], age)
+            except errors.KubeError as problem:
+                telemetry.log.debug(
+                    "cannot look up the pod of a placement", pod=current[key].pod.key, error=str(problem)
+                )
+                continue
+            if evidence is not None and not self._release(*key, *evidence):
+                continue
+            requested.discard(key)
+            if evidence is not None:
                 released += 1
                 telemetry.log.info(
                     "released an orphaned placement",
@@ -95,23 +105,17 @@ class OrphanedPlacements:
                     node=current[key].node,
                     evidence=evidence[1],
                 )
-            else:
-                self._checked[key] = now  # looked up again after as long
+        # Those that were too many for this run, or whose look-up or release failed.
+        self._requested.extend(requested & current.keys())
         return released
 
     def _evidence(self, placement: model.Placement, age: float) -> Evidence | None:
-        """Why the placement is void; None if it is not, or if that is not certain yet."""
-        try:
+        """Why the placement is void; None if it is not, or if that is not certain yet. Raises KubeError."""
+        found = self._read(placement)
+        if found is not None and _fenceable(placement, found, age):
+            self._fence(placement)
+            # Whatever the outcome of the write, only the pod is evidence: it may have been bound before.
             found = self._read(placement)
-            if found is not None and _fenceable(placement, found, age):
-                self._fence(placement)
-                # Whatever the outcome of the write, only the pod is evidence: it may have been bound before.
-                found = self._read(placement)
-        except errors.KubeError as problem:
-            telemetry.log.debug(
-                "cannot look up the pod of a placement", pod=placement.pod.key, error=str(problem)
-            )
-            return None
         return _void(placement, found, age)
 
     def _read(self, placement: model.Placement) -> binding.Current | None:

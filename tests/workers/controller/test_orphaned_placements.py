@@ -40,11 +40,16 @@ class Settling:
             self._release,
             self.clock,
         )
+        self.refused = 0
+        """Releases that fail, as while the store is away."""
         self.before: Callable[[], object] = lambda: None
         """Done just before a fence is written."""
 
     def _release(self, uid: str, position: model.Position, cause: events.Cause, reason: str) -> bool:
         assert position == self.snapshot.placement_position(uid)
+        if self.refused:
+            self.refused -= 1
+            return False
         self.released.append((uid, cause))
         return True
 
@@ -298,6 +303,44 @@ def test_a_planned_placement_is_released_at_once_if_that_is_requested(
     settling.settler.look_up(pod.uid, position)
     assert settling.after() == [(pod.uid, "unbound")]
     assert asked(cluster_side, "PATCH") == 0
+
+
+def test_a_request_is_kept_until_the_pod_is_looked_up_and_its_placement_released(
+    cluster_side: clusters.Cluster, pod: model.Pod
+) -> None:
+    settling = Settling(cluster_side, pod)
+    event = events.PlacementsCommitted(placements=(model.Placement(pod, "n", planned=True),))
+    settling.snapshot = projections.project(snapshots.empty(schema=declared.SCHEMA), event)
+    position = settling.snapshot.placement_position(pod.uid)
+    assert position is not None
+    settling.settler.look_up(pod.uid, position)
+    cluster_side.server.faults.add(faults.FaultKind.FAIL, READ, status=500)
+    assert settling.after() == []
+    settling.refused = 1
+    assert settling.after() == []
+    assert settling.after() == [(pod.uid, "unbound")]
+    assert settling.after() == [(pod.uid, "unbound")], "looked up once"
+
+
+def test_requests_beyond_those_of_one_run_are_looked_up_in_the_next(
+    cluster_side: clusters.Cluster, pod: model.Pod
+) -> None:
+    """Two gangs that lose a seat at the same time release all others soon."""
+    settling = Settling(cluster_side, pod)
+    lost = [
+        model.Pod(uid=f"lost-{number:03}", namespace="shop", name=f"lost-{number:03}")
+        for number in range(2 * orphaned_placements.MAX_LOOKUPS)
+    ]
+    seats = tuple(model.Placement(one, "n", planned=True, patience=600) for one in lost)
+    settling.snapshot = projections.project(
+        snapshots.empty(schema=declared.SCHEMA), events.PlacementsCommitted(placements=seats)
+    )
+    for one in lost:
+        position = settling.snapshot.placement_position(one.uid)
+        assert position is not None
+        settling.settler.look_up(one.uid, position)
+    assert len(settling.after()) == orphaned_placements.MAX_LOOKUPS
+    assert [uid for uid, _ in settling.after()] == [one.uid for one in lost]
 
 
 def test_the_oldest_placements_are_looked_up_first(cluster_side: clusters.Cluster, pod: model.Pod) -> None:
