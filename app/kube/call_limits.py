@@ -28,6 +28,10 @@ class Bucket:
         self._level -= 1.0
         return True
 
+    def put_back(self) -> None:
+        """Return a token that was taken for nothing."""
+        self._level += 1.0
+
     def wait(self) -> float:
         """Seconds until a token is available."""
         now = self._clock.monotonic()
@@ -37,7 +41,9 @@ class Bucket:
 
 
 class NotAdmitted(Exception):
-    """A call was not sent, because the leadership in which it was decided or the process has ended."""
+    """A call was not sent: the leadership in which it was decided or the process has ended, or the call is no
+    longer wanted now that it is its turn.
+    """
 
 
 class CallLimit:
@@ -67,11 +73,16 @@ class CallLimit:
     def sending(self, term: str) -> Iterator[None]:
         """Send one call in the block, when it is its turn. Raises NotAdmitted once ``term`` has ended.
 
-        The KubeError that the block raises decides when the next call may be sent.
+        The KubeError that the block raises decides when the next call may be sent. A block that sends nothing
+        raises NotAdmitted, and affects no other call.
         """
         self._admit(term)
         try:
             yield
+        except NotAdmitted:
+            with self._lock:
+                self._bucket.put_back()
+            raise
         except errors.KubeError as problem:
             if busy(problem):
                 least = problem.retry_after if isinstance(problem, errors.ApiError) else 0.0

@@ -8,7 +8,8 @@ that a plugin protects.
 
 Events may have followed that state when the turn of a pod comes. The plugin therefore computes the eviction
 once more from the present state (effects.Eviction.renewed), and one that is not wanted there has been
-interrupted: the seconds for which it must be wanted start again.
+interrupted: the seconds for which it must be wanted start again. The call may have to wait for its turn, so
+what has changed by then counts, too.
 """
 
 import functools
@@ -53,6 +54,16 @@ class _Evicted(NamedTuple):
 
     uid: model.Uid
     at: float
+
+
+class _Choice(NamedTuple):
+    """What an eviction amounts to in one state."""
+
+    eviction: effects.Eviction
+    pod: model.Pod
+    """The pod to evict next."""
+    veto: str | None
+    """Why a plugin objects to that."""
 
 
 class Evictor:
@@ -110,19 +121,38 @@ class Evictor:
             since = wanted.since.get(former.subject)
             if key in self._refused or since is None or now - since < former.after:
                 continue
-            one = self._renewed(wanted, former, snapshot)
-            if one is None:
+            choice = self._choice(wanted, former, snapshot)
+            if choice is None:
                 continue
-            left = [pod for pod in one.pods if _evictable(pod, snapshot)]
-            if not left:
-                continue
-            outcome = self._carried_out(left, one, wanted, snapshot)
+            outcome = self._carried_out(choice, former, wanted, snapshot)
             if outcome is not None:
                 telemetry.metrics.EVICTIONS.labels(outcome).inc()
             if outcome != "evicted":
                 self._refused[key] = now + RETRY
             return outcome == "evicted"
         return False
+
+    def _choice(
+        self, wanted: _Wanted, former: effects.Eviction, snapshot: snapshots.Snapshot
+    ) -> _Choice | None:
+        """What is evicted in this state, which is the present one; None if nothing is."""
+        one = self._renewed(wanted, former, snapshot)
+        left = [pod for pod in one.pods if _evictable(pod, snapshot)] if one is not None else []
+        return _Choice(one, *self._chosen(left, one, snapshot)) if one is not None and left else None
+
+    def _choice_in_turn(
+        self, choice: _Choice, former: effects.Eviction, wanted: _Wanted, snapshot: snapshots.Snapshot
+    ) -> _Choice:
+        """The choice once the call may be sent. Raises NotAdmitted if the eviction was interrupted since."""
+        present = self._snapshot()
+        with self._lock:
+            latest = self._wanted[wanted.found.plugin].since.get(former.subject)
+        if latest != wanted.since[former.subject]:
+            raise call_limits.NotAdmitted
+        again = choice if present is snapshot else self._choice(wanted, former, present)
+        if again is None or again.veto is not None:
+            raise call_limits.NotAdmitted
+        return again
 
     def _renewed(
         self, wanted: _Wanted, one: effects.Eviction, snapshot: snapshots.Snapshot
@@ -147,16 +177,20 @@ class Evictor:
         return now - last.at >= (EVERY if going else SEEN)
 
     def _carried_out(
-        self, left: list[model.Pod], one: effects.Eviction, wanted: _Wanted, snapshot: snapshots.Snapshot
+        self, choice: _Choice, former: effects.Eviction, wanted: _Wanted, snapshot: snapshots.Snapshot
     ) -> str | None:
-        """Evict one of the pods; the outcome for the metric, None if the leadership has ended."""
+        """Evict the pod of the choice in that state, or of the state in which the call may be sent.
+
+        The outcome for the metric; None if the leadership has ended, or nothing is evicted by then.
+        """
         plugin = wanted.found.plugin
-        pod, reason = self._chosen(left, one, snapshot)
+        one, pod, reason = choice
         if reason is not None:
             telemetry.log.info("not evicted", pod=pod.key, subject=one.subject, reason=reason)
             return "vetoed"
         try:
             with self._limit.sending(wanted.term):
+                one, pod, _ = self._choice_in_turn(choice, former, wanted, snapshot)
                 reason = evictions.evict(self._client, pod)
         except call_limits.NotAdmitted:
             return None

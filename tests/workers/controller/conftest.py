@@ -1,8 +1,8 @@
-"""A writer of statuses."""
+"""A writer of statuses, and an evictor."""
 
 import pytest
 
-from tests.support.workers import clusters, status_writers
+from tests.support.workers import clusters, evictors, status_writers
 
 
 @pytest.fixture
@@ -12,3 +12,8 @@ def writing(cluster_side: clusters.Cluster) -> status_writers.Writing:
     made.observe("p")
     made.asked()
     return made
+
+
+@pytest.fixture
+def evicting(cluster_side: clusters.Cluster) -> evictors.Evicting:
+    return evictors.Evicting(cluster_side)
