@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from app.domain import model
-from tests.support.decisions.small_gangs import Cluster, gang, node
+from tests.support.decisions.small_gangs import Cluster, defined, gang, node
 
 
 @pytest.mark.scenario("CS-15")
@@ -38,6 +38,26 @@ def test_members_of_a_deleted_run_do_not_let_those_of_the_next_go_alone(phase: s
         small.gone(one)
     small.see(*following[1:])
     assert small.planned(following[0]) == "n1"
+
+
+@pytest.mark.scenario("CS-6", "CS-15")
+def test_a_terminating_member_of_the_last_run_does_not_define_the_next() -> None:
+    """Its minimum would let half of a larger gang be placed."""
+    last = [
+        msgspec.structs.replace(one, name=f"last-{one.name}", uid=f"last-{one.uid}")
+        for one in gang("train", 2)
+    ]
+    created = "2026-01-02T00:00:00Z"
+    following = [msgspec.structs.replace(one, created=created) for one in gang("train", 8)]
+    small = Cluster(node("n1", 6), *last)
+    for one in last:
+        small.run(one, "n1")
+    going = [msgspec.structs.replace(one, node="n1", phase="Running", terminating=True) for one in last]
+    small.see(*going)
+    assert defined(small).minimum == 2, "no other member defines it"
+    small.see(*following)
+    assert small.why(following[0]) == "gang koordinator/x/train: no capacity for 8 members together"
+    assert small.commit(following[0], "n1") == {}
 
 
 def of_job(job: str, pods: Iterable[model.Pod]) -> list[model.Pod]:

@@ -341,9 +341,9 @@ def _of_object(key: GangKey, held: gang_model.PodGroup, source: Source) -> Gang:
 
 
 def _of_pods(key: GangKey, everyone: Sequence[model.Pod]) -> Gang:
-    """By the oldest member that can define the gang."""
-    able = (pod for pod in everyone if options.minimum(pod.annotations, pod.labels) is not None)
-    pod = next((one for one in able if not one.finished), None)
+    """By the oldest member that can define the gang; by one that terminates if no other can."""
+    able = (one for one in sorted(everyone, key=lambda one: one.terminating) if not one.finished)
+    pod = next((one for one in able if options.minimum(one.annotations, one.labels) is not None), None)
     if pod is None:
         return Gang(key)
     given = options.read(pod.annotations, pod.labels)
