@@ -55,6 +55,14 @@ def test_violations_are_those_of_every_pod_against_every_budget(
     assert budgets.violating(pods, budgets.by_namespace(every)) == plainly(pods, every)
 
 
+def test_the_eviction_api_refuses_pods_of_several_budgets_beside_the_violating_ones() -> None:
+    every = [budget("one", "a", "x", 1), budget("two", "a", "x", 1), budget("three", "a", "y", 1)]
+    pods = [pod("both", "a", "x"), pod("fits", "a", "y"), pod("exceeds", "a", "y"), pod("other", "b", "x")]
+    limits = budgets.by_namespace(every)
+    assert budgets.violating(pods, limits) == {pods[2].uid}
+    assert budgets.refused(pods, limits) == {pods[0].uid, pods[2].uid}
+
+
 def test_budgets_of_other_namespaces_cost_a_pod_nothing() -> None:
     pods = [pod(f"p{number}", "b", "x") for number in range(10)]
     own = budget("own", "b", "x")

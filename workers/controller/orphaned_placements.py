@@ -68,9 +68,9 @@ class OrphanedPlacements:
 
     def run_once(self) -> int:
         """Look up what is due; the number of placements released."""
-        requested = {self._requested.popleft() for _ in range(len(self._requested))}
-        now = self._clock.monotonic()
-        snapshot = self._snapshot()  # not older than those in which the requests were computed
+        count, now = len(self._requested), self._clock.monotonic()
+        snapshot = self._snapshot()  # Not older than those in which the requests were computed.
+        requested = {self._requested.popleft() for _ in range(count)}
         incarnation = snapshot.position.incarnation
         current = {
             (uid, model.Position(incarnation, placement.offset)): placement

@@ -74,3 +74,18 @@ def violating(pods: Iterable[model.Pod], budgets: ByNamespace) -> frozenset[mode
                     found.add(pod.uid)
                     break
     return frozenset(found)
+
+
+def refused(pods: Iterable[model.Pod], budgets: ByNamespace) -> frozenset[model.Uid]:
+    """The pods that the Eviction API does not evict, if all are requested in this order.
+
+    Beside the violating ones, these are the pods that several budgets select, which it does not support
+    (pkg/registry/core/pod/storage/eviction.go). The preemption of kube-scheduler deletes these.
+    """
+    requested = tuple(pods)
+    several = (
+        pod.uid
+        for pod in requested
+        if sum(budget.selects(pod) for budget in budgets.get(pod.namespace, ())) > 1
+    )
+    return violating(requested, budgets).union(several)

@@ -1,6 +1,7 @@
 """Evicts pods through the Eviction API (policy/v1), which honours PodDisruptionBudgets."""
 
 import http
+from collections.abc import Mapping
 
 import msgspec
 
@@ -8,15 +9,19 @@ from app.domain import model
 from app.kube import errors
 from app.kube.client import clients
 
-_BUDGET = "disruption budget"
-"""In the message of every refusal because of a PodDisruptionBudget
-(pkg/registry/core/pod/storage/eviction.go). A 429 without it means that the API server is busy."""
+_REFUSALS: Mapping[int, str] = {
+    http.HTTPStatus.TOO_MANY_REQUESTS: "disruption budget",
+    http.HTTPStatus.INTERNAL_SERVER_ERROR: "more than one PodDisruptionBudget",
+}
+"""Status -> a part of the message of every refusal because of PodDisruptionBudgets
+(pkg/registry/core/pod/storage/eviction.go): none is left, or several select the pod, which is not supported.
+Without it the API server is busy or has failed."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 def evict(client: clients.Client, pod: model.Pod, *, timeout: float = 5.0) -> str:
-    """Evict the pod; why a PodDisruptionBudget does not allow it now, or an empty text.
+    """Evict the pod; why PodDisruptionBudgets do not allow it now, or an empty text.
 
     Raises ApiError (404: the pod is gone; 409: another pod has its name) or Unreachable: the pod may then
     have been evicted.
@@ -31,8 +36,8 @@ def evict(client: clients.Client, pod: model.Pod, *, timeout: float = 5.0) -> st
     try:
         client.post(path, _encode(body), timeout=timeout)
     except errors.ApiError as problem:
-        full = problem.status == http.HTTPStatus.TOO_MANY_REQUESTS and problem.original
-        if not (full and _BUDGET in problem.message):
+        text = _REFUSALS.get(problem.status)
+        if text is None or text not in problem.message or not problem.original:
             raise
         return problem.message
     return ""

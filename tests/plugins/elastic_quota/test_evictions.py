@@ -199,6 +199,17 @@ def test_a_violated_budget_is_shown_and_its_pod_is_not_evicted() -> None:
     assert names(wanted(small)) == [("elastic quota q: pod x/asks", ["low"])]
 
 
+def test_a_pod_of_several_budgets_is_not_evicted_and_another_one_is() -> None:
+    """The Eviction API refuses it, whatever they allow."""
+    small = full()
+    both = {membership.LABEL: "q", "app": "db"}
+    small.see(msgspec.structs.replace(pod("low", 4, "q", "n1"), labels=both))
+    for name in ("first", "second"):
+        selector = model.Selector({"app": "db"})
+        small.see(budgets.DisruptionBudget(uid=name, namespace="x", name=name, selector=selector, allowed=1))
+    assert names(wanted(small)) == [("elastic quota q: pod x/asks", ["middle"])]
+
+
 def test_of_each_quota_the_pod_that_has_waited_longest_and_the_least_important_victim_come_first() -> None:
     small = cluster(
         small_gangs.node("n1", 16),

@@ -103,12 +103,12 @@ class Evicting:
         assert all(one.path.endswith("/eviction") for one in found)
         return [one.path.split("/")[-2] for one in found]
 
-    def budget(self, name: str, allowed: int) -> None:
+    def budget(self, name: str, allowed: int, *, called: str = "") -> None:
         """A budget of the pods with that label app."""
         selector = {"matchLabels": {"app": name}}
         status = {"disruptionsAllowed": allowed, "observedGeneration": 1}
         made = {
-            "metadata": {"namespace": "ns", "name": name},
+            "metadata": {"namespace": "ns", "name": called or name},
             "spec": {"selector": selector},
             "status": status,
         }

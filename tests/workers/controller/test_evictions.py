@@ -96,6 +96,21 @@ def test_a_budget_that_refuses_delays_neither_other_subjects_nor_other_calls(evi
     assert evicting.clock.waits == []
 
 
+def test_several_budgets_of_one_pod_are_reported_and_delay_no_other_call(evicting: Evicting) -> None:
+    """The Eviction API supports one, and answers 500."""
+    evicting.budget("a", 1)
+    evicting.budget("a", 1, called="other")
+    before = outcomes()["budget"]
+    evicting.want("a", "b")
+    assert evicting.asked() == ["a"]
+    assert outcomes()["budget"] == before + 1
+    (posted,) = evicting.posted
+    assert (posted.about.key, posted.reason) == ("ns/a", evictions.NOT_EVICTED)
+    assert "This pod has more than one PodDisruptionBudget" in posted.message
+    assert evicting.asked() == ["b"]
+    assert evicting.clock.waits == []
+
+
 def test_what_is_no_longer_wanted_is_not_evicted(evicting: Evicting) -> None:
     evicting.want("a", "b")
     evicting.want("c")

@@ -82,7 +82,7 @@ def _eviction(
         _add(freed, overuse.amounts(one, grown, found.quota), +1)
     if node_fit.crowded(pod, node, held) or not _admits(found, freed):
         return None
-    violating = budgets.violating(going, limits)
+    violating = budgets.refused(going, limits)  # the controller evicts them
     evicted = []
     for one in sorted(going, key=lambda candidate: candidate.uid not in violating):
         amounts, again = overuse.amounts(one, grown, found.quota), held.plus(one)
