@@ -14,7 +14,7 @@ from tests.support.e2e import clusters, installations
 from tests.support.kube import api_server_contract
 from tests.support.kube.contract import statuses
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def prepare(cluster: clusters.Cluster) -> None:
     cluster.kubectl("apply", "-k", installations.DEPLOY / "crds")
     cluster.apply(statuses.THING)
     for name in ("workloadpolicies.kosmos.io", statuses.THING["metadata"]["name"]):
-        cluster.kubectl("wait", "--for=condition=established", f"crd/{name}")
+        cluster.await_done("wait", "--for=condition=established", f"crd/{name}")
 
 
 class TestRealApiServer(api_server_contract.ApiServerContract):

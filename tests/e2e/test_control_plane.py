@@ -41,18 +41,23 @@ def test_a_deployment_runs(cluster: clusters.Cluster) -> None:
     cluster.add_namespace("smoke")
 
     cluster.apply(deployment("web", 6))
-    cluster.kubectl("-n", "smoke", "rollout", "status", "deployment/web", "--timeout=30s")
+    cluster.await_done("-n", "smoke", "rollout", "status", "deployment/web")
 
     pods = cluster.pods("smoke", labels="app=web")
     assert len(pods) == 6
     assert {pod["status"]["phase"] for pod in pods} == {"Running"}
     assert {pod["spec"]["nodeName"] for pod in pods} <= {"n1", "n2", "n3"}
-    assert len(cluster.events("smoke", pods[0]["metadata"]["name"], reason="Scheduled")) == 1
+
+    def scheduled() -> list[str]:
+        return cluster.events("smoke", pods[0]["metadata"]["name"], reason="Scheduled")
+
+    polling.eventually(scheduled, "the Event of the scheduler")
+    assert len(scheduled()) == 1
 
 
 def test_deleted_pods_end_and_are_replaced(cluster: clusters.Cluster) -> None:
     before = {pod["metadata"]["uid"] for pod in cluster.pods("smoke")}
-    cluster.kubectl("-n", "smoke", "delete", "pod", "--all", "--timeout=30s")
+    cluster.await_done("-n", "smoke", "delete", "pod", "--all")
 
     def replaced() -> bool:
         after = cluster.pods("smoke")
@@ -99,7 +104,7 @@ def test_a_job_succeeds(cluster: clusters.Cluster) -> None:
 
     for pod in polling.eventually(running, "four workers run", within=30):
         cluster.kubelet.finish("smoke", pod["metadata"]["name"])
-    cluster.kubectl("-n", "smoke", "wait", "job/work", "--for=condition=Complete", "--timeout=30s")
+    cluster.await_done("-n", "smoke", "wait", "job/work", "--for=condition=Complete")
 
 
 def test_policies_have_defaults_and_bounds(cluster: clusters.Cluster) -> None:
@@ -160,4 +165,4 @@ def test_a_killed_api_server_comes_back(cluster: clusters.Cluster) -> None:
     cluster.await_api_server()
 
     cluster.kubectl("-n", "smoke", "scale", "deployment/web", "--replicas=3")
-    cluster.kubectl("-n", "smoke", "rollout", "status", "deployment/web", "--timeout=60s")
+    cluster.await_done("-n", "smoke", "rollout", "status", "deployment/web")

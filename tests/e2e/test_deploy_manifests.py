@@ -82,7 +82,7 @@ def account(name: str) -> str:
 def test_the_pods_are_admitted_and_apart(deployed: clusters.Cluster) -> None:
     # The namespace enforces the restricted Pod Security Standard: it rejects a pod that violates it.
     for name in ("recorder", "controller", "auditor", "compactor", "extender"):
-        deployed.kubectl("-n", HOME, "rollout", "status", f"deployment/topolog-{name}", "--timeout=30s")
+        deployed.await_done("-n", HOME, "rollout", "status", f"deployment/topolog-{name}")
     extenders = deployed.pods(HOME, labels="app.kubernetes.io/component=extender")
     assert {pod["spec"]["nodeName"] for pod in extenders} == {"n1", "n2"}
     assert {len(pod["spec"]["containers"]) for pod in extenders} == {2}
@@ -90,7 +90,7 @@ def test_the_pods_are_admitted_and_apart(deployed: clusters.Cluster) -> None:
 
 def test_an_update_gets_through_on_two_nodes(deployed: clusters.Cluster) -> None:
     deployed.kubectl("-n", HOME, "rollout", "restart", "deployment/topolog-extender")
-    deployed.kubectl("-n", HOME, "rollout", "status", "deployment/topolog-extender", "--timeout=30s")
+    deployed.await_done("-n", HOME, "rollout", "status", "deployment/topolog-extender", within=110)
 
 
 def test_a_drain_takes_one_extender_only(deployed: clusters.Cluster) -> None:
@@ -108,7 +108,7 @@ def test_a_drain_takes_one_extender_only(deployed: clusters.Cluster) -> None:
         evict(deployed, other)
     assert caught.value.reason == "TooManyRequests"
     deployed.kubectl("uncordon", "n1", "n2")
-    deployed.kubectl("-n", HOME, "rollout", "status", "deployment/topolog-extender", "--timeout=30s")
+    deployed.await_done("-n", HOME, "rollout", "status", "deployment/topolog-extender", within=110)
 
 
 def evict(cluster: clusters.Cluster, pod: api_client.Object) -> None:
@@ -153,7 +153,7 @@ def test_the_scheduler_of_the_sidecar_has_the_rights_it_needs(deployed: clusters
         "spec": {"schedulerName": "topolog-scheduler", "containers": [container]},
     }
     deployed.api().create("/api/v1/namespaces/default/pods", pod)
-    deployed.kubectl("wait", "pod/one", "--for=condition=Ready", "--timeout=30s")
+    deployed.await_done("wait", "pod/one", "--for=condition=Ready")
     assert "forbidden" not in deployed.schedulers["sidecar"].process.log.read_text()
 
 

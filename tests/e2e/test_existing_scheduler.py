@@ -85,7 +85,7 @@ def test_a_rolling_restart_of_the_extenders_loses_no_pod(cluster: clusters.Clust
     cluster.kubectl("-n", readiness.HOME, "rollout", "restart", name)
     cluster.apply(workloads.policy("default", "load", "zone", "load", a=20, b=20))
     cluster.apply(workloads.deployment("default", "load", 40, policy="load"))
-    cluster.kubectl("-n", readiness.HOME, "rollout", "status", name, "--timeout=55s")
+    cluster.await_done("-n", readiness.HOME, "rollout", "status", name, within=110)
 
     def running() -> int:
         return len(workloads.running(cluster, "default", "of=load"))

@@ -7,8 +7,9 @@ of 20 gangs are created in any order.
 import json
 import pathlib
 import random
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -44,7 +45,7 @@ def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
     ) as installed:
         for name in ("podgroups.scheduling.x-k8s.io", "elasticquotas.scheduling.sigs.k8s.io"):
             cluster.kubectl("apply", "-f", MANIFESTS / f"{name.partition('.')[0]}.yaml")
-            cluster.kubectl("wait", "--for=condition=established", f"crd/{name}")
+            cluster.await_done("wait", "--for=condition=established", f"crd/{name}")
         cluster.add_namespace(NAMESPACE)
         capacity = {"cpu": "32", "memory": "64Gi", "pods": "110", GPU: str(GPUS)}
         for rack in range(RACKS):
@@ -134,10 +135,11 @@ def witness(cluster: clusters.Cluster, namespace: str = NAMESPACE) -> gang_witne
     return gang_witness.Overseer(cluster.api(), namespace, LABEL, SIZE)
 
 
-def assert_never_long_in_part(seen: gang_witness.Overseer, count: int) -> None:
-    """So many gangs were bound, each within seconds."""
+def assert_never_long_in_part(seen: gang_witness.Overseer, count: int, *, pause: float = 0.0) -> None:
+    """So many gangs were bound, each within seconds; ``pause``: the longest that a process was away."""
     assert len(seen.partial) == count
-    assert seen.longest() < IN_PART * polling.PATIENCE, seen.partial
+    # A second process may be away before the gang that the first one held up is whole.
+    assert seen.longest() < IN_PART * polling.PATIENCE + 2 * pause, (seen.partial, pause)
 
 
 def sizes(cluster: clusters.Cluster, namespace: str = NAMESPACE) -> Counter[int]:
@@ -232,8 +234,13 @@ def test_a_waiting_gang_starts_whole_when_another_ends(
 
 
 def test_each_member_was_bound_once(topolog: installations.Installation) -> None:
-    calls = [call for part in topolog.extenders for call in part.calls() if call["verb"] == "bind"]
-    assert Counter(call["outcome"] for call in calls)["bound"] == (CAPACITY + 2) * SIZE
+    def binds() -> int:
+        calls = (call for part in topolog.extenders for call in part.calls())
+        return sum((call["verb"], call["outcome"]) == ("bind", "bound") for call in calls)
+
+    members = (CAPACITY + 2) * SIZE
+    polling.eventually(lambda: binds() >= members, "each bind is in the log", seen=binds)
+    assert binds() == members
 
 
 def test_two_schedulers_and_two_replicas_run_fifteen_of_twenty(
@@ -287,19 +294,23 @@ def test_two_schedulers_and_a_kill_of_every_process_leave_no_gang_in_part(
 ) -> None:
     begin(cluster, "two")
     names = [f"t{number:02}" for number in range(GANGS)]
+    pauses: list[float] = []
+
+    def replace(kill: Callable[[], None], *start: Callable[[], None]) -> None:
+        began = time.monotonic()
+        for step in (kill, *start):
+            step()
+        pauses.append(time.monotonic() - began)
+
     with witness(cluster, "two") as seen:
         create_gangs(cluster, names, random.Random(11), namespace="two", schedulers=BOTH)
         for part in topolog.parts:
-            part.process.kill()
-            part.start()
+            replace(part.process.kill, part.start)
         for one in (scheduler, other):
-            one.process.kill()
-            one.process.start()
-            one.await_ready()
-        topolog.store.kill()
-        topolog.store.start()
+            replace(one.process.kill, one.process.start, one.await_ready)
+        replace(topolog.store.kill, topolog.store.start)
         await_gangs(cluster, CAPACITY, "two", within=240)
-    assert_never_long_in_part(seen, CAPACITY)
+    assert_never_long_in_part(seen, CAPACITY, pause=max(pauses))
 
 
 def test_without_its_gate_the_mark_of_kube_schedulers_own_gangs_is_dropped(

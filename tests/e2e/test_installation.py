@@ -214,7 +214,7 @@ def test_the_disk_of_the_store_is_enlarged_while_it_runs(
     assert 'The StatefulSet "topolog-valkey" is invalid' in refusal
     cluster.kubectl(*replaced)
     cluster.kubectl("apply", "-f", "-", stdin=larger)
-    cluster.kubectl("-n", HOME, "rollout", "status", "statefulset/topolog-valkey", "--timeout=55s")
+    cluster.await_done("-n", HOME, "rollout", "status", "statefulset/topolog-valkey", within=110)
     readiness.await_ready(cluster)
     assert [pod.meta["uid"] for pod in kubelet.running("store")] == [former.meta["uid"]]
     cluster.kubectl(*replaced)
@@ -329,12 +329,11 @@ def test_a_rolling_restart_under_load_loses_no_pod(
     cluster.kubectl("-n", HOME, "rollout", "restart", kind)
     for replicas in range(10, 55, 5):  # 50 in the end, of which the policy places 40
         cluster.kubectl("scale", f"deployment/{name}", f"--replicas={replicas}")
-    cluster.kubectl("-n", HOME, "rollout", "status", kind, "--timeout=55s")
-    polling.eventually(lambda: len(running_of(cluster, name)) >= 40, "40 pods run", within=120, every=0.5)
+    cluster.await_done("-n", HOME, "rollout", "status", kind, within=110)
+    workloads.await_placed(cluster, "default", f"of={name}", placed=40, waiting=10, within=120)
     readiness.await_ready(cluster)
     nodes = [pod["spec"]["nodeName"] for pod in running_of(cluster, name)]
     assert (nodes.count("n-a"), nodes.count("n-b"), len(nodes)) == (15, 25, 40)
-    assert len(workloads.pending(cluster, "default", f"of={name}")) == 10
     assert not former & {pod.meta["uid"] for pod in kubelet.running(process)}
     cluster.api().delete(f"/apis/apps/v1/namespaces/default/deployments/{name}")
 

@@ -1,12 +1,11 @@
 """The pods of a job are placed together; pods without a job label are left to the scheduler alone."""
 
 import pathlib
-from typing import Any
 
 import pytest
 
 from tests.support import polling
-from tests.support.e2e import clusters, installations, workloads
+from tests.support.e2e import api_client, clusters, installations, workloads
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -32,14 +31,15 @@ def test_a_job_of_eight_lands_together(
     )
     assert len({pod["spec"]["nodeName"] for pod in pods}) == 1
 
-    def recorded() -> dict[str, Any]:
-        found: dict[str, Any] = topolog.ask("/apis/v1/plugins/JobAffinity/groups/training/job-alpha")
-        return found if found["placed"] == 8 else {}
+    def recorded() -> api_client.Object:
+        found = topolog.find("/apis/v1/plugins/JobAffinity/groups/training/job-alpha") or {}
+        return found if found.get("placed") == 8 else {}
 
     # The record follows the cluster by some milliseconds.
     group = polling.eventually(recorded, "eight are recorded")
     assert (group["size"], len(group["nodes"])) == (8, 1)
-    cluster.kubectl("-n", "training", "delete", "job/rl-worker", "--timeout=30s")
+    cluster.await_done("-n", "training", "delete", "job/rl-worker")
+    polling.eventually(lambda: not cluster.pods("training"), "its pods are gone", within=60)
 
 
 @pytest.mark.scenario("RL-3")
@@ -47,7 +47,7 @@ def test_unlabelled_pods_are_untouched(
     cluster: clusters.Cluster, topolog: installations.Installation
 ) -> None:
     cluster.apply(workloads.deployment("training", "web", 12))
-    cluster.kubectl("-n", "training", "rollout", "status", "deployment/web", "--timeout=30s")
+    cluster.await_done("-n", "training", "rollout", "status", "deployment/web")
     # The scheduler's own preferences spread them, as without an extender.
     nodes = [pod["spec"]["nodeName"] for pod in workloads.running(cluster, "training")]
     assert {nodes.count(node) for node in NODES} == {2}

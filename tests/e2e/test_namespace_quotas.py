@@ -11,7 +11,7 @@ import pytest
 from tests.support import polling
 from tests.support.e2e import api_client, clusters, installations, workloads
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 DEFINITION = "elasticquotas.scheduling.x-k8s.io"
 MANIFEST = pathlib.Path(__file__).parent / "manifests" / "namespacequotas.yaml"
@@ -29,7 +29,7 @@ def cpu(pods: int) -> str:
 def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
     """Two extenders with ElasticQuota, and the quotas of both namespaces."""
     cluster.kubectl("apply", "-f", MANIFEST)
-    cluster.kubectl("wait", "--for=condition=established", f"crd/{DEFINITION}")
+    cluster.await_done("wait", "--for=condition=established", f"crd/{DEFINITION}")
     with installations.Installation(cluster, replicas=2, PLUGINS_ENABLED="*,ElasticQuota") as installed:
         cluster.add_nodes("node-1", "node-2")
         for namespace, most in MOST.items():
@@ -127,7 +127,7 @@ def test_a_waiting_pod_starts_when_one_of_another_namespace_ends(
 def test_its_own_max_limits_a_namespace_while_others_leave_more(
     cluster: clusters.Cluster, topolog: installations.Installation
 ) -> None:
-    cluster.kubectl("-n", "a", "delete", "pods", "--all", "--timeout=60s")
+    cluster.await_done("-n", "a", "delete", "pods", "--all")
     create(cluster, "b", *[f"late-{number}" for number in range(4)])
     settled(cluster, b=(3, 1))
     refused(cluster, "b", OWN_MAX)

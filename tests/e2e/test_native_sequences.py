@@ -58,7 +58,7 @@ def cluster(binary: pathlib.Path) -> Iterator[clusters.Cluster]:
 @pytest.fixture(scope="module")
 def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
     cluster.kubectl("apply", "-f", MANIFESTS / "podgroups.yaml")
-    cluster.kubectl("wait", "--for=condition=established", "crd/podgroups.scheduling.x-k8s.io")
+    cluster.await_done("wait", "--for=condition=established", "crd/podgroups.scheduling.x-k8s.io")
     with installations.Installation(cluster, PLUGINS_ENABLED="*,Coscheduling") as installed:
         cluster.add_namespace(NAMESPACE)
         capacity = {"cpu": "32", "memory": "64Gi", "pods": "110", GPU: str(GPUS)}
@@ -210,7 +210,7 @@ def test_a_binding_that_the_api_server_refuses_is_tried_slowly_and_healed(
     assert shown(topolog, "refused")["state"] in ("ready", "placed")
     assert any("no-binding" in text for text in cluster.events(NAMESPACE, "refused-3"))
     cluster.kubectl("delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "no-binding")
-    await_whole(cluster, "refused", within=10)
+    await_whole(cluster, "refused", within=60)
 
 
 def test_a_gang_preempts_as_many_pods_as_it_has_members(

@@ -223,7 +223,8 @@ def offers(cluster: clusters.Cluster, topolog: installations.Installation) -> Of
         found = {name: recorder.offers.get(uid, frozenset()) for name, uid in uids.items()}
     last = uids[names[-1]]
     polling.eventually(
-        lambda: topolog.ask(f"/apis/v1/pods/{NAMESPACE}/{names[-1]}")["uid"] == last, "all is recorded"
+        lambda: (topolog.find(f"/apis/v1/pods/{NAMESPACE}/{names[-1]}") or {}).get("uid") == last,
+        "all is recorded",
     )
     # The draw is not trivial: some pods fit nowhere, some on many nodes, and hardly one on all.
     sizes = [len(offer) for offer in found.values()]

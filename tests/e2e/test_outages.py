@@ -20,7 +20,7 @@ def furnished(cluster: clusters.Cluster, topolog: installations.Installation) ->
         workloads.policy(NAMESPACE, "p", "zone", "app", a=10),
         workloads.deployment(NAMESPACE, "before", 2, policy="p", app="app"),
     )
-    cluster.kubectl("-n", NAMESPACE, "rollout", "status", "deployment/before", "--timeout=30s")
+    cluster.await_done("-n", NAMESPACE, "rollout", "status", "deployment/before")
     polling.eventually(lambda: topolog.quotas(NAMESPACE, "p") == {"a": 2}, "both are counted")
     topolog.store.kill()
 
@@ -40,8 +40,15 @@ def test_a_pod_under_a_hard_policy_gets_an_event_and_is_not_bound(cluster: clust
     polling.eventually(
         reported, "an event with the reason", within=15, seen=lambda: cluster.events(NAMESPACE, "hard")
     )
+
+    def condition() -> api_client.Object:
+        return workloads.scheduled(get(cluster, "hard"))
+
+    # kube-scheduler writes it beside the Event.
+    polling.eventually(
+        lambda: condition().get("reason") == "SchedulerError", "the pod has the condition", seen=condition
+    )
     assert "nodeName" not in get(cluster, "hard")["spec"]
-    assert workloads.scheduled(get(cluster, "hard"))["reason"] == "SchedulerError"
 
 
 def test_a_pod_without_labels_is_bound_all_the_same(cluster: clusters.Cluster) -> None:
@@ -61,7 +68,7 @@ def test_everything_recovers_once_the_store_is_back(
     topolog.store.start()
     cluster.apply(workloads.pod(NAMESPACE, "after"))
     for name in ("hard", "after"):
-        cluster.kubectl("-n", NAMESPACE, "wait", f"pod/{name}", "--for=condition=Ready", "--timeout=30s")
+        cluster.await_done("-n", NAMESPACE, "wait", f"pod/{name}", "--for=condition=Ready")
     for part in (topolog.recorder, topolog.controller, *topolog.extenders):
         part.await_ready()
     polling.eventually(

@@ -113,6 +113,7 @@ def test_pods_above_a_runtime_are_evicted_as_fast_as_their_budget_allows(
         path = f"/api/v1/namespaces/{NAMESPACE}/events"
         assert cluster.api().list(path, fields="reason=TopologEvictionRefused")
         assert (running(cluster, "train"), running(cluster, "web")) == (3, 1)
+        trainers.catch_up()
         assert trainers.least == 3
         assert set(trainers.reasons.values()) == {"EvictionByEvictionAPI"}
 

@@ -31,7 +31,7 @@ def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
         name = kind.rpartition("/")[2]
         manifest = kind.replace("/", ".").partition(".")[0]
         cluster.kubectl("apply", "-f", MANIFESTS / f"{manifest}.yaml")
-        cluster.kubectl("wait", "--for=condition=established", f"crd/{name}")
+        cluster.await_done("wait", "--for=condition=established", f"crd/{name}")
     with installations.Installation(
         cluster, PLUGINS_ENABLED="*,ElasticQuota,Coscheduling", PLUGINS_ARGS=args
     ) as installed:

@@ -219,7 +219,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 def defined(cluster: clusters.Cluster) -> clusters.Cluster:
     """A cluster with the custom resource definition of deploy/, and the namespace of the examples."""
     cluster.kubectl("apply", "-k", installations.DEPLOY / "crds")
-    cluster.kubectl("wait", "--for=condition=established", "crd/workloadpolicies.kosmos.io")
+    cluster.await_done("wait", "--for=condition=established", "crd/workloadpolicies.kosmos.io")
     cluster.add_namespace(EXAMPLES_NAMESPACE)
     return cluster
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support import polling
 from tests.support.e2e import api_client, clusters, installations, quota_witness, workloads
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 MANIFESTS = pathlib.Path(__file__).parent / "manifests"
 NAMESPACE, POLICY, DEPLOYMENT = "workload-test", "workload-policy-test", "deployment/clusterlink-floater-mix"
@@ -43,7 +43,7 @@ def apply(cluster: clusters.Cluster, *names: str) -> None:
 
 
 def clear(cluster: clusters.Cluster, namespace: str = NAMESPACE) -> None:
-    cluster.kubectl("-n", namespace, "delete", "deployments,workloadpolicies", "--all", "--timeout=30s")
+    cluster.await_done("-n", namespace, "delete", "deployments,workloadpolicies", "--all")
     polling.eventually(lambda: not cluster.pods(namespace), "all pods are gone", within=30)
 
 
@@ -94,7 +94,7 @@ def refused_with(cluster: clusters.Cluster, namespace: str, *texts: str, labels:
 @pytest.mark.scenario("WP-1")
 def test_a_preferred_policy_lets_all_six_run(cluster: clusters.Cluster) -> None:
     apply(cluster, "workloadpolicy-example-1", "clusterlink-floater-deployment-mix")
-    cluster.kubectl("-n", NAMESPACE, "rollout", "status", DEPLOYMENT, "--timeout=30s")
+    cluster.await_done("-n", NAMESPACE, "rollout", "status", DEPLOYMENT)
     pods = workloads.running(cluster, NAMESPACE)
     assert sorted(pod["spec"]["nodeName"] for pod in pods) == sorted(DOMAINS)
     assert domains(pods) == {"member": 2, "host": 4}
@@ -108,7 +108,7 @@ def test_a_preferred_policy_fills_its_quotas_first(cluster: clusters.Cluster) ->
     polling.eventually(lambda: not cluster.pods(NAMESPACE), "all pods are gone", within=30)
     for replicas in range(1, 5):  # one by one, as the balancing formula assumes
         cluster.kubectl("-n", NAMESPACE, "scale", DEPLOYMENT, f"--replicas={replicas}")
-        cluster.kubectl("-n", NAMESPACE, "rollout", "status", DEPLOYMENT, "--timeout=30s")
+        cluster.await_done("-n", NAMESPACE, "rollout", "status", DEPLOYMENT)
     assert domains(workloads.running(cluster, NAMESPACE)) == {"member": 1, "host": 3}
     clear(cluster)
 
@@ -122,6 +122,7 @@ def test_a_required_policy_lets_four_run_and_refuses_two_with_the_reason(
     assert len({pod["spec"]["nodeName"] for pod in running}) == 4
     refused_with(cluster, NAMESPACE, FULL)
     assert topolog.quotas(NAMESPACE, POLICY) == {"member": 1, "host": 3}
+    overseer.catch_up()
     assert overseer.peak == {"member": 1, "host": 3}
 
 
@@ -144,6 +145,7 @@ def test_a_deleted_pod_frees_its_capacity_before_it_is_gone(
         assert before < {pod["metadata"]["uid"] for pod in after}
         cluster.kubelet.attend(NAMESPACE, name)
         running = after
+    overseer.catch_up()
     assert overseer.peak == {"member": 1, "host": 3}
     refused_with(cluster, NAMESPACE, FULL)
     clear(cluster)
@@ -154,7 +156,7 @@ def test_a_policy_of_another_namespace_does_not_apply(cluster: clusters.Cluster)
     cluster.add_namespace("elsewhere")
     apply(cluster, "workloadpolicy-example-2")
     cluster.apply(workloads.pod("elsewhere", "veteran", app="clusterlink-floater-mix"))
-    cluster.kubectl("-n", "elsewhere", "wait", "pod/veteran", "--for=condition=Ready", "--timeout=30s")
+    cluster.await_done("-n", "elsewhere", "wait", "pod/veteran", "--for=condition=Ready")
     assert cluster.api().get("/api/v1/namespaces/elsewhere/pods/veteran")["spec"]["nodeName"] in HOSTS
     cluster.apply(workloads.deployment("elsewhere", "late", 3, policy=POLICY, app="clusterlink-floater-mix"))
     polling.eventually(lambda: len(workloads.pending(cluster, "elsewhere")) == 3, "three wait")
@@ -170,6 +172,7 @@ def test_a_policy_that_is_created_later_counts_running_pods(
         cluster.apply(workloads.policy("elsewhere", POLICY, KEY, app, host=2))
         settled(cluster, "elsewhere", waits=2, host=2)
         refused_with(cluster, "elsewhere", f"workload policy elsewhere/{POLICY}: no capacity (host 2/2)")
+        overseer.catch_up()
         assert overseer.peak == {"host": 2}
     assert topolog.quotas("elsewhere", POLICY) == {"host": 2}
     clear_all(cluster, "elsewhere")

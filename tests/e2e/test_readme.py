@@ -30,7 +30,7 @@ def beside(binary: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[console_ses
         empty.start_controller_manager()
         empty.add_nodes("n1", labels={"topology.kubernetes.io/zone": "zone-a"})
         empty.kubectl("apply", "-f", DEPLOY / "crds" / "kosmos.io_workloadpolicies.yaml")
-        empty.kubectl("wait", "--for=condition=established", "crd/workloadpolicies.kosmos.io")
+        empty.await_done("wait", "--for=condition=established", "crd/workloadpolicies.kosmos.io")
         (spread,) = how_to_pages.fenced(ROOT / "docs" / TUTORIAL, "yaml")
         empty.kubectl("apply", "-f", "-", stdin=spread)
         empty.apply(workloads.pod("default", "web-1", app="web", **{workloads.POLICY_LABEL: "spread"}))

@@ -57,7 +57,7 @@ def served(binary: pathlib.Path, definitions: list[pathlib.Path]) -> Iterator[cl
     with clusters.Cluster(binary) as cluster:
         for path in definitions:
             cluster.kubectl("create", "-f", path)
-            cluster.kubectl("wait", "--for=condition=established", "-f", path)
+            cluster.await_done("wait", "--for=condition=established", "-f", path)
         prometheus_operator.define(cluster)
         cluster.api().create("/api/v1/namespaces", RESTRICTED)
         yield cluster

@@ -25,10 +25,10 @@ from tests.support.e2e import api_client, clusters, installations, workloads
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 NAMESPACE = "renewals"
-LIFE = 40.0
+LIFE = 40.0 * polling.PATIENCE
 """Seconds that a certificate is valid: less than the renewals take."""
 RENEWALS = 10
-EVERY = 6.0
+EVERY = 6.0 * polling.PATIENCE
 PODS = 5
 """Pods that are created after each renewal."""
 AGE = 10
@@ -149,7 +149,7 @@ def test_ten_renewals_fail_no_call(
 
 
 class Load(threading.Thread):
-    """Creates ten pods per second until it is ended; they are bound and stay."""
+    """Creates at most ten pods per second until it is ended; they are bound and stay."""
 
     def __init__(self, api: api_client.Api) -> None:
         super().__init__(name="load", daemon=True)
@@ -164,7 +164,7 @@ class Load(threading.Thread):
             made = workloads.pod(NAMESPACE, f"steady-{number}", scheduler="steady", **labels)
             self._api.create(f"/api/v1/namespaces/{NAMESPACE}/pods", made)
             self.created = number
-            if self._enough.wait(0.1):
+            if self._enough.wait(0.1 * polling.PATIENCE):
                 return
 
     def await_bound(self, cluster: clusters.Cluster, more: int = 10) -> None:
@@ -249,8 +249,8 @@ def test_a_new_ca_fails_no_bind_but_for_the_restart(
         mount.put(mounted(cluster))
         load.await_bound(cluster)
 
-    cluster.add_nodes("n2", labels={"zone": "b"}, capacity={"cpu": "32", "memory": "9Gi", "pods": "2000"})
-    cluster.apply(workloads.policy(NAMESPACE, "steady", "zone", "steady", b=2000))
+    cluster.add_nodes("n2", labels={"zone": "b"}, capacity={"cpu": "64", "memory": "9Gi", "pods": "6000"})
+    cluster.apply(workloads.policy(NAMESPACE, "steady", "zone", "steady", b=6000))
     path = f"/apis/v1/plugins/WorkloadPolicy/policies/{NAMESPACE}/steady"
     polling.eventually(lambda: topolog.find(path), "the extender has the policy", within=60)
     scheduler = topolog.start_scheduler("steady")

@@ -1,5 +1,6 @@
 """WorkloadPolicies and ElasticQuotas show their counts in their status, against the real API server."""
 
+import contextlib
 import copy
 import http
 import itertools
@@ -54,9 +55,7 @@ def test_a_status_follows_the_pods_and_is_not_an_event(
     cluster: clusters.Cluster, topolog: installations.Installation
 ) -> None:
     cluster.apply(workloads.policy(NAMESPACE, "one", "zone", "one", a=2, b=1))
-    cluster.kubectl(
-        "-n", NAMESPACE, "wait", "--for=condition=Accepted", "workloadpolicies/one", "--timeout=60s"
-    )
+    cluster.await_done("-n", NAMESPACE, "wait", "--for=condition=Accepted", "workloadpolicies/one")
     assert status(cluster)["placed"] == 0
     before = events(topolog)
     cluster.apply(workloads.deployment(NAMESPACE, "one", 5, policy="one"))
@@ -108,6 +107,16 @@ def test_an_edit_is_shown_with_its_generation(
     assert (satisfied["status"], satisfied["reason"]) == ("False", "Waiting")
 
 
+@contextlib.contextmanager
+def while_storage_opens() -> Iterator[None]:
+    """Excuse a refusal: the API server opens its storage of a kind again when the definition has changed."""
+    try:
+        yield
+    except api_client.ApiError as problem:
+        if problem.status != http.HTTPStatus.TOO_MANY_REQUESTS:
+            raise
+
+
 def test_a_definition_without_the_subresource_is_reported(
     cluster: clusters.Cluster, topolog: installations.Installation
 ) -> None:
@@ -125,7 +134,8 @@ def test_a_definition_without_the_subresource_is_reported(
     def reported_after_a_change() -> bool:
         number = len(cluster.pods(NAMESPACE, labels="app=other"))
         cluster.apply(workloads.pod(NAMESPACE, f"other-{number}", app="other"))
-        cluster.api().patch(POLICY, {"spec": {"labelSelector": {"matchLabels": {"of": f"{number}"}}}})
+        with while_storage_opens():
+            cluster.api().patch(POLICY, {"spec": {"labelSelector": {"matchLabels": {"of": f"{number}"}}}})
         return reported() > 0
 
     polling.eventually(reported_after_a_change, "the controller reports it", within=60, every=1.0)
@@ -187,12 +197,8 @@ def test_koordinators_definition_of_quotas_has_no_status_and_is_reported(
         return sum("has no status subresource" in line and "elasticquotas" in line for line in lines)
 
     def reported_after_a_change() -> bool:
-        try:
+        with while_storage_opens():
             cluster.api().create(QUOTAS_PATH, quota(f"other-{next(numbers)}"))
-        except api_client.ApiError as problem:
-            # The API server opens its storage of a kind again when the definition has changed.
-            if problem.status != http.HTTPStatus.TOO_MANY_REQUESTS:
-                raise
         return reported() > 0
 
     polling.eventually(reported_after_a_change, "the controller reports it", within=60, every=1.0)

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from app import exit_codes
-from tests.support import console_sessions, how_to_pages, polling
-from tests.support.e2e import api_client, clusters, readiness, workloads
+from tests.support import console_sessions, how_to_pages
+from tests.support.e2e import clusters, readiness, workloads
 from tests.support.e2e.nodes import process_kubelets
 
 LACKING = process_kubelets.lacking()
@@ -69,10 +69,6 @@ def doctor(kubelet: process_kubelets.ProcessKubelet, url: str) -> tuple[int, str
     return done.returncode, done.stdout + done.stderr
 
 
-def placed(cluster: clusters.Cluster) -> list[api_client.Object]:
-    return workloads.running(cluster, "default", OF_LOAD)
-
-
 def test_each_step_is_taken_under_load_and_no_pod_is_lost(
     cluster: clusters.Cluster,
     kubelet: process_kubelets.ProcessKubelet,
@@ -105,10 +101,9 @@ def test_each_step_is_taken_under_load_and_no_pod_is_lost(
         stopped.set()
         growing.join()
     cluster.kubectl("scale", "deployment/load", "--replicas=72")
-    polling.eventually(lambda: len(placed(cluster)) >= 60, "60 pods run", within=180, every=0.5)
-    nodes = [pod["spec"]["nodeName"] for pod in placed(cluster)]
+    placed = workloads.await_placed(cluster, "default", OF_LOAD, placed=60, waiting=12, within=180)
+    nodes = [pod["spec"]["nodeName"] for pod in placed]
     assert (nodes.count("n-a"), nodes.count("n-b"), len(nodes)) == (24, 36, 60)
-    assert len(workloads.pending(cluster, "default", OF_LOAD)) == 12
     code, text = doctor(kubelet, former["recorder-url"])
     assert (code, "WRONGPASS" in text) != (0, False), text
     assert code in (exit_codes.NEGATIVE, exit_codes.STORE)

@@ -251,6 +251,7 @@ class Cluster:
         identity: str = "admin",
         stdin: str = "",
         refused: bool = False,  # must fail; returns stderr
+        within: float = 60,  # seconds, see polling.PATIENCE
     ) -> str:
         """Run the real kubectl and return what it prints."""
         done = subprocess.run(
@@ -259,13 +260,18 @@ class Cluster:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=within * polling.PATIENCE,
             check=False,
         )
         assert (done.returncode != 0) == refused, (
             f"kubectl {' '.join(map(str, arguments))}: {done.returncode}\n{done.stderr}{done.stdout}"
         )
         return done.stderr if refused else done.stdout
+
+    def await_done(self, *arguments: str | pathlib.Path, within: float = 60) -> None:
+        """Run a command of kubectl that waits, as `rollout status` does; fail after ``within`` seconds."""
+        timeout = f"--timeout={within * polling.PATIENCE:.0f}s"
+        self.kubectl(*arguments, timeout, within=within + 30)
 
     def apply(self, *objects: api_client.Object) -> None:
         """Apply objects with kubectl, as a user does with a file."""

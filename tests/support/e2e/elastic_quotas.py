@@ -17,7 +17,7 @@ _RIGHTS = _ROOT / "deploy" / "components" / "evictions" / "rbac.yaml"
 def define(cluster: clusters.Cluster) -> None:
     """Create their definition, and wait until it is served."""
     cluster.kubectl("apply", "-f", _MANIFEST)
-    cluster.kubectl("wait", "--for=condition=established", f"crd/{RESOURCE}")
+    cluster.await_done("wait", "--for=condition=established", f"crd/{RESOURCE}")
 
 
 def quota(namespace: str, name: str, *, least: int, most: int) -> api_client.Object:

@@ -106,7 +106,7 @@ class Installation:
     def _install(self) -> None:
         for what in ("crds", "rbac"):
             self._cluster.kubectl("apply", "-k", DEPLOY / what)
-        self._cluster.kubectl("wait", "--for=condition=established", "crd/workloadpolicies.kosmos.io")
+        self._cluster.await_done("wait", "--for=condition=established", "crd/workloadpolicies.kosmos.io")
         _run("certs", str(self.tls), "--host", SERVICE, "--host", VIEW, "--host", "127.0.0.1")
         self.store = embedded.Server(self._folder / "store", append_only=True)
         self._ending.callback(self.store.stop)
@@ -264,7 +264,12 @@ class Installation:
 
 def _run(*arguments: str, env: Mapping[str, str] | None = None) -> None:
     done = subprocess.run(
-        [TOPOLOG, *arguments], env=env or _bare(), capture_output=True, text=True, timeout=60, check=False
+        [TOPOLOG, *arguments],
+        env=env or _bare(),
+        capture_output=True,
+        text=True,
+        timeout=60 * polling.PATIENCE,
+        check=False,
     )
     assert done.returncode == 0, f"topolog {' '.join(arguments)}: {done.returncode}\n{done.stderr}"
 

@@ -8,6 +8,7 @@ from typing import Self
 
 import urllib3
 
+from tests.support import polling
 from tests.support.e2e import api_client
 
 ENDED = ("Succeeded", "Failed")
@@ -28,6 +29,7 @@ class PodWatch:
         self._api = api
         self._path = f"/api/v1/namespaces/{namespace}/pods"
         self._ended = False
+        self._version = 0
         self._watch: api_client.Watch | None = None
         self._thread = threading.Thread(target=self._run, name="pod-watch", daemon=True)
         self.error: Exception | None = None
@@ -40,16 +42,32 @@ class PodWatch:
         pods = self._api.get(self._path)
         for pod in pods["items"]:
             self.see(pod, counted(pod))
+        self._version = int(pods["metadata"]["resourceVersion"])
         self._watch = self._api.watch(self._path, pods["metadata"]["resourceVersion"], seconds=600)
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._ended = True
-        if self._watch is not None:
-            self._watch.close()
-        self._thread.join()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self.catch_up()
+        finally:
+            self._ended = True
+            if self._watch is not None:
+                self._watch.close()
+            self._thread.join()
         assert self.error is None, f"the watch failed: {self.error}"
+
+    def catch_up(self) -> None:
+        """Wait until every pod was seen as a list of the API server has it now."""
+        pods = self._api.list(self._path)
+        # A watch delivers changes in the order of their versions.
+        last = max((int(pod["metadata"]["resourceVersion"]) for pod in pods), default=0)
+        polling.eventually(
+            lambda: self._version >= last or self.error is not None,
+            f"the watch delivers version {last}",
+            seen=lambda: self._version,
+        )
 
     def _run(self) -> None:
         assert self._watch is not None
@@ -62,6 +80,6 @@ class PodWatch:
 
     def _take(self, change: api_client.Change) -> None:
         assert change.kind != "ERROR", change.object
-        if change.kind == "BOOKMARK":
-            return
-        self.see(change.object, "" if change.kind == "DELETED" else counted(change.object))
+        if change.kind != "BOOKMARK":
+            self.see(change.object, "" if change.kind == "DELETED" else counted(change.object))
+        self._version = int(change.object["metadata"]["resourceVersion"])

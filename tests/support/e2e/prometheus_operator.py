@@ -20,4 +20,4 @@ def define(cluster: clusters.Cluster) -> None:
     definitions = pathlib.Path(json.loads(done.stdout)["Dir"]) / "example" / "prometheus-operator-crd"
     for name in ("podmonitors", "prometheusrules"):
         cluster.kubectl("create", "-f", definitions / f"monitoring.coreos.com_{name}.yaml")
-        cluster.kubectl("wait", "--for=condition=established", f"crd/{name}.monitoring.coreos.com")
+        cluster.await_done("wait", "--for=condition=established", f"crd/{name}.monitoring.coreos.com")

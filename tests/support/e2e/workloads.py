@@ -1,5 +1,6 @@
 """Builds workloads for the tests and reads their status."""
 
+from tests.support import polling
 from tests.support.e2e import api_client, clusters
 
 POLICY_LABEL = "workload-policy/kosmos.io"
@@ -88,6 +89,19 @@ def refused(cluster: clusters.Cluster, namespace: str, labels: str = "") -> list
     """The pending pods that the scheduler has tried without success."""
     waiting = pending(cluster, namespace, labels)
     return [pod for pod in waiting if scheduled(pod).get("reason") == "Unschedulable"]
+
+
+def await_placed(
+    cluster: clusters.Cluster, namespace: str, labels: str, *, placed: int, waiting: int, within: float
+) -> list[api_client.Object]:
+    """Wait for so many running pods and so many without a node; return those that run."""
+
+    def numbers() -> tuple[int, int]:
+        return len(running(cluster, namespace, labels)), len(pending(cluster, namespace, labels))
+
+    what = f"{placed} pods run and {waiting} wait"
+    polling.eventually(lambda: numbers() == (placed, waiting), what, within=within, every=0.5, seen=numbers)
+    return running(cluster, namespace, labels)
 
 
 def name(pod: api_client.Object) -> str:

@@ -4,7 +4,7 @@ import pathlib
 import subprocess
 import sys
 
-from tests.support import commands
+from tests.support import commands, polling
 from tests.support.e2e import api_client, clusters
 
 PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}
@@ -60,6 +60,6 @@ class Workstation:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=60 * polling.PATIENCE,
             check=False,
         )

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 
 import urllib3
 
+from tests.support import polling
 from tests.support.e2e import api_client
 from tests.support.e2e.nodes import containers, networks, pods, services
 
@@ -104,7 +105,7 @@ class ProcessKubelet:
             [*entered, "/usr/bin/env", "-i", *variables, *dropped, "--", *command],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=60 * polling.PATIENCE,
             check=False,
         )
 
