@@ -28,8 +28,7 @@ function draw() {
   pathname = location.pathname;
   if (state.at !== null) state.position = past();
   focus.kept(() => render(page(), root));
-  if (settled() && state.position) document.documentElement.dataset.settled = state.position;
-  else delete document.documentElement.dataset.settled;
+  if (settled() && state.position && !asked) document.documentElement.dataset.settled = state.position;
 }
 
 /** The position of ?at=: a position or an offset as it is; a time is resolved by the first answer. */
@@ -159,6 +158,7 @@ function keys(event) {
 listen(() => {
   if (!asked) {
     asked = true;
+    delete document.documentElement.dataset.settled;
     requestAnimationFrame(draw);
   }
 });
