@@ -117,7 +117,7 @@ def test_the_map_and_the_search(on_large: browsers.Browser, large: shown.Shown) 
     # Into the drawer, and out of it to the map.
     person.tab_to("#node .facts a, #node summary, #node button, #node .scroll")
     assert person.press(keys.Keys.ESCAPE)["tag"] == "CLUSTER-MAP"
-    assert on_large.text("#node") == ""
+    on_large.until(lambda: on_large.text("#node") == "", "the drawer is closed")
     # To the search and back, and to a node by its name.
     assert person.press("/")["id"] == "search"
     assert person.press("no", keys.Keys.ESCAPE)["tag"] == "CLUSTER-MAP"

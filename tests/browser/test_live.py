@@ -10,13 +10,14 @@ import pytest
 from app.domain import events
 from app.store.log import batches
 from app.store.server import embedded
+from tests.support import polling
 from tests.support.browser import browsers, rewinds, scripts, shown, viewers
 from tests.support.extender import api_worlds
 
 pytestmark = pytest.mark.browser
 ROUNDS, EACH, PAUSE = 120, 500, 0.5
 """A thousand events a second for a minute."""
-BEHIND = 4
+BEHIND = round(4 * polling.PATIENCE)
 """Messages of the stream that the page may have seen since the position that it shows: it asks once a second
 at most, and there is one in half a second."""
 
@@ -36,10 +37,8 @@ def test_a_live_page_follows_the_log_and_survives_its_server(
     on_small.settled(f"/{last}")
     assert on_small.text(".banner.lost") == ""
     on_small.collect()
-    # The killed server is an error line of the console for each attempt to reach it.
-    assert [
-        line for line in on_small.found if "ERR_CONNECTION" not in line and "ERR_INCOMPLETE" not in line
-    ] == []
+    # The server that is away, or that is not ready yet, is an error line of the console for each attempt.
+    assert [line for line in on_small.found if "ERR_" not in line and "503" not in line] == []
     on_small.found.clear()
 
 
@@ -102,8 +101,9 @@ def test_a_busy_log_is_followed_and_its_stream_misses_nothing(busy: Busy) -> Non
             "return [document.querySelector('.top .status').title, globalThis.heads.slice(-arguments[0])]",
             BEHIND,
         )
-        position = int(look[0].split(", ")[0].removeprefix("offset ").replace(",", ""))
-        close += bool(look[1]) and position >= look[1][0]
+        # A page that is not live for a moment has no title there.
+        position = look[0].split(", ")[0].removeprefix("offset ").replace(",", "")
+        close += bool(look[1] and position) and int(position) >= look[1][0]
     page.settled(f"/{last}")
     assert close >= ROUNDS * 95 // 100
     busy.viewer.stop(kill=True)

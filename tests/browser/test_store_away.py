@@ -55,6 +55,7 @@ def test_a_live_page_states_that_the_log_is_not_read(
     with browsers.browser(seen.viewer.url, tmp_path / "profile") as page:
         page.open("/dashboard/")
         head = seen.head
+        page.settled(f"/{head}")
         come_back = leave(store)
         try:
             page.until(lambda: "The log has not been read for" in page.text(".banner.lost"), "the banner")

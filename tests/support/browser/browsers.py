@@ -14,6 +14,7 @@ from selenium import webdriver
 from selenium.common import exceptions
 from selenium.webdriver.chrome import options, service
 
+from tests.support import polling
 from tests.support.browser import scripts
 
 T = TypeVar("T")
@@ -22,7 +23,7 @@ Json: TypeAlias = Any
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 MISSING = "" if CHROMIUM and DRIVER else "Chromium is missing: apt-get install chromium chromium-driver"
-_PATIENCE = 30.0
+_PATIENCE = 30.0 * polling.PATIENCE
 _FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -81,7 +82,7 @@ class Browser:
         return self.until(shown, f"a settled page at {position or 'any position'}")
 
     def until(self, holds: Callable[[], T], what: str) -> T:
-        """The first true result. Raises AssertionError after half a minute."""
+        """The first true result. Raises AssertionError after half a minute, see polling.PATIENCE."""
         deadline = time.monotonic() + _PATIENCE
         while True:
             found = holds()

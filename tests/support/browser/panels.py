@@ -17,6 +17,8 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 _SPAN = re.compile(r"(?<![\w.,])\d+ (?:d|h|min|s)(?: \d+ (?:h|min|s))?(?!\w)")
 _AGE = re.compile(r"\d+\.\d+ s(?!\w)|99th percentile")
 """The seconds by which a process is behind the log, which differ at the next request; words of the page."""
+_AGO = (0, 60, 120)
+"""Seconds by which a page may be older than the document; its ages change with the minute or the hour."""
 _AROUND = "()[],.;:+\N{HORIZONTAL ELLIPSIS}\N{MULTIPLICATION SIGN}\N{MULTIPLICATION X}"
 _WORD = re.compile(r"\S*\d\S*")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[KMGTP]i)?")
@@ -86,7 +88,9 @@ def known(body: object) -> set[str]:
     """The numbers of a document, and those that a page derives from it."""
     times = {when for text in _strings(body) for when in _TIME.findall(text)}
     as_of = body.get("metadata", {}).get("asOf", "") if isinstance(body, dict) else ""
-    ages = {span(_seconds(as_of) - _seconds(when)) for when in times} if as_of else set()
+    ages = (
+        {span(_seconds(as_of) - _seconds(when) - ago) for when in times for ago in _AGO} if as_of else set()
+    )
     return {"0", *ages, *_derived(body)}
 
 

@@ -9,9 +9,9 @@ import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 
-from tests.support import child_processes
+from tests.support import child_processes, polling
 
-_PATIENCE = 60.0
+_PATIENCE = 60.0 * polling.PATIENCE
 
 
 class Viewer:
