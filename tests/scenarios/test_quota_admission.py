@@ -207,6 +207,36 @@ def test_the_pods_of_an_overused_quota_that_would_have_to_go() -> None:
     assert going(cluster(node("n1", 100), quota("q", 0, 10), pod("p", 10, "q", node="n1"))) == []
 
 
+@pytest.mark.scenario("EQ-19")
+def test_a_pod_that_frees_nothing_of_the_excess_stays() -> None:
+    limits = msgspec.structs.replace(quota("q", 0, 10), max={"cpu": 10 * CORE, "memory": 4 * GIB})
+    firm = pod("firm", 12, "q", node="n1", firm=True)
+    stores = pod("stores", 0, "q", node="n1", memory=2)
+    small = cluster(node("n1", 100, 100), limits, firm, stores)
+    assert going(small) == []
+    # The cores of the firm pod stay in excess; of the memory as much is freed as is too much.
+    small.see(pod("computes", 1, "q", node="n1", priority=1))
+    assert going(small) == ["computes"]
+    small.see(pod("more", 0, "q", node="n1", memory=1, priority=2))
+    assert going(small) == ["computes"]
+    small.see(pod("caches", 0, "q", node="n1", memory=3, priority=3))
+    assert going(small) == ["computes", "stores"]
+
+
+@pytest.mark.scenario("EQ-19")
+def test_pods_stay_while_those_of_children_hold_all_of_the_excess() -> None:
+    limits = quota("q", 0, 10, is_parent=True, max={"cpu": 10 * CORE, "memory": 4 * GIB})
+    child = quota("child", 0, 20, parent="q")
+    small = cluster(
+        node("n1", 100, 100),
+        limits,
+        child,
+        pod("below", 12, "child", node="n1"),
+        pod("own", 0, "q", node="n1", memory=1),
+    )
+    assert going(small) == []
+
+
 @pytest.mark.parametrize("named", [True, False])
 def test_a_request_that_is_counted_in_part_is_refused(named: bool) -> None:
     most = {"cpu": 10 * CORE, **({"memory": 40 * 1024 * GIB} if named else {})}

@@ -2,6 +2,8 @@
 
 The choice is Koordinator's (quota_overuse_revoke.go): pods are set aside from the least important on until
 the rest fits; then, from the most important on, those that fit again are kept. Non-preemptible pods stay.
+Where these, or the pods of children, hold the excess, Koordinator chooses all pods that are left. Here a pod
+that requests nothing of the excess stays: without it the quota would use as much, and admit its replacement.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -68,27 +70,26 @@ def _amount(resource: str, count: int) -> float:
 def excess_pods(excess: Mapping[str, int], found: Iterable[Member]) -> Sequence[Member]:
     """The pods that would have to go, the most important first.
 
-    If even all preemptible pods are not enough, these are all of them.
+    If even all preemptible pods are not enough, these are all that free some of the excess.
     """
-    if not excess:
-        return ()
     left = dict(excess)
     aside: list[Member] = []
-    movable = sorted((one for one in found if membership.preemptible(one.pod)), key=_least_important)
-    for one in movable:
-        if all(amount <= 0 for amount in left.values()):
-            break
-        aside.append(one)
-        _add(left, one, -1)
-    if any(amount > 0 for amount in left.values()):
-        return aside[::-1]
+    for one in sorted((one for one in found if membership.preemptible(one.pod)), key=_least_important):
+        if _holds_excess(one, left):
+            aside.append(one)
+            _add(left, one, -1)
     going: list[Member] = []
     for one in reversed(aside):
         _add(left, one, +1)
-        if any(amount > 0 for amount in left.values()):
+        if _holds_excess(one, left):
             _add(left, one, -1)
             going.append(one)
     return going
+
+
+def _holds_excess(one: Member, left: Mapping[str, int]) -> bool:
+    """Whether the pod requests a resource of which more is used than allowed."""
+    return any(amount > 0 and one.amounts.get(resource, 0) > 0 for resource, amount in left.items())
 
 
 def _add(left: dict[str, int], one: Member, by: int) -> None:
