@@ -119,7 +119,7 @@ def admission(
     if not _applies(grown, name, rules):
         return None
     if errors := grown.errors.get(name):
-        return Admission(name, f"elastic quota {name}: invalid: {'; '.join(errors[:3])}")
+        return Admission(name, f"{subject(name)} invalid: {'; '.join(errors[:3])}")
     requested = quota_counts.requests(pod, grown, name)
     if uncountable := quota_counts.uncountable(requested):
         return too_large(name, uncountable)
@@ -132,11 +132,16 @@ def admission(
     return Admission(name, tests=tests)
 
 
+def subject(name: str) -> str:
+    """How every reason of the quota begins."""
+    return f"elastic quota {name}:"
+
+
 def too_large(name: str, resources: Sequence[str]) -> Admission:
     """Refuses a pod whose requests are counted in part only: its placement could exceed the quota."""
     largest = {one: quota_counts.amount(one, quota_counts.LARGEST) for one in resources}
     which = ", ".join(f"{quantities.written(one, amount)} of {one}" for one, amount in largest.items())
-    return Admission(name, f"elastic quota {name}: requests of more than {which} cannot be counted")
+    return Admission(name, f"{subject(name)} requests of more than {which} cannot be counted")
 
 
 def _applies(grown: forests.Forest, name: str, rules: QuotaRules) -> bool:
@@ -207,12 +212,12 @@ def _reason(name: str, failed: list[Test]) -> str:
     alike = [test.resource for test in failed if (test.quota, test.firm) == (first.quota, first.firm)]
     which = ", ".join(alike)
     if first.firm:
-        return f"elastic quota {name}: no capacity for non-preemptible pods in {which}"
+        return f"{subject(name)} no capacity for non-preemptible pods in {which}"
     if first.quota == TOGETHER:
-        return f"elastic quota {name}: no capacity in {which} within the mins of all quotas"
+        return f"{subject(name)} no capacity in {which} within the mins of all quotas"
     if first.quota != name:
-        return f"elastic quota {name}: no capacity in {which} of parent {first.quota}"
-    return f"elastic quota {name}: no capacity in {which}"
+        return f"{subject(name)} no capacity in {which} of parent {first.quota}"
+    return f"{subject(name)} no capacity in {which}"
 
 
 def described(test: Test) -> str:

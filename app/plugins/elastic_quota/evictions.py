@@ -187,7 +187,7 @@ def _for_pod_again(
     objection: effects.Objection,
     snapshot: snapshots.Snapshot,
 ) -> effects.Eviction | None:
-    pod = _tried(snapshot, uid)
+    pod = _refused(snapshot, uid)
     if pod is None or membership.of(pod, usage.forest(snapshot)).name != quota:
         return None
     found = _preemption(without_terminating(snapshot), pod, rules, objection)
@@ -224,14 +224,21 @@ def _above_runtime_again(
 
 
 def _waiting(snapshot: snapshots.Snapshot) -> Iterator[model.Pod]:
-    """The pods that kube-scheduler has tried in vain, and for which it evicts none itself."""
+    """The pods that their quota has refused, and for which kube-scheduler evicts none itself."""
     for uid in snapshot.waiting:
-        pod = _tried(snapshot, uid)
+        pod = _refused(snapshot, uid)
         if pod is not None:
             yield pod
 
 
-def _tried(snapshot: snapshots.Snapshot, uid: model.Uid) -> model.Pod | None:
-    """The pod, if kube-scheduler has tried it in vain and evicts none for it itself."""
+def _refused(snapshot: snapshots.Snapshot, uid: model.Uid) -> model.Pod | None:
+    """The pod, if its quota has refused it, and kube-scheduler evicts none for it itself.
+
+    Its condition has the reasons of the extender. A pod that waits for a volume, or for another scheduler,
+    would not take what is freed for it; a replacement would, and be evicted again.
+    """
     pod = snapshot.pod(uid) if uid in snapshot.waiting else None
-    return pod if pod is not None and pod.unscheduled and not pod.nominated else None
+    if pod is None or pod.nominated:
+        return None
+    name = membership.of(pod, usage.forest(snapshot)).name
+    return pod if admission.subject(name) in pod.unscheduled else None

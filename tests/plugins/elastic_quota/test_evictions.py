@@ -27,8 +27,17 @@ EVERYTHING = effects.Changes()
 
 def pod(name: str, cpu: int, quota: str, node: str = "", priority: int = 0, **changed: object) -> model.Pod:
     made = small_gangs.pod(name, cpu, node=node, priority=priority, labels={membership.LABEL: quota})
-    started = {"started": "2026-01-01T00:00:00Z"} if node else {"unscheduled": "0/1 nodes are available"}
+    started = {"started": "2026-01-01T00:00:00Z"} if node else {"unscheduled": refusal(quota)}
     return msgspec.structs.replace(made, **{**started, **changed})
+
+
+def refusal(quota: str) -> str:
+    """The condition of a pod that its quota refuses, as kube-scheduler writes it."""
+    return (
+        "0/3 nodes are available: 1 node(s) were unschedulable, "
+        f"2 elastic quota {quota}: no capacity in cpu. preemption: 0/3 nodes are available: "
+        "3 Preemption is not helpful for scheduling."
+    )
 
 
 def cluster(*things: scheduling_driver.Thing, rules: ElasticQuota = EVICTING) -> scheduling_driver.Cluster:
@@ -110,16 +119,35 @@ def test_what_the_view_shows_is_evicted_if_the_argument_requests_it() -> None:
     "changed",
     [
         {"unscheduled": ""},
+        {"unscheduled": "pod has unbound immediate PersistentVolumeClaims"},
+        {"unscheduled": "0/2 nodes are available: 2 elastic quota r: no capacity in cpu."},
         {"nominated": "n1"},
         {"preemption_policy": "Never"},
         {"gated": True},
         {"priority": 0},
-        {"labels": {membership.LABEL: "r"}},
+        {"labels": {membership.LABEL: "r"}, "unscheduled": refusal("r")},
     ],
-    ids=["not tried", "nominated", "never", "gated", "not more important", "admitted"],
+    ids=["not tried", "volumes", "other", "nominated", "never", "gated", "not more important", "admitted"],
 )
 def test_nothing_is_evicted_for_other_pods(changed: dict[str, object]) -> None:
     assert wanted(full(changed=changed)) == ()
+
+
+@pytest.mark.parametrize("above", [False, True])
+def test_what_the_plugin_answers_makes_a_condition_that_permits_an_eviction(above: bool) -> None:
+    rules = ElasticQuota(runtime=False, check_parents=above, quota_preemption="evict")
+    small, asks = full(rules), pod("asks", 4, "q", priority=9)
+    if above:
+        small.see(small_quotas.quota("above", 0, 12, is_parent=True))
+        small.see(small_quotas.quota("q", 0, 100, parent="above"))
+    why = small.why(asks)
+    assert why == "elastic quota q: no capacity in cpu" + (" of parent above" if above else "")
+    expected = [("elastic quota q: pod x/asks", ["low"])]
+    for message in (f"2 {why}.", f"1 Too many pods, 1 {why}.", f"2 gang g: no capacity; {why}."):
+        small.see(msgspec.structs.replace(asks, unscheduled=f"0/2 nodes are available: {message}"))
+        assert names(wanted(small, rules)) == expected
+    small.see(msgspec.structs.replace(asks, unscheduled="0/2 nodes are available: 2 Insufficient cpu."))
+    assert names(wanted(small, rules)) == []
 
 
 def test_a_pod_that_terminates_counts_as_gone() -> None:
@@ -153,6 +181,7 @@ def test_what_is_still_wanted_is_renewed_from_the_present_state() -> None:
     [
         lambda small: small.see(pod("asks", 4, "q", "n1", priority=9)),
         lambda small: small.see(pod("asks", 4, "q", priority=9, nominated="n1")),
+        lambda small: small.see(pod("asks", 4, "q", priority=9, unscheduled="2 Insufficient cpu.")),
         lambda small: small.see(pod("asks", 4, "r", priority=9)),
         lambda small: small.gone(pod("asks", 4, "q")),
         lambda small: small.gone(pod("middle", 8, "q")),
@@ -160,7 +189,7 @@ def test_what_is_still_wanted_is_renewed_from_the_present_state() -> None:
         lambda small: small.see(small_quotas.quota("q", 0, 16)),
         lambda small: small.see(pod("low", 4, "q", "n1", priority=9)),
     ],
-    ids=["bound", "nominated", "quota", "deleted", "ended", "terminates", "max", "more important"],
+    ids=["bound", "nominated", "other", "quota", "deleted", "ended", "terminates", "max", "more important"],
 )
 def test_an_eviction_for_a_pod_that_needs_it_no_more_is_not_renewed(
     happened: Callable[[scheduling_driver.Cluster], object],
@@ -243,7 +272,7 @@ def judged(small: scheduling_driver.Cluster) -> effects.Changes:
 def test_nothing_is_evicted_for_a_gang_that_would_still_wait() -> None:
     labels = {membership.LABEL: "q"}
     members = [
-        msgspec.structs.replace(one, labels=labels, priority=9, unscheduled="0/3 nodes are available")
+        msgspec.structs.replace(one, labels=labels, priority=9, unscheduled=refusal("q"))
         for one in small_gangs.gang("g", 2, 4)
     ]
     small = scheduling_driver.Cluster(

@@ -52,6 +52,11 @@ def pod(
     cluster.server.objects.create("pods", made)
 
 
+def refuse(cluster: clusters.Cluster, name: str, of: str) -> None:
+    """Set the condition that kube-scheduler sets after the quota has refused the pod."""
+    cluster.refuse(name, f"0/1 nodes are available: 1 elastic quota {of}: no capacity in cpu.")
+
+
 def evicted(cluster: clusters.Cluster) -> list[str]:
     """The pods whose eviction was requested, in order."""
     return [one.path.split("/")[-2] for one in cluster.server.seen if one.path.endswith("/eviction")]
@@ -74,4 +79,4 @@ def full(cluster: clusters.Cluster) -> None:
     pod(cluster, "lowest", "team", "1")
     pod(cluster, "important", "team", "1", priority=100)
     pod(cluster, "asks", "team", "2", priority=100, node="")
-    cluster.refuse("asks")
+    refuse(cluster, "asks", "team")

@@ -26,7 +26,7 @@ from app.simulation.apiserver import faults
 from tests.support import declared
 from tests.support.decisions import small_quotas
 from tests.support.kube import fake_clock
-from tests.support.workers import clusters
+from tests.support.workers import clusters, quotas
 from workers.controller import evictions
 
 Json = dict[str, Any]
@@ -49,7 +49,8 @@ class Pod:
         self.priority = found["spec"]["priority"]
         self.node = found["spec"].get("nodeName", "")
         self.going = "deletionTimestamp" in found["metadata"]
-        self.tried = any(one["type"] == "PodScheduled" for one in found["status"].get("conditions", ()))
+        conditions = found["status"].get("conditions", ())
+        self.refused = any("elastic quota" in one.get("message", "") for one in conditions)
 
 
 def admitted(pod: Pod, pods: Iterable[Pod]) -> bool:
@@ -135,8 +136,10 @@ class History:
             if nodes:
                 self.cluster.bind(pod.name, self.dice.choice(nodes))
                 self.cluster.phase(pod.name, "Running")
+            elif admitted(pod, self.pods()):
+                self.cluster.refuse(pod.name, "0/3 nodes are available: 3 Insufficient cpu.")
             else:
-                self.cluster.refuse(pod.name)
+                quotas.refuse(self.cluster, pod.name, pod.quota)
 
     def end(self) -> None:
         """Kubelets end a pod that terminates, and its owner may make another one."""
@@ -235,14 +238,14 @@ class History:
     def _permitted(self, victim: Pod) -> None:
         """Some pod waits for the victim in the state of the plan, in which terminating pods count as gone."""
         planned = [pod for pod in self.planned if not pod.going]
-        asking = [pod for pod in planned if pod.tried and not pod.node and may_go(victim, pod)]
+        asking = [pod for pod in planned if pod.refused and not pod.node and may_go(victim, pod)]
         assert any(not admitted(pod, planned) for pod in asking), f"{victim.name} is evicted for nothing"
 
     def helped(self) -> bool:
         """Whether a pod waits for its quota, and some set of pods of a node would let it in there."""
         pods = [pod for pod in self.pods() if not pod.going]
         for pod in pods:
-            for name in NODES if pod.tried and not pod.node and not admitted(pod, pods) else ():
+            for name in NODES if pod.refused and not pod.node and not admitted(pod, pods) else ():
                 mine = [one for one in pods if one.node == name and may_go(one, pod)]
                 for size in range(1, len(mine) + 1):
                     for going in itertools.combinations(mine, size):

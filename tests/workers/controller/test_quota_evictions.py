@@ -74,7 +74,7 @@ def another_quota(cluster: clusters.Cluster) -> None:
     quotas.quota(cluster, "other", "0", "1")
     quotas.pod(cluster, "single", "other", "1", node="n")
     quotas.pod(cluster, "waits", "other", "1", priority=9, node="")
-    cluster.refuse("waits")
+    quotas.refuse(cluster, "waits", "other")
 
 
 @pytest.mark.scenario("EQ-26")
@@ -86,7 +86,7 @@ def test_no_pod_is_evicted_for_a_gang_that_would_still_wait(
         cluster_side.node(f"n{number}")
         quotas.pod(cluster_side, f"low{number}", "team", "1", node=f"n{number}")
         quotas.pod(cluster_side, f"g{number}", "team", "1", priority=9, node="", labels=gang)
-        cluster_side.refuse(f"g{number}")
+        quotas.refuse(cluster_side, f"g{number}", "team")
     cluster_side.node("n")
     quotas.quota(cluster_side, "team", "0", "2")
     another_quota(cluster_side)
@@ -168,7 +168,7 @@ def test_a_gang_is_not_reduced_below_its_minimum(
     quotas.pod(cluster_side, "member-1", "team", "1", priority=100, labels=member)
     quotas.pod(cluster_side, "other", "team", "1", priority=100)
     quotas.pod(cluster_side, "asks", "team", "1", priority=50, node="")
-    cluster_side.refuse("asks")
+    quotas.refuse(cluster_side, "asks", "team")
     another_quota(cluster_side)
     recorded().ready()
     made = control(quota_preemption="evict", runtime=False)

@@ -29,9 +29,8 @@ def tests(
         return None
     quota = namespace_quota.namespaces(snapshot.objects).quotas[pod.namespace]
     if quota.errors:
-        return admission.Admission(
-            quota.key, f"elastic quota {quota.key}: invalid: {'; '.join(quota.errors[:3])}"
-        )
+        what = "; ".join(quota.errors[:3])
+        return admission.Admission(quota.key, f"{admission.subject(quota.key)} invalid: {what}")
     limiting = {*quota.max, *namespace_quota.namespaces(snapshot.objects).total}
     asked = {resource: amount for resource, amount in pod.requests.items() if resource in limiting}
     if uncountable := quota_counts.uncountable(asked):

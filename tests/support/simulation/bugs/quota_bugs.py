@@ -85,6 +85,12 @@ BUGS = (
         "snapshot if",
     ),
     Bug(
+        "pods are evicted for a pod that its quota has not refused",
+        "app.plugins.elastic_quota.evictions:_refused",
+        "admission.subject(name) in pod.unscheduled",
+        "pod.unscheduled",
+    ),
+    Bug(
         "another pod is evicted before the state shows the former one",
         "workers.controller.evictions:Evictor._seen",
         "(EVERY if going else SEEN)",

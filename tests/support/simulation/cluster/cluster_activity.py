@@ -90,7 +90,7 @@ class Activity:
             self._fill(node, gang_law.CAPACITY - held - (rng.random() < 0.2))
 
     def overuse(self) -> None:
-        """Another scheduler binds pods of a quota, and kube-scheduler refuses a more important one."""
+        """Another scheduler binds pods of a quota; a more important one waits for the quota, or for nodes."""
         rng, cluster = self._rng, self._cluster
         there = {pod["metadata"]["name"] for pod in cluster.all("pods")}
         team = rng.choice(quota_law.TEAMS)
@@ -101,10 +101,14 @@ class Activity:
             cluster.pod(name, labels, node=rng.choice(sorted(cluster_objects.NODES)))
             self._phase((cluster_objects.NAMESPACE, name), "Running")
         asks = f"{team}-asks"
-        if asks not in there and rng.random() < 0.6:
+        if asks in there:
+            return
+        fate = rng.random()
+        if fate < 0.6:
             labels = {**self._labels.of_a_quota(), plain_quotas.LABEL: team}
             made = cluster.pod(asks, labels)
-            self.refuse(made["metadata"], "simulated")
+            what = f"elastic quota {team}: no capacity in cpu" if fate < 0.5 else "Insufficient cpu"
+            self.refuse(made["metadata"], f"0/3 nodes are available: 3 {what}.")
 
     def users(self) -> None:
         """A user, a kubelet or another scheduler makes one change."""

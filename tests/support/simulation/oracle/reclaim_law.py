@@ -1,6 +1,7 @@
 """The law of evictions for quotas: the state of the log from which each was planned needs it.
 
-A quota is over its max, or refuses a pod more important than the victim. Terminating pods count as gone.
+A quota is over its max, or refuses a pod more important than the victim, whose condition names the quota.
+Terminating pods count as gone.
 """
 
 from collections.abc import Collection, Iterable
@@ -45,8 +46,8 @@ class State:
         return (
             pod
             for pod, node in left
-            if not node and pod.unscheduled and pod.priority > victim.priority
-            if plain_quotas.of(pod, self._quotas) == name
+            if not node and pod.priority > victim.priority
+            if plain_quotas.of(pod, self._quotas) == name and f"elastic quota {name}: " in pod.unscheduled
         )
 
     def _refused(self, pod: model.Pod, left: Collection[tuple[model.Pod, str]]) -> bool:
