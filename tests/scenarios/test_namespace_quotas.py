@@ -244,6 +244,16 @@ def test_the_least_important_pods_with_which_others_exceed_their_min_are_shown()
 
 
 @pytest.mark.scenario("EQ-25")
+def test_no_pod_is_reclaimed_of_a_namespace_whose_min_is_unreadable() -> None:
+    small = lending()
+    small.see(of("spare", 10, 10))
+    small.see(of("a", 10, 20, min={}))
+    assert view(small, asking(3)) != {}, "a min that is left out is zero"
+    small.see(of("a", 10, 20, min={}, errors=("spec.min is not an object",)))
+    assert view(small, asking(3)) == {}
+
+
+@pytest.mark.scenario("EQ-25")
 @pytest.mark.parametrize("reclaim", [False, True])
 def test_a_preemption_reclaims_pods_only_if_so_configured(reclaim: bool) -> None:
     small = lending(reclaim=reclaim)

@@ -105,7 +105,7 @@ def _enough(
 
 
 def _over(snapshot: snapshots.Snapshot, resources: Iterable[str]) -> dict[str, Amounts]:
-    """Namespace -> resource -> by how much its pods exceed its min."""
+    """Namespace -> resource -> by how much its pods exceed its min. That of an invalid quota is unknown."""
     known = namespace_quota.namespaces(snapshot.objects).quotas
     return {
         namespace: {
@@ -114,6 +114,7 @@ def _over(snapshot: snapshots.Snapshot, resources: Iterable[str]) -> dict[str, A
             for resource in resources
         }
         for namespace, quota in known.items()
+        if not quota.errors
     }
 
 
