@@ -248,4 +248,5 @@ def test_install_test_upgrade_and_uninstall(
     # The Leases that are left are those of processes that have ended.
     helm_run("install", "topolog", str(generated_files.CHART))
     readiness.await_ready(cluster, within=300)
+    readiness.await_led(cluster)
     tested()

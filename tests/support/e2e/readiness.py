@@ -2,12 +2,15 @@
 
 import contextlib
 import pathlib
+import time
 from collections.abc import Iterator
 
 from tests.support import polling
 from tests.support.e2e import api_client, clusters, component_flags, workloads
 
 HOME = "topolog-system"
+_PROBED = 6
+"""Seconds within which every pod is probed."""
 PROCESSES = ("bootstrap", "recorder", "controller", "auditor", "compactor", "extender", "view")
 
 
@@ -53,6 +56,25 @@ def unready(cluster: clusters.Cluster) -> dict[str, object]:
             )
             found[workloads.name(pod)] = {each["name"]: each["state"] for each in states} or conditions
     return found
+
+
+def await_led(cluster: clusters.Cluster, *, within: float = 120) -> None:
+    """Wait until pods of the installation hold all its Leases, and every pod is ready.
+
+    Until the Lease of a process that was uninstalled has expired, pods are ready on the state that it left.
+    The recorder that then leads lists everything again, and no extender is ready meanwhile.
+    """
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{HOME}/leases"
+
+    def led() -> bool:
+        names = tuple(workloads.name(pod) for pod in cluster.pods(HOME))
+        holders = [lease["spec"].get("holderIdentity") or "" for lease in cluster.api().list(path)]
+        return bool(holders) and all(holder.startswith(names) for holder in holders)
+
+    polling.eventually(led, "present pods hold the Leases", within=within, every=0.5)
+    for _ in range(_PROBED):  # What changes with the Lease is visible once each pod was probed again.
+        await_ready(cluster, within=within)
+        time.sleep(1.0)
 
 
 def await_ready(cluster: clusters.Cluster, *, within: float = 120) -> None:
