@@ -22,6 +22,7 @@ SILENT = {
     "topolog_evictions_total",
     "topolog_fences_total",
     "topolog_loop_failures_total",
+    "topolog_object_excess",
     "topolog_plugin_failures_total",
     "topolog_quarantined_total",
     "topolog_refused_nodes_total",
