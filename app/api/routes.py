@@ -4,14 +4,22 @@ The scheduler's verbs are mounted elsewhere (extender.mount). Hooks before and a
 blueprints, so that a verb pays for none of them.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import flask
-import flask_smorest
 
 from app.api import errors
 from app.api.dashboard import pages
-from app.api.introspection import json_responses, moments, openapi, question_metrics, schemas, services
+from app.api.introspection import (
+    blueprints,
+    json_responses,
+    moments,
+    openapi,
+    question_metrics,
+    schemas,
+    services,
+)
 from app.api.v1 import (
     consistency,
     debug,
@@ -57,11 +65,6 @@ REST = (
 VIEWED = (frames.routes, series.routes, chronicle.routes, watches.routes, exports.routes)
 """Heavy routes and streams, which an extender does not have."""
 _VIEWED_PATHS = ("frames", "series", "moments", "watch", "export")
-_DESCRIPTION = (
-    "The cluster state at any moment that the log still covers, and the reasons of every decision."
-    " Every response carries the log position that it shows (X-Topolog-Position) and its age in seconds"
-    " (X-Topolog-Age). Lists have at most 1000 items per page."
-)
 
 
 def register(app: flask.Flask, given: services.Services, *, viewed: bool = True) -> None:
@@ -73,32 +76,15 @@ def register(app: flask.Flask, given: services.Services, *, viewed: bool = True)
     app.json = json_responses.Json(app)
     # A path with doubled slashes is a 404 in our form, not a redirect.
     app.url_map.merge_slashes = False
-    app.config.update(OPENAPI_VERSION="3.1.0", OPENAPI_URL_PREFIX=None)
-    api = flask_smorest.Api(
-        app,
-        spec_kwargs={
-            "title": "Topolog",
-            "version": given.version,
-            "info": {
-                "description": _DESCRIPTION,
-                "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
-            },
-        },
-    )
-    api.DEFAULT_ERROR_RESPONSE_NAME = None
-    for name, shape in documents.components(given.registry).items():
-        api.spec.components.schema(name, shape)
-    for blueprint in (
+    mounted = (
         *FIRST,
         pods.blueprint(given.registry),
         *REST,
         *(VIEWED if viewed else ()),
         plugins.blueprint(given.registry),
-    ):
-        api.register_blueprint(blueprint)
-    shapes = [field.shape for shown in given.registry.shown.values() for field in shown.pod_fields]
-    for name, component in schemas.components(shapes).items():
-        api.spec.components.schema(name, component)
+    )
+    for blueprint in mounted:
+        blueprint.register(app, {})
     if viewed:
         question_metrics.install(app)
         app.register_blueprint(pages.routes)
@@ -106,7 +92,7 @@ def register(app: flask.Flask, given: services.Services, *, viewed: bool = True)
         for path in _VIEWED_PATHS:
             app.add_url_rule(f"/apis/v1/{path}", f"viewed-{path}", _elsewhere)
     app.register_blueprint(openapi.routes)
-    openapi.install(app, _document(api))
+    openapi.install(app, lambda: _document(given, mounted))
     errors.register(app, stamp=moments.stamp)
 
 
@@ -116,16 +102,11 @@ def _elsewhere() -> flask.Response:
     raise errors.Problem(404, "NotFound", text)
 
 
-def _document(api: flask_smorest.Api) -> dict[str, Any]:
-    """The OpenAPI document, without the answers of flask-smorest that are never sent."""
-    document: dict[str, Any] = api.spec.to_dict()
-    components = document["components"]
-    for unused in ("responses", "parameters", "headers"):
-        components.pop(unused, None)
-    for unused in ("Error", "PaginationMetadata"):
-        components["schemas"].pop(unused, None)
-    components["securitySchemes"] = {
-        "certificate": {"type": "mutualTLS", "description": "A client certificate; its SAN gives the role."}
-    }
-    document["security"] = [{"certificate": []}]
-    return document
+def _document(given: services.Services, mounted: Iterable[blueprints.Blueprint]) -> dict[str, Any]:
+    shapes = [field.shape for shown in given.registry.shown.values() for field in shown.pod_fields]
+    return openapi.compose(
+        mounted,
+        questions=documents.components(given.registry),
+        shapes=schemas.components(shapes),
+        version=given.version,
+    )

@@ -1,7 +1,7 @@
 """Wraps flask-smorest: mounts a route with its query, answer and errors, all documented.
 
-flask-smorest has no types: it is called here only, so that all other modules are type-checked. Only the
-declared fields of an answer are sent, so that the document is complete.
+flask-smorest has no types: it is called here and in openapi only, so that all other modules are type-checked.
+Only the declared fields of an answer are sent, so that the document is complete.
 """
 
 import functools
@@ -40,6 +40,10 @@ class Blueprint(Protocol):
     """The part of flask_smorest.Blueprint that is used here."""
 
     ARGUMENTS_PARSER: flaskparser.FlaskParser
+
+    def register(self, app: flask.Flask, options: dict[str, object]) -> None:
+        """Mount the views."""
+        ...
 
     def after_request(self, function: Callable[[flask.Response], flask.Response]) -> object:
         """Run for each reply of this blueprint."""

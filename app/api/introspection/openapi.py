@@ -1,32 +1,89 @@
-"""Serves /openapi.json, and a page for people that loads nothing from other servers."""
+"""Composes and serves /openapi.json, and a page for people that loads nothing from other servers."""
 
-from collections.abc import Mapping
+import functools
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import flask
+import flask_smorest
 
-from app.api.introspection import moments
+from app.api.introspection import blueprints, moments
 
 routes = flask.Blueprint("documents", __name__)
 routes.after_request(moments.stamp)
 _SPEC = "topolog.openapi"
+_DESCRIPTION = (
+    "The cluster state at any moment that the log still covers, and the reasons of every decision."
+    " Every response carries the log position that it shows (X-Topolog-Position) and its age in seconds"
+    " (X-Topolog-Age). Lists have at most 1000 items per page."
+)
+Compose = Callable[[], Mapping[str, Any]]
 
 
-def install(app: flask.Flask, spec: Mapping[str, Any]) -> None:
-    """Set the finished document; nothing is mounted later."""
-    app.extensions[_SPEC] = spec
+def install(app: flask.Flask, composed: Compose) -> None:
+    """Serve the document, composed by the first request for it.
+
+    It describes every route and field, which takes longer than to mount them, and few processes are asked.
+    """
+    once, lock = functools.cache(composed), threading.Lock()
+
+    def document() -> Mapping[str, Any]:
+        with lock:
+            return once()
+
+    app.extensions[_SPEC] = document
+
+
+def compose(
+    mounted: Iterable[blueprints.Blueprint],
+    *,
+    questions: Mapping[str, Mapping[str, Any]],
+    shapes: Mapping[str, Mapping[str, Any]],
+    version: str,
+) -> dict[str, Any]:
+    """The OpenAPI document of these routes, without the answers of flask-smorest that are never sent.
+
+    ``questions`` and ``shapes``: name -> schema, of what routes take and of what plugins add to answers.
+    """
+    # An application of its own: flask-smorest mounts what it describes.
+    described = flask.Flask("topolog", static_folder=None)
+    described.config.update(OPENAPI_VERSION="3.1.0", OPENAPI_URL_PREFIX=None)
+    info = {
+        "description": _DESCRIPTION,
+        "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+    }
+    api = flask_smorest.Api(described, spec_kwargs={"title": "Topolog", "version": version, "info": info})
+    api.DEFAULT_ERROR_RESPONSE_NAME = None
+    for name, shape in questions.items():
+        api.spec.components.schema(name, shape)
+    for blueprint in mounted:
+        api.register_blueprint(blueprint)
+    for name, shape in shapes.items():
+        api.spec.components.schema(name, shape)
+    document: dict[str, Any] = api.spec.to_dict()
+    components = document["components"]
+    for unused in ("responses", "parameters", "headers"):
+        components.pop(unused, None)
+    for unused in ("Error", "PaginationMetadata"):
+        components["schemas"].pop(unused, None)
+    components["securitySchemes"] = {
+        "certificate": {"type": "mutualTLS", "description": "A client certificate; its SAN gives the role."}
+    }
+    document["security"] = [{"certificate": []}]
+    return document
 
 
 @routes.get("/openapi.json")
 def document() -> flask.Response:
     """The OpenAPI document."""
-    return flask.jsonify(flask.current_app.extensions[_SPEC])
+    return flask.jsonify(flask.current_app.extensions[_SPEC]())
 
 
 @routes.get("/docs")
 def page() -> flask.Response:
     """The OpenAPI document for people."""
-    spec = flask.current_app.extensions[_SPEC]
+    spec = flask.current_app.extensions[_SPEC]()
     response = flask.Response(flask.render_template_string(_PAGE, spec=spec, methods=_METHODS))
     response.headers["Content-Security-Policy"] = _POLICY
     return response
