@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,6 +62,19 @@ def test_the_eviction_api_refuses_pods_of_several_budgets_beside_the_violating_o
     limits = budgets.by_namespace(every)
     assert budgets.violating(pods, limits) == {pods[2].uid}
     assert budgets.refused(pods, limits) == {pods[0].uid, pods[2].uid}
+
+
+def test_the_eviction_api_applies_an_empty_selector_to_all_pods_of_the_namespace() -> None:
+    """kube-scheduler applies it to none; a missing one selects none in both."""
+    every = budgets.DisruptionBudget(
+        uid="every", namespace="a", name="every", selector=model.Selector(), allowed=1
+    )
+    bare = crowded_nodes.pod("bare", node="n1", namespace="a")
+    pods = [pod("labelled", "a", "x"), bare, pod("other", "b", "x")]
+    assert budgets.violating(pods, budgets.by_namespace([every])) == frozenset()
+    assert budgets.refused(pods, budgets.by_namespace([every])) == {bare.uid}
+    missing = msgspec.structs.replace(every, selector=None, allowed=0)
+    assert budgets.refused(pods, budgets.by_namespace([missing])) == frozenset()
 
 
 def test_budgets_of_other_namespaces_cost_a_pod_nothing() -> None:

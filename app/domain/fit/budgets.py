@@ -10,7 +10,7 @@ class DisruptionBudget(model.DeclaredObject, frozen=True):
     """A PodDisruptionBudget as last observed at the API server."""
 
     selector: model.Selector | None = None
-    """A missing or empty one selects no pod."""
+    """A missing one selects no pod. An empty one selects none in kube-scheduler, all in the Eviction API."""
     allowed: int = 0
     """status.disruptionsAllowed."""
     disrupted: tuple[str, ...] = ()
@@ -19,13 +19,25 @@ class DisruptionBudget(model.DeclaredObject, frozen=True):
     """Why a part of the budget is not kept; empty if all is. Such a budget selects no pod."""
 
     def selects(self, pod: model.Pod) -> bool:
-        """Whether an eviction of the pod uses up the budget. A pod without labels is never selected."""
+        """Whether an eviction of the pod uses up the budget, to kube-scheduler.
+
+        A pod without labels is never selected.
+        """
         selector = self.selector
         if selector is None or not (selector.labels or selector.expressions) or not pod.labels:
             return False
         return (
             pod.namespace == self.namespace
             and pod.name not in self.disrupted
+            and selectors.matches(selector, pod.labels)
+        )
+
+    def guards(self, pod: model.Pod) -> bool:
+        """Whether the Eviction API uses up the budget for the pod."""
+        selector = self.selector
+        return (
+            selector is not None
+            and pod.namespace == self.namespace
             and selectors.matches(selector, pod.labels)
         )
 
@@ -79,13 +91,22 @@ def violating(pods: Iterable[model.Pod], budgets: ByNamespace) -> frozenset[mode
 def refused(pods: Iterable[model.Pod], budgets: ByNamespace) -> frozenset[model.Uid]:
     """The pods that the Eviction API does not evict, if all are requested in this order.
 
-    Beside the violating ones, these are the pods that several budgets select, which it does not support
-    (pkg/registry/core/pod/storage/eviction.go). The preemption of kube-scheduler deletes these.
+    Their budget is used up, or they have several, which the API does not support
+    (pkg/registry/core/pod/storage/eviction.go). The preemption of kube-scheduler deletes the latter.
     """
-    requested = tuple(pods)
-    several = (
-        pod.uid
-        for pod in requested
-        if sum(budget.selects(pod) for budget in budgets.get(pod.namespace, ())) > 1
-    )
-    return violating(requested, budgets).union(several)
+    left: dict[model.NamespacedName, int] = {}
+    found = set()
+    for pod in pods:
+        match _guarding(pod, budgets):
+            case []:
+                continue
+            case [budget]:
+                left[budget.key] = left.get(budget.key, budget.allowed) - 1
+                if left[budget.key] >= 0:
+                    continue
+        found.add(pod.uid)
+    return frozenset(found)
+
+
+def _guarding(pod: model.Pod, budgets: ByNamespace) -> list[DisruptionBudget]:
+    return [budget for budget in budgets.get(pod.namespace, ()) if budget.guards(pod)]
