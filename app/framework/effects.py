@@ -111,6 +111,9 @@ class Eviction:
     """Seconds for which the subject must have been wanted without interruption."""
     together: bool = True
     """Whether all of them stay if a plugin protects one; otherwise only those stay that are protected."""
+    unsupported: tuple[model.Pod, ...] = ()
+    """Pods that would go as well, but that have several PodDisruptionBudgets: the Eviction API supports one.
+    Their eviction is not requested, and an Event of each reports that."""
     renewed: "Callable[[snapshots.Snapshot], Eviction | None] | None" = field(
         default=None, compare=False, repr=False
     )

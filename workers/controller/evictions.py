@@ -4,7 +4,7 @@ The evictions of a plugin are computed from the state of the log, so the next po
 computed from a state in which the former one terminates: otherwise another pod could be evicted for what was
 freed already. An eviction that a PodDisruptionBudget or another plugin does not allow is tried again later,
 and until then no other pod is evicted for the same subject. Where each pod helps by itself, only those stay
-that a plugin protects.
+that a plugin protects, or that the Eviction API never evicts: these are reported once.
 
 Events may have followed that state when the turn of a pod comes. The plugin therefore computes the eviction
 once more from the present state (effects.Eviction.renewed), and one that is not wanted there has been
@@ -14,6 +14,7 @@ what has changed by then counts, too.
 
 import functools
 import http
+import math
 import threading
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -35,6 +36,7 @@ SEEN = 30.0
 """Seconds for which an evicted pod may take to be observed as terminating, before others are evicted."""
 EVICTED = "TopologEvicted"
 NOT_EVICTED = "TopologEvictionRefused"
+UNSUPPORTED = "several PodDisruptionBudgets select the pod, and the Eviction API supports one"
 
 Post = Callable[[effects.PostEvent, str], None]
 """Posts an Event in a leadership (pod_events.PodEventPoster.submit)."""
@@ -91,6 +93,8 @@ class Evictor:
         self._evicted: dict[str, _Evicted] = {}
         self._refused: dict[tuple[str, str], float] = {}
         """Plugin and subject -> when it may be tried again (monotonic); those of the past are removed."""
+        self._reported: dict[str, frozenset[tuple[str, model.Uid]]] = {}
+        """Plugin -> subject and pod, of those that were reported as pods that cannot be evicted."""
 
     def submit(self, found: effects.EvictPods, snapshot: snapshots.Snapshot, term: str) -> None:
         """Evict these pods, in place of those that the plugin wanted before. Thread-safe.
@@ -116,10 +120,12 @@ class Evictor:
         plugin = wanted.found.plugin
         if not self._seen(wanted, now):
             return False
-        for former in wanted.found.wanted:
+        since = wanted.since
+        due = [one for one in wanted.found.wanted if now - since.get(one.subject, math.inf) >= one.after]
+        self._report(due, wanted)
+        for former in due:
             key = (plugin, former.subject)
-            since = wanted.since.get(former.subject)
-            if key in self._refused or since is None or now - since < former.after:
+            if key in self._refused or not former.pods:
                 continue
             choice = self._choice(wanted, former, snapshot)
             if choice is None:
@@ -131,6 +137,16 @@ class Evictor:
                 self._refused[key] = now + RETRY
             return outcome == "evicted"
         return False
+
+    def _report(self, due: list[effects.Eviction], wanted: _Wanted) -> None:
+        """Report each pod that would go, and that the Eviction API never evicts."""
+        former = self._reported.get(wanted.found.plugin, frozenset())
+        found = {(one.subject, pod.uid): pod for one in due for pod in one.unsupported}
+        for subject, uid in found.keys() - former:
+            pod = found[subject, uid]
+            self._post(effects.PostEvent(pod, NOT_EVICTED, f"{subject}: {UNSUPPORTED}"), wanted.term)
+            telemetry.log.info("not evicted", pod=pod.key, subject=subject, reason=UNSUPPORTED)
+        self._reported[wanted.found.plugin] = frozenset(found)
 
     def _choice(
         self, wanted: _Wanted, former: effects.Eviction, snapshot: snapshots.Snapshot

@@ -108,5 +108,10 @@ def refused(pods: Iterable[model.Pod], budgets: ByNamespace) -> frozenset[model.
     return frozenset(found)
 
 
+def several(pod: model.Pod, budgets: ByNamespace) -> bool:
+    """Whether the Eviction API never evicts the pod, because it has several budgets."""
+    return len(_guarding(pod, budgets)) > 1
+
+
 def _guarding(pod: model.Pod, budgets: ByNamespace) -> list[DisruptionBudget]:
     return [budget for budget in budgets.get(pod.namespace, ()) if budget.guards(pod)]

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, Protocol
 import msgspec
 
 from app.domain import events, model, snapshots
-from app.domain.fit import victims
+from app.domain.fit import budgets, victims
 from app.framework import cycles, effects
 from app.plugins.elastic_quota import admission, families, kinds
 from app.plugins.elastic_quota.trees import membership, overuse, quota_preemption, usage
@@ -204,8 +204,12 @@ def _above_runtimes(later: snapshots.Snapshot, rules: EvictionRules) -> Iterator
 def _above_runtime(name: str, rules: EvictionRules, later: snapshots.Snapshot) -> effects.Eviction | None:
     """The eviction with which the quota no longer exceeds its runtime."""
     excess = overuse.over(later, name, rules)
-    going = overuse.excess_pods(excess, overuse.members(later, name)) if excess else ()
-    if not going:
+    if not excess:
+        return None
+    members, limits = overuse.members(later, name), budgets.recorded(later)
+    going = overuse.excess_pods(excess, members, limits)
+    others = [one.pod for one in overuse.excess_pods(excess, members) if budgets.several(one.pod, limits)]
+    if not (going or others):
         return None
     return effects.Eviction(
         f"elastic quota {name}: overuse",
@@ -213,6 +217,7 @@ def _above_runtime(name: str, rules: EvictionRules, later: snapshots.Snapshot) -
         f"evicted: elastic quota {name} uses more than its runtime in {', '.join(excess)}",
         OVERUSED,
         together=False,
+        unsupported=tuple(pod for pod in others if pod.node),
         renewed=functools.partial(_above_runtime_again, name, rules),
     )
 

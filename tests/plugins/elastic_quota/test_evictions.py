@@ -3,8 +3,7 @@
 import functools
 import itertools
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterable
 
 import msgspec
 import pytest
@@ -19,65 +18,18 @@ from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.sigs import namespace_quota
 from app.plugins.elastic_quota.trees import membership
 from tests.support.decisions import fake_plugins, scheduling_driver, small_gangs, small_quotas
+from tests.support.decisions.quota_evictions import (
+    EVICTING,
+    cluster,
+    full,
+    names,
+    pod,
+    refusal,
+    renewed,
+    view,
+    wanted,
+)
 from tests.support.decisions.small_gangs import CORE
-
-EVICTING = ElasticQuota(runtime=False, quota_preemption="evict")
-EVERYTHING = effects.Changes()
-
-
-def pod(name: str, cpu: int, quota: str, node: str = "", priority: int = 0, **changed: object) -> model.Pod:
-    made = small_gangs.pod(name, cpu, node=node, priority=priority, labels={membership.LABEL: quota})
-    started = {"started": "2026-01-01T00:00:00Z"} if node else {"unscheduled": refusal(quota)}
-    return msgspec.structs.replace(made, **{**started, **changed})
-
-
-def refusal(quota: str) -> str:
-    """The condition of a pod that its quota refuses, as kube-scheduler writes it."""
-    return (
-        "0/3 nodes are available: 1 node(s) were unschedulable, "
-        f"2 elastic quota {quota}: no capacity in cpu. preemption: 0/3 nodes are available: "
-        "3 Preemption is not helpful for scheduling."
-    )
-
-
-def cluster(*things: scheduling_driver.Thing, rules: ElasticQuota = EVICTING) -> scheduling_driver.Cluster:
-    return scheduling_driver.Cluster(*things, configured=[rules])
-
-
-def wanted(
-    small: scheduling_driver.Cluster, rules: ElasticQuota = EVICTING, changes: effects.Changes = EVERYTHING
-) -> Sequence[effects.Eviction] | None:
-    """The pods to evict; None if the plugin wants nothing changed."""
-    found = [one for one in rules.reconcile(small.snapshot, changes) if isinstance(one, effects.EvictPods)]
-    assert len(found) <= 1
-    return found[0].wanted if found else None
-
-
-def names(found: Iterable[effects.Eviction] | None) -> list[tuple[str, list[str]]]:
-    return [(one.subject, [pod.name for pod in one.pods]) for one in found or ()]
-
-
-def view(small: scheduling_driver.Cluster, name: str, rules: ElasticQuota = EVICTING) -> dict[str, object]:
-    endpoint = next(one for one in rules.shown().endpoints if one.path == "quotas/<name>")
-    found = endpoint.handle(small.snapshot, {"name": name})
-    assert isinstance(found, dict)
-    return found
-
-
-def full(
-    rules: ElasticQuota = EVICTING, changed: Mapping[str, object] = MappingProxyType({})
-) -> scheduling_driver.Cluster:
-    """A quota of 12 that two pods fill, and a more important one that waits."""
-    return cluster(
-        *(small_gangs.node(name, 8) for name in ("n1", "n2")),
-        small_quotas.quota("q", 0, 12),
-        small_quotas.quota("r", 0, 100),
-        pod("low", 4, "q", "n1"),
-        pod("middle", 8, "q", "n2", priority=5),
-        pod("other", 4, "r", "n1"),
-        msgspec.structs.replace(pod("asks", 4, "q", priority=9), **changed),
-        rules=rules,
-    )
 
 
 @pytest.mark.scenario("EQ-26", "TR-17")
@@ -155,12 +107,6 @@ def test_a_pod_that_terminates_counts_as_gone() -> None:
     small.see(pod("low", 4, "q", "n1", terminating=True))
     assert wanted(small) == ()
     assert view(small, "q")["preemption"] is None
-
-
-def renewed(found: effects.Eviction, small: scheduling_driver.Cluster) -> effects.Eviction | None:
-    """The eviction as of the present state."""
-    assert found.renewed is not None
-    return found.renewed(small.snapshot)
 
 
 @pytest.mark.scenario("EQ-26", "TR-17")
@@ -333,6 +279,37 @@ def test_pods_above_a_runtime_are_evicted_after_two_minutes_the_least_important_
     assert renewed(found, small) is None
     assert wanted(small, rules) == ()
     assert wanted(small, ElasticQuota()) is None
+
+
+@pytest.mark.scenario("EQ-19", "TR-17")
+@pytest.mark.parametrize(
+    ("others", "going"), [((), []), (("more",), ["more"]), (("more", "most"), ["more"])], ids=len
+)
+def test_above_a_runtime_a_pod_of_several_budgets_stays_and_another_one_goes(
+    others: tuple[str, ...], going: list[str]
+) -> None:
+    """The quota uses 4 more than its max. The Eviction API refuses the least important pod, always."""
+    rules = ElasticQuota(runtime=False, overuse="evict")
+    both = pod("least", 4, "q", "n1", labels={membership.LABEL: "q", "app": "db"})
+    pods = [both, *(pod(name, 4, "q", "n1", priority=at) for at, name in enumerate(others, 1))]
+    small = cluster(
+        small_gangs.node("n1", 16), small_quotas.quota("q", 0, 4 * len(others)), *pods, rules=rules
+    )
+    selector = model.Selector({"app": "db"})
+    limits = [
+        budgets.DisruptionBudget(uid=name, namespace="x", name=name, selector=selector, allowed=1)
+        for name in ("first", "second")
+    ]
+    small.see(limits[0])
+    (found,) = wanted(small, rules) or ()
+    assert ([one.name for one in found.pods], found.unsupported) == (["least"], ())
+    small.see(limits[1])
+    (found,) = wanted(small, rules) or ()
+    assert ([one.name for one in found.pods], found.unsupported) == (going, (both,))
+    assert renewed(found, small) == found
+    shown = view(small, "q", rules)["overuse"]
+    assert isinstance(shown, list)
+    assert [one["name"] for one in shown] == going
 
 
 def test_operational_events_alone_change_nothing() -> None:

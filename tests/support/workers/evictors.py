@@ -76,12 +76,22 @@ class Evicting:
         return found
 
     def want(
-        self, *each: str, after: float = 0.0, term: str = TERM, plugin: str = "P", together: bool = True
+        self,
+        *each: str,
+        after: float = 0.0,
+        term: str = TERM,
+        plugin: str = "P",
+        together: bool = True,
+        unsupported: str = "",
     ) -> None:
-        """Want the pods of each text evicted: ``a b`` are two for one subject."""
+        """Want the pods of each text evicted: ``a b`` are two for one subject.
+
+        ``unsupported``: pods that the API never evicts, for each subject.
+        """
+        others = tuple(self.pod(name) for name in unsupported.split())
         wanted = tuple(
             effects.Eviction(
-                text, tuple(self.pod(name) for name in text.split()), f"for {text}", after, together
+                text, tuple(self.pod(name) for name in text.split()), f"for {text}", after, together, others
             )
             for text in each
         )

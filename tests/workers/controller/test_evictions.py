@@ -111,6 +111,33 @@ def test_several_budgets_of_one_pod_are_reported_and_delay_no_other_call(evictin
     assert evicting.clock.waits == []
 
 
+def test_a_pod_that_the_api_never_evicts_is_reported_once_and_the_others_go(evicting: Evicting) -> None:
+    reported = ("ns/c", evictions.NOT_EVICTED, f"a: {evictions.UNSUPPORTED}")
+
+    def posted() -> list[tuple[str, str, str]]:
+        return [
+            (one.about.key, one.reason, one.message)
+            for one in evicting.posted
+            if one.reason == evictions.NOT_EVICTED
+        ]
+
+    evicting.want("a", unsupported="c", after=120)
+    assert evicting.asked(after=119) == []
+    assert posted() == []
+    assert evicting.asked(after=1) == ["a"]
+    assert posted() == [reported]
+    evicting.observe()
+    for _ in range(3):
+        evicting.want("a", unsupported="c", after=120)
+        assert evicting.asked(after=evictions.RETRY) == []
+    assert posted() == [reported]
+    evicting.want()
+    assert evicting.asked() == []
+    evicting.want("a", unsupported="c")
+    assert evicting.asked() == []
+    assert posted() == [reported, reported]
+
+
 def test_what_is_no_longer_wanted_is_not_evicted(evicting: Evicting) -> None:
     evicting.want("a", "b")
     evicting.want("c")

@@ -134,6 +134,30 @@ def test_a_quota_above_its_runtime_loses_its_least_important_pods(
 
 
 @pytest.mark.scenario("EQ-19", "TR-17")
+def test_a_pod_of_several_budgets_does_not_keep_other_pods_of_its_quota(
+    recorded: Start, control: Control, cluster_side: clusters.Cluster
+) -> None:
+    cluster_side.node("n")
+    quotas.quota(cluster_side, "team", "0", "1")
+    quotas.pod(cluster_side, "guarded", "team", "1", labels={"app": "db"})
+    quotas.pod(cluster_side, "plain", "team", "1", priority=9)
+    for name in ("one", "two"):
+        budget = {
+            "metadata": {"namespace": "ns", "name": name},
+            "spec": {"selector": {"matchLabels": {"app": "db"}}},
+            "status": {"disruptionsAllowed": 1, "observedGeneration": 1},
+        }
+        cluster_side.server.objects.create("poddisruptionbudgets", budget)
+    recorded().ready()
+    control(overuse="evict", runtime=False)
+    recordings.eventually(lambda: quotas.terminating(cluster_side) == {"plain"}, "plain is evicted")
+    recordings.eventually(
+        lambda: events(cluster_side, evictions.NOT_EVICTED) == ["guarded"], "the guarded pod is reported"
+    )
+    assert quotas.evicted(cluster_side) == ["plain"]
+
+
+@pytest.mark.scenario("EQ-19", "TR-17")
 def test_a_member_of_a_gang_that_stays_does_not_keep_other_pods_of_its_quota(
     recorded: Start, control: Control, cluster_side: clusters.Cluster
 ) -> None:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from app.domain import snapshots
-from app.domain.fit import quantities
+from app.domain.fit import budgets, quantities
 from app.framework import views
 from app.plugins.elastic_quota import admission, evictions, kinds, quota_counts, quota_model
 from app.plugins.elastic_quota.quota_model import Quota
@@ -33,7 +33,8 @@ def one(
     name, grown = parameters["name"], usage.forest(snapshot)
     if name not in grown.quotas and not (name in quota_model.BUILT_IN and grown.quotas):
         return None
-    going = overuse.excess_pods(overuse.over(snapshot, name, rules), overuse.members(snapshot, name))
+    excess, members = overuse.over(snapshot, name, rules), overuse.members(snapshot, name)
+    going = overuse.excess_pods(excess, members, budgets.recorded(snapshot))
     return {
         **_summary(rules, snapshot, grown, name),
         "children": [child.name for child in grown.children(name)],

@@ -4,12 +4,14 @@ The choice is Koordinator's (quota_overuse_revoke.go): pods are set aside from t
 the rest fits; then, from the most important on, those that fit again are kept. Non-preemptible pods stay.
 Where these, or the pods of children, hold the excess, Koordinator chooses all pods that are left. Here a pod
 that requests nothing of the excess stays: without it the quota would use as much, and admit its replacement.
+One that cannot be evicted stays, too, and others are chosen in its place.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from app.domain import model, snapshots
+from app.domain.fit import budgets
 from app.framework import views
 from app.plugins.elastic_quota import admission, quota_counts, quota_model
 from app.plugins.elastic_quota.trees import forests, membership, usage
@@ -67,15 +69,18 @@ def _amount(resource: str, count: int) -> float:
     return amount / 1000 if resource == "cpu" else amount
 
 
-def excess_pods(excess: Mapping[str, int], found: Iterable[Member]) -> Sequence[Member]:
+def excess_pods(
+    excess: Mapping[str, int], found: Iterable[Member], limits: budgets.ByNamespace = budgets.NONE
+) -> Sequence[Member]:
     """The pods that would have to go, the most important first.
 
-    If even all preemptible pods are not enough, these are all that free some of the excess.
+    If even all preemptible pods are not enough, these are all that free some of the excess. Pods stay that
+    the Eviction API never evicts, with these budgets.
     """
     left = dict(excess)
     aside: list[Member] = []
     for one in sorted((one for one in found if membership.preemptible(one.pod)), key=_least_important):
-        if _holds_excess(one, left):
+        if _holds_excess(one, left) and not budgets.several(one.pod, limits):
             aside.append(one)
             _add(left, one, -1)
     going: list[Member] = []
