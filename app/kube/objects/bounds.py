@@ -20,8 +20,9 @@ RESOURCES = 4 * 1024
 """Characters of the names of all requested or allocatable resources."""
 CONSTRAINTS = 32 * 1024
 """Characters of the JSON of a pod's tolerations, selectors, affinity and ports."""
-MESSAGE = 1024
-"""Characters of a condition's message; the rest is cut."""
+MESSAGE = 8 * 1024
+"""Characters of a condition's message; the rest is cut. kube-scheduler cuts that of its Event alone: it lists
+each taint of a node as a reason of its own, sorted by the text, so that of an extender may be the last."""
 REASON = 512
 """Characters of the reason of a quarantine; the rest is cut."""
 SHARED = 32 * 1024 * 1024

@@ -100,12 +100,14 @@ class Decision(Answered, frozen=True, kw_only=True, omit_defaults=True):
             return raw, False
         record = self
         if len(_encoder.encode(self.pod)) > LONGEST_POD:
-            record = replace(self, pod=_bare(self.pod), shortened=("pod",), digest=digest(self.pod))
+            record = replace(self, pod=replace(self.pod, unscheduled=""))  # No decision depends on it.
+            if len(_encoder.encode(record.pod)) > LONGEST_POD:
+                record = replace(self, pod=_bare(self.pod), shortened=("pod",), digest=digest(self.pod))
             raw = _encoder.encode(record)
         if len(raw) > LONGEST:
             record = record._bounded()
             raw = _encoder.encode(record)
-        return raw, record is not self
+        return raw, bool(record.shortened)
 
     def _bounded(self) -> "Decision":
         """Without the parts that grow with the cluster; each sentence shortened."""

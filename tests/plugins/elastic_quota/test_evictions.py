@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import json
 import random
 from collections.abc import Callable, Iterable
 
@@ -11,6 +12,7 @@ import pytest
 from app.domain import events, model
 from app.domain.fit import budgets
 from app.framework import cycles, effects, pipeline, registry, registry_builder
+from app.kube.objects import decoding
 from app.plugins import IN_TREE
 from app.plugins.coscheduling.plugin import Coscheduling
 from app.plugins.elastic_quota import evictions
@@ -100,6 +102,21 @@ def test_what_the_plugin_answers_makes_a_condition_that_permits_an_eviction(abov
         assert names(wanted(small, rules)) == expected
     small.see(msgspec.structs.replace(asks, unscheduled="0/2 nodes are available: 2 Insufficient cpu."))
     assert names(wanted(small, rules)) == []
+
+
+def test_a_refusal_behind_the_reasons_of_many_nodes_permits_an_eviction() -> None:
+    """kube-scheduler sorts the reasons by their text, and each taint has one of its own."""
+    taints = [f"1 node(s) had untolerated taint {{team: team-{number:02}}}" for number in range(60)]
+    reasons = sorted([*taints, "2 elastic quota q: no capacity in cpu"])
+    message = f"0/62 nodes are available: {', '.join(reasons)}."
+    assert message.index("elastic quota") > 2_000
+    condition = {"type": "PodScheduled", "status": "False", "message": message}
+    manifest = {
+        "metadata": {"uid": "uid-x-asks", "namespace": "x", "name": "asks"},
+        "status": {"conditions": [condition]},
+    }
+    small = full(changed={"unscheduled": decoding.pod(json.dumps(manifest).encode()).unscheduled})
+    assert names(wanted(small)) == [("elastic quota q: pod x/asks", ["low"])]
 
 
 def test_a_pod_that_terminates_counts_as_gone() -> None:

@@ -91,6 +91,18 @@ def test_a_record_comes_back_with_its_candidates(
     assert (recording.written, recording.dropped) == (1, 0)
 
 
+def test_the_condition_of_a_pod_is_left_out_before_what_its_decision_depends_on(
+    recording: decision_log.DecisionLog, store: stores.Store
+) -> None:
+    labels = {"app": "x" * 60}
+    sent = model.Pod(uid="u", namespace="ns", name="p", labels=labels, unscheduled="m" * records.LONGEST_POD)
+    recording.record(draft(store, pod=sent))
+    recording.stop()
+    (found,) = recording.latest()
+    assert found.pod == msgspec.structs.replace(sent, unscheduled="")
+    assert (found.shortened, recording.shortened) == ((), 0)
+
+
 def test_equal_candidates_are_one_set(recording: decision_log.DecisionLog, store: stores.Store) -> None:
     for names in (["n1", "n2"], ["n1", "n2"], ["n2", "n3"], sorted(store.follower.catch_up().nodes)):
         recording.record(draft(store, names=frozenset(names)))
