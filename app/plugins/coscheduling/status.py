@@ -253,7 +253,9 @@ def _given_up(gang: Gang, together: tuple[Gang, ...]) -> list[gangs.Seat]:
     """The seats of gangs that are placed together which are not kept when this one has lost a seat."""
     every = [seat for one in together for seat in one.seats]
     whole = all(len(one.seats) >= one.minimum for one in together)
-    if gang.given.mode == "NonStrict" or whole or any(seat.bound for seat in every):
+    # After a member has run, others go alone, and are seated one by one.
+    alone = any(one.ran and one.given.match == "once-satisfied" for one in together)
+    if gang.given.mode == "NonStrict" or whole or alone or any(seat.bound for seat in every):
         return []
     return every
 

@@ -1,4 +1,4 @@
-"""What the controller does for gangs: statuses, Events, wake-ups, and seats that are released."""
+"""What the controller does for gangs: statuses, Events and wake-ups."""
 
 import pathlib
 
@@ -6,41 +6,25 @@ import msgspec
 import pytest
 import yaml
 
-from app.domain import events, model, snapshots
+from app.domain import events, model
 from app.framework import effects
-from app.plugins.coscheduling import kinds, membership
-from app.plugins.coscheduling.plugin import Coscheduling
+from app.plugins.coscheduling import kinds
+from tests.support.decisions.gang_effects import (
+    PLUGIN,
+    after,
+    committed,
+    everything,
+    members,
+    posted,
+    woken,
+)
 from tests.support.decisions.small_gangs import ZONE, Cluster, gang, koordinator, native, node, pod, sigs
 
-PLUGIN = Coscheduling()
 DEFINITION = pathlib.Path(__file__).parents[2] / "e2e" / "manifests" / "podgroups.yaml"
-
-
-def members(name: str, count: int, cpu: int = 1) -> list[model.Pod]:
-    labels = {membership.SIGS_LABEL: name}
-    return [pod(f"{name}{number}", cpu, labels=labels) for number in range(count)]
-
-
-def everything(small: Cluster) -> list[effects.Effect]:
-    return list(PLUGIN.reconcile(small.snapshot, effects.Changes()))
-
-
-def after(small: Cluster, *happened: events.AnyEvent) -> list[effects.Effect]:
-    before = small.snapshot
-    small.take(*happened)
-    return list(PLUGIN.reconcile(small.snapshot, effects.Changes(before, happened)))
 
 
 def statuses(found: list[effects.Effect]) -> dict[str, object]:
     return {one.identity: one.status["phase"] for one in found if isinstance(one, effects.PatchStatus)}
-
-
-def posted(found: list[effects.Effect]) -> list[tuple[str, str]]:
-    return [(one.about.key, one.message) for one in found if isinstance(one, effects.PostEvent)]
-
-
-def woken(found: list[effects.Effect]) -> list[str]:
-    return [one.name for effect in found if isinstance(effect, effects.WakePods) for one in effect.pods]
 
 
 def running(count: int, of: int, phase: str = "Running") -> list[model.Pod]:
@@ -194,15 +178,6 @@ def test_events_missed_without_a_leader_wake_what_has_capacity() -> None:
     assert woken(list(PLUGIN.reconcile(small.snapshot, effects.Changes(missed=True)))) == ["g0", "g1"]
 
 
-def committed(small: Cluster, pods: list[model.Pod]) -> events.PlacementsCommitted:
-    """The event of the gang's commitment, applied."""
-    before: snapshots.Snapshot = small.snapshot
-    small.commit(pods[0], small.planned(pods[0]))
-    made = tuple(small.snapshot.placements[one.uid] for one in pods)
-    assert not before.placements
-    return events.PlacementsCommitted(placements=made, at="now")
-
-
 def test_an_event_names_what_was_placed() -> None:
     pods = members("g", 3)
     small = Cluster(node("n1", 2), node("n2", 2), sigs("g", 3), *pods)
@@ -223,169 +198,6 @@ def test_what_others_lack_is_posted_again_when_a_gang_takes_capacity() -> None:
     assert [text for key, text in posted(found) if key == "x/h"] == [
         "gang sigs/x/h: no capacity for 4 members together: 1 of 4 seats in the cluster; cpu 12 of 16 missing"
     ]
-
-
-def released(one: model.Pod, node: str, cause: events.Cause = "refused") -> events.PlacementReleased:
-    return events.PlacementReleased(
-        uid=one.uid,
-        namespace=one.namespace,
-        name=one.name,
-        node=node,
-        reason="the API server refused",
-        cause=cause,
-    )
-
-
-def given_up(found: list[effects.Effect]) -> set[model.Uid]:
-    return {uid for one in found if isinstance(one, effects.ReleasePlacements) for uid in one.pods}
-
-
-@pytest.mark.scenario("CS-4")
-@pytest.mark.parametrize(
-    ("mode", "bound", "others"),
-    [
-        ("Strict", False, {"uid-x-train0", "uid-x-train2"}),
-        ("Strict", True, set()),
-        ("NonStrict", False, set()),
-    ],
-)
-def test_a_lost_seat_takes_the_others_with_it(mode: str, bound: bool, others: set[str]) -> None:
-    pods = gang("train", 3, mode=mode)
-    small = Cluster(node("n1"), *pods)
-    committed(small, pods)
-    if bound:
-        small.run(pods[0], "n1")
-    found = after(small, released(pods[1], "n1"))
-    assert given_up(found) == others
-    (text,) = [message for _, message in posted(found) if "is lost" in message]
-    assert "a seat on n1 is lost: the API server refused" in text
-
-
-def test_a_seat_that_is_lost_right_after_the_commitment_takes_the_others_with_it() -> None:
-    """A Binding that the API server refuses at once: both events are reconciled together."""
-    pods = gang("train", 3)
-    small = Cluster(node("n1"), *pods)
-    made = small.commitment(pods[1], "n1")
-    committed = events.PlacementsCommitted(placements=made.placements, at="now", claims=made.claims)
-    found = after(small, committed, released(pods[1], "n1"))
-    assert given_up(found) == {"uid-x-train0", "uid-x-train2"}
-    assert ["placed together" in text or "is lost" in text for _, text in posted(found)][-2:] == [True, True]
-
-
-@pytest.mark.parametrize(
-    ("minimum", "bound", "others"),
-    [
-        (3, False, {"uid-x-train0", "uid-x-train2"}),
-        (3, True, set()),
-        (2, False, set()),
-    ],
-)
-def test_a_seat_whose_pod_is_gone_is_lost(minimum: int, bound: bool, others: set[str]) -> None:
-    pods = gang("train", 3, minimum=minimum)
-    small = Cluster(node("n1"), *pods)
-    committed(small, pods)
-    if bound:
-        small.run(pods[0], "n1")
-    gone = events.PodGone(uid=pods[1].uid, namespace="x", name=pods[1].name)
-    found = after(small, gone)
-    assert given_up(found) == others
-    (text,) = [message for _, message in posted(found) if "is lost" in message]
-    assert "a seat on n1 is lost: its pod is gone" in text
-
-
-def test_a_bound_member_that_is_gone_has_lost_no_seat() -> None:
-    pods = gang("train", 3)
-    small = Cluster(node("n1"), *pods)
-    committed(small, pods)
-    bound = events.PodSeen(pod=msgspec.structs.replace(pods[1], node="n1"))
-    gone = events.PodGone(uid=pods[1].uid, namespace="x", name=pods[1].name)
-    found = after(small, bound, gone)
-    assert not given_up(found)
-    assert not any("is lost" in text for _, text in posted(found))
-
-
-@pytest.mark.parametrize("bound", [False, True])
-def test_a_lost_seat_takes_the_gangs_with_it_that_were_placed_together(*, bound: bool) -> None:
-    both = '["x/a", "x/b"]'
-    pods = [*gang("a", 2, groups=both), *gang("b", 2, groups=both)]
-    small = Cluster(node("n1"), *pods)
-    committed(small, pods)
-    if bound:
-        small.run(pods[3], "n1")
-    found = after(small, released(pods[0], "n1"))
-    assert given_up(found) == (set() if bound else {"uid-x-a1", "uid-x-b0", "uid-x-b1"})
-
-
-@pytest.mark.parametrize(
-    ("mode", "bound", "others"),
-    [
-        ("Strict", False, {"uid-x-train0", "uid-x-train2"}),
-        ("Strict", True, set()),
-        ("NonStrict", False, set()),
-    ],
-)
-def test_a_seat_that_is_lost_without_a_leader_takes_the_others_with_it(
-    mode: str, bound: bool, others: set[str]
-) -> None:
-    pods = gang("train", 3, mode=mode)
-    small = Cluster(node("n1"), *pods)
-    committed(small, pods)
-    if bound:
-        small.run(pods[0], "n1")
-    assert given_up(everything(small)) == set()
-    small.take(released(pods[1], "n1"))
-    found = everything(small)
-    assert given_up(found) == others
-    texts = [text for _, text in posted(found) if "have a seat" in text]
-    lost = "gang koordinator/x/train: 2 of 3 members have a seat after a loss"
-    assert texts == ([f"{lost}; 2 seats are released, because no member is bound"] if others else [])
-
-
-def test_a_gang_that_is_lost_without_a_leader_takes_those_with_it_that_were_placed_together() -> None:
-    both = '["x/a", "x/b"]'
-    pods = [*gang("a", 1, groups=both), *gang("b", 2, groups=both)]
-    small = Cluster(node("n1"), *pods)
-    committed(small, pods)
-    small.take(released(pods[0], "n1"))
-    found = everything(small)
-    assert given_up(found) == {"uid-x-b0", "uid-x-b1"}
-    (text,) = [text for _, text in posted(found) if "have a seat" in text]
-    assert text.startswith("gang koordinator/x/a: 0 of 1 members have a seat")
-
-
-def test_a_member_that_goes_alone_after_another_has_run_is_no_rest_of_a_gang() -> None:
-    job = model.Owner(kind="Job", name="train", uid="job")
-    pods = [msgspec.structs.replace(one, owners=(job,)) for one in gang("train", 2)]
-    ended = msgspec.structs.replace(pods[0], node="n1", phase="Succeeded")
-    small = Cluster(node("n1"), pods[1], ended)
-    small.commit(pods[1], "n1")
-    assert small.placed() == {"train1": "n1"}
-    assert given_up(everything(small)) == set()
-
-
-def test_seats_on_a_node_that_is_gone_without_a_leader_are_released() -> None:
-    pods = members("g", 2, 8)
-    small = Cluster(node("n1"), node("n2"), sigs("g", 2), *pods)
-    committed(small, pods)
-    planned = next(one for one in small.snapshot.placements.values() if one.planned)
-    small.take(events.NodeGone(name=planned.node, uid=f"uid-{planned.node}"))
-    assert given_up(everything(small)) == {planned.pod.uid}
-
-
-def test_a_seat_that_moves_is_not_lost() -> None:
-    pods = gang("train", 2)
-    small = Cluster(node("n1"), *pods)
-    committed(small, pods)
-    assert given_up(after(small, released(pods[1], "n1", "superseded"))) == set()
-
-
-def test_seats_on_a_node_that_is_gone_are_released() -> None:
-    pods = members("g", 2, 8)
-    small = Cluster(node("n1"), node("n2"), sigs("g", 2), *pods)
-    committed(small, pods)
-    planned = next(one for one in small.snapshot.placements.values() if one.planned)
-    found = after(small, events.NodeGone(name=planned.node, uid=f"uid-{planned.node}"))
-    assert given_up(found) == {planned.pod.uid}
 
 
 def test_a_changed_pod_group_concerns_its_gang_alone() -> None:

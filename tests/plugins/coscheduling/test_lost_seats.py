@@ -1,0 +1,181 @@
+"""Seats that are lost before a member of their gang is bound: which others are released with them."""
+
+import msgspec
+import pytest
+
+from app.domain import events, model
+from tests.support.decisions.gang_effects import after, committed, everything, given_up, members, posted
+from tests.support.decisions.small_gangs import Cluster, gang, node, sigs
+
+
+def released(one: model.Pod, node: str, cause: events.Cause = "refused") -> events.PlacementReleased:
+    return events.PlacementReleased(
+        uid=one.uid,
+        namespace=one.namespace,
+        name=one.name,
+        node=node,
+        reason="the API server refused",
+        cause=cause,
+    )
+
+
+@pytest.mark.scenario("CS-4")
+@pytest.mark.parametrize(
+    ("mode", "bound", "others"),
+    [
+        ("Strict", False, {"uid-x-train0", "uid-x-train2"}),
+        ("Strict", True, set()),
+        ("NonStrict", False, set()),
+    ],
+)
+def test_a_lost_seat_takes_the_others_with_it(mode: str, bound: bool, others: set[str]) -> None:
+    pods = gang("train", 3, mode=mode)
+    small = Cluster(node("n1"), *pods)
+    committed(small, pods)
+    if bound:
+        small.run(pods[0], "n1")
+    found = after(small, released(pods[1], "n1"))
+    assert given_up(found) == others
+    (text,) = [message for _, message in posted(found) if "is lost" in message]
+    assert "a seat on n1 is lost: the API server refused" in text
+
+
+def test_a_seat_that_is_lost_right_after_the_commitment_takes_the_others_with_it() -> None:
+    """A Binding that the API server refuses at once: both events are reconciled together."""
+    pods = gang("train", 3)
+    small = Cluster(node("n1"), *pods)
+    made = small.commitment(pods[1], "n1")
+    committed = events.PlacementsCommitted(placements=made.placements, at="now", claims=made.claims)
+    found = after(small, committed, released(pods[1], "n1"))
+    assert given_up(found) == {"uid-x-train0", "uid-x-train2"}
+    assert ["placed together" in text or "is lost" in text for _, text in posted(found)][-2:] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("minimum", "bound", "others"),
+    [
+        (3, False, {"uid-x-train0", "uid-x-train2"}),
+        (3, True, set()),
+        (2, False, set()),
+    ],
+)
+def test_a_seat_whose_pod_is_gone_is_lost(minimum: int, bound: bool, others: set[str]) -> None:
+    pods = gang("train", 3, minimum=minimum)
+    small = Cluster(node("n1"), *pods)
+    committed(small, pods)
+    if bound:
+        small.run(pods[0], "n1")
+    gone = events.PodGone(uid=pods[1].uid, namespace="x", name=pods[1].name)
+    found = after(small, gone)
+    assert given_up(found) == others
+    (text,) = [message for _, message in posted(found) if "is lost" in message]
+    assert "a seat on n1 is lost: its pod is gone" in text
+
+
+def test_a_bound_member_that_is_gone_has_lost_no_seat() -> None:
+    pods = gang("train", 3)
+    small = Cluster(node("n1"), *pods)
+    committed(small, pods)
+    bound = events.PodSeen(pod=msgspec.structs.replace(pods[1], node="n1"))
+    gone = events.PodGone(uid=pods[1].uid, namespace="x", name=pods[1].name)
+    found = after(small, bound, gone)
+    assert not given_up(found)
+    assert not any("is lost" in text for _, text in posted(found))
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_a_lost_seat_takes_the_gangs_with_it_that_were_placed_together(*, bound: bool) -> None:
+    both = '["x/a", "x/b"]'
+    pods = [*gang("a", 2, groups=both), *gang("b", 2, groups=both)]
+    small = Cluster(node("n1"), *pods)
+    committed(small, pods)
+    if bound:
+        small.run(pods[3], "n1")
+    found = after(small, released(pods[0], "n1"))
+    assert given_up(found) == (set() if bound else {"uid-x-a1", "uid-x-b0", "uid-x-b1"})
+
+
+@pytest.mark.parametrize(
+    ("mode", "bound", "others"),
+    [
+        ("Strict", False, {"uid-x-train0", "uid-x-train2"}),
+        ("Strict", True, set()),
+        ("NonStrict", False, set()),
+    ],
+)
+def test_a_seat_that_is_lost_without_a_leader_takes_the_others_with_it(
+    mode: str, bound: bool, others: set[str]
+) -> None:
+    pods = gang("train", 3, mode=mode)
+    small = Cluster(node("n1"), *pods)
+    committed(small, pods)
+    if bound:
+        small.run(pods[0], "n1")
+    assert given_up(everything(small)) == set()
+    small.take(released(pods[1], "n1"))
+    found = everything(small)
+    assert given_up(found) == others
+    texts = [text for _, text in posted(found) if "have a seat" in text]
+    lost = "gang koordinator/x/train: 2 of 3 members have a seat after a loss"
+    assert texts == ([f"{lost}; 2 seats are released, because no member is bound"] if others else [])
+
+
+def test_a_gang_that_is_lost_without_a_leader_takes_those_with_it_that_were_placed_together() -> None:
+    both = '["x/a", "x/b"]'
+    pods = [*gang("a", 1, groups=both), *gang("b", 2, groups=both)]
+    small = Cluster(node("n1"), *pods)
+    committed(small, pods)
+    small.take(released(pods[0], "n1"))
+    found = everything(small)
+    assert given_up(found) == {"uid-x-b0", "uid-x-b1"}
+    (text,) = [text for _, text in posted(found) if "have a seat" in text]
+    assert text.startswith("gang koordinator/x/a: 0 of 1 members have a seat")
+
+
+def test_a_member_that_goes_alone_after_another_has_run_is_no_rest_of_a_gang() -> None:
+    job = model.Owner(kind="Job", name="train", uid="job")
+    pods = [msgspec.structs.replace(one, owners=(job,)) for one in gang("train", 2)]
+    ended = msgspec.structs.replace(pods[0], node="n1", phase="Succeeded")
+    small = Cluster(node("n1"), pods[1], ended)
+    small.commit(pods[1], "n1")
+    assert small.placed() == {"train1": "n1"}
+    assert given_up(everything(small)) == set()
+
+
+@pytest.mark.parametrize("match", ["once-satisfied", "only-waiting"])
+def test_after_a_member_has_run_a_lost_seat_takes_none_with_it_that_goes_alone(match: str) -> None:
+    """Two of a Job have ended, and two more wait: under once-satisfied each is placed for itself."""
+    job = model.Owner(kind="Job", name="train", uid="job")
+    four = gang("train", 4, minimum=2, match_policy=match)
+    pods = [msgspec.structs.replace(one, owners=(job,)) for one in four]
+    ended = [msgspec.structs.replace(one, node="n1", phase="Succeeded") for one in pods[:2]]
+    small = Cluster(node("n1"), *ended, *pods[2:])
+    small.commit(pods[2], "n1")
+    assert small.placed() == {"train2": "n1", "train3": "n1"}
+    found = after(small, released(pods[3], "n1"))
+    assert given_up(found) == (set() if match == "once-satisfied" else {pods[2].uid})
+
+
+def test_seats_on_a_node_that_is_gone_without_a_leader_are_released() -> None:
+    pods = members("g", 2, 8)
+    small = Cluster(node("n1"), node("n2"), sigs("g", 2), *pods)
+    committed(small, pods)
+    planned = next(one for one in small.snapshot.placements.values() if one.planned)
+    small.take(events.NodeGone(name=planned.node, uid=f"uid-{planned.node}"))
+    assert given_up(everything(small)) == {planned.pod.uid}
+
+
+def test_a_seat_that_moves_is_not_lost() -> None:
+    pods = gang("train", 2)
+    small = Cluster(node("n1"), *pods)
+    committed(small, pods)
+    assert given_up(after(small, released(pods[1], "n1", "superseded"))) == set()
+
+
+def test_seats_on_a_node_that_is_gone_are_released() -> None:
+    pods = members("g", 2, 8)
+    small = Cluster(node("n1"), node("n2"), sigs("g", 2), *pods)
+    committed(small, pods)
+    planned = next(one for one in small.snapshot.placements.values() if one.planned)
+    found = after(small, events.NodeGone(name=planned.node, uid=f"uid-{planned.node}"))
+    assert given_up(found) == {planned.pod.uid}
