@@ -57,11 +57,11 @@ class Executor:
         poster: Poster,
         statuses: StatusWriter,
         evictor: Evictor,
-        look_up: Callable[[model.Uid, model.Position], None],
+        look_up: Callable[[model.Uid, model.Position], bool],
         term: Callable[[], str | None],
     ) -> None:
-        """``look_up`` looks up a placement at once, and releases it on evidence; ``term``: the epoch of the
-        present leadership, None without one.
+        """``look_up`` looks up a placement at once, releases it on evidence, and returns whether that was not
+        requested already; ``term``: the epoch of the present leadership, None without one.
         """
         self._waker = waker
         self._poster = poster
@@ -100,6 +100,5 @@ class Executor:
         for uid in found.pods:
             placed = snapshot.placements.get(uid)
             position = snapshot.placement_position(uid)
-            if placed is not None and position is not None:
+            if placed is not None and position is not None and self._look_up(uid, position):
                 telemetry.log.info("looking up a placement", pod=placed.pod.key, reason=found.reason)
-                self._look_up(uid, position)

@@ -10,7 +10,7 @@ again (ADR 0008 and 0020). A planned placement, which has no Binding, is kept lo
 """
 
 import math
-from collections import deque
+import threading
 from collections.abc import Callable
 
 from app import telemetry
@@ -59,18 +59,27 @@ class OrphanedPlacements:
         """When this process first saw a placement, by pod and position: one that was made again is new."""
         self._checked: dict[tuple[model.Uid, model.Position], float] = {}
         """When it was last looked up, or first seen."""
-        self._requested: deque[tuple[model.Uid, model.Position]] = deque()
+        self._lock = threading.Lock()
+        self._requested: set[tuple[model.Uid, model.Position]] = set()
         """Placements to look up in the next run, whatever their age; until that has succeeded."""
 
-    def look_up(self, uid: model.Uid, position: model.Position) -> None:
-        """Look up the placement made at that position in the next run, however young it is. Thread-safe."""
-        self._requested.append((uid, position))
+    def look_up(self, uid: model.Uid, position: model.Position) -> bool:
+        """Look up the placement made at that position in the next run, however young it is. Thread-safe.
+
+        False if that was requested already, and is not done yet.
+        """
+        key = uid, position
+        with self._lock:
+            if key in self._requested:
+                return False
+            self._requested.add(key)
+            return True
 
     def run_once(self) -> int:
         """Look up what is due; the number of placements released."""
-        count, now = len(self._requested), self._clock.monotonic()
-        snapshot = self._snapshot()  # Not older than those in which the requests were computed.
-        requested = {self._requested.popleft() for _ in range(count)}
+        with self._lock:
+            requested = set(self._requested)
+        now, snapshot = self._clock.monotonic(), self._snapshot()  # Not older than those of the requests.
         incarnation = snapshot.position.incarnation
         current = {
             (uid, model.Position(incarnation, placement.offset)): placement
@@ -83,7 +92,7 @@ class OrphanedPlacements:
         ]
         # The oldest first, in an order that is the same in every process.
         due.sort(key=lambda key: (current[key].planned, current[key].offset, key[0]))
-        released = 0
+        released, left = 0, requested & current.keys()
         for key in due[:MAX_LOOKUPS]:
             self._checked[key] = now  # looked up again after as long
             age = math.inf if key in requested and current[key].planned else now - self._since[key]
@@ -96,7 +105,7 @@ class OrphanedPlacements:
                 continue
             if evidence is not None and not self._release(*key, *evidence):
                 continue
-            requested.discard(key)
+            left.discard(key)
             if evidence is not None:
                 released += 1
                 telemetry.log.info(
@@ -105,8 +114,9 @@ class OrphanedPlacements:
                     node=current[key].node,
                     evidence=evidence[1],
                 )
-        # Those that were too many for this run, or whose look-up or release failed.
-        self._requested.extend(requested & current.keys())
+        with self._lock:
+            # Those are left that were too many for this run, or whose look-up or release failed.
+            self._requested -= requested - left
         return released
 
     def _evidence(self, placement: model.Placement, age: float) -> Evidence | None:

@@ -5,6 +5,7 @@ projection of the state. A PodGroup without members keeps its status.
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from app.domain import events, model, snapshots
 from app.framework import cycles, effects
@@ -158,6 +159,13 @@ def _about(snapshot: snapshots.Snapshot, gang: Gang) -> model.Pod | effects.Invo
 # -- seats -------------------------------------------------------------------------------------
 
 
+class _Loss(NamedTuple):
+    """A seat that was lost."""
+
+    node: model.NodeName
+    reason: str
+
+
 def _placed(snapshot: snapshots.Snapshot, event: events.PlacementsCommitted) -> Iterator[effects.Effect]:
     """An Event about each gang that was committed."""
     if not _commits_gang(event):
@@ -178,8 +186,12 @@ def _placed(snapshot: snapshots.Snapshot, event: events.PlacementsCommitted) -> 
 def _of_seats(
     before: snapshots.Snapshot, snapshot: snapshots.Snapshot, happened: tuple[events.AnyEvent, ...]
 ) -> Iterator[effects.Effect]:
-    """The effects of seats that were taken or lost, also of those that were both within the events."""
+    """The effects of seats that were taken or lost, also of those that were both within the events.
+
+    The seats that a gang has lost are one effect: each that is given up for another is lost in turn.
+    """
     changed: dict[model.Uid, model.Placement | None] = {}
+    lost: dict[GangKey, list[_Loss]] = {}
     for event in happened:
         match event:
             case events.PlacementsCommitted():
@@ -191,25 +203,24 @@ def _of_seats(
                 former = changed.get(event.uid, before.placements.get(event.uid))
                 changed[event.uid] = None
                 if former is not None and gangs.NAME in former.data:
-                    yield from _lost(snapshot, event, former)
+                    key, reason = membership.of(former.pod), _reason(event)
+                    if key is not None and reason:
+                        lost.setdefault(key, []).append(_Loss(former.node, reason))
+    for key, losses in sorted(lost.items()):
+        yield from _lost(snapshot, key, losses)
 
 
-def _lost(
-    snapshot: snapshots.Snapshot,
-    event: events.PlacementReleased | events.PodGone,
-    former: model.Placement,
-) -> Iterator[effects.Effect]:
-    """A seat was released, or its pod is gone: in the mode Strict those of all gangs go that are placed
+def _reason(event: events.PlacementReleased | events.PodGone) -> str:
+    """Why the seat of the pod is lost; empty if it is not, because it has moved."""
+    if isinstance(event, events.PodGone):
+        return "its pod is gone"
+    return event.reason if event.cause != "superseded" else ""
+
+
+def _lost(snapshot: snapshots.Snapshot, key: GangKey, losses: list[_Loss]) -> Iterator[effects.Effect]:
+    """Seats were released, or their pods are gone: in the mode Strict those of all gangs go that are placed
     together, unless a member is bound.
     """
-    reason = "its pod is gone"
-    if isinstance(event, events.PlacementReleased):
-        if event.cause == "superseded":
-            return
-        reason = event.reason
-    key = membership.of(former.pod)
-    if key is None:
-        return
     gang = gangs.find(snapshot, key)
     if gang is None:
         return
@@ -219,10 +230,14 @@ def _lost(
     left = _given_up(gang, together)
     about = _about(snapshot, gang)
     if about is not None:
-        stay = f"{bound} bound members stay" if bound else f"{len(every)} seats stay"
+        stay = f"{bound} bound members stay" if bound else f"{len(every) or 'no'} seats stay"
         if left:
             stay = _going(left, "other ")
-        yield effects.PostEvent(about, LOST, f"gang {key}: a seat on {former.node} is lost: {reason}; {stay}")
+        node, reason = losses[0]
+        what = f"a seat on {node} is lost"
+        if len(losses) > 1:
+            what = f"{len(losses)} seats are lost, the first on {node}"
+        yield effects.PostEvent(about, LOST, f"gang {key}: {what}: {reason}; {stay}")
     if left:
         yield _released(gang, left)
 

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from app.domain import events, model
+from app.framework import effects
 from tests.support.decisions.gang_effects import after, committed, everything, given_up, members, posted
 from tests.support.decisions.small_gangs import Cluster, gang, node, sigs
 
@@ -49,6 +50,18 @@ def test_a_seat_that_is_lost_right_after_the_commitment_takes_the_others_with_it
     found = after(small, committed, released(pods[1], "n1"))
     assert given_up(found) == {"uid-x-train0", "uid-x-train2"}
     assert ["placed together" in text or "is lost" in text for _, text in posted(found)][-2:] == [True, True]
+
+
+def test_seats_that_are_lost_in_one_turn_are_one_event_and_one_release() -> None:
+    pods = gang("train", 5)
+    small = Cluster(node("n1"), *pods)
+    committed(small, pods)
+    gone = events.PodGone(uid=pods[3].uid, namespace="x", name=pods[3].name)
+    found = after(small, *(released(one, "n1") for one in pods[1:3]), gone)
+    (effect,) = [one for one in found if isinstance(one, effects.ReleasePlacements)]
+    assert set(effect.pods) == {pods[0].uid, pods[4].uid}
+    (text,) = [message for _, message in posted(found) if "lost" in message]
+    assert "3 seats are lost, the first on n1: the API server refused; 2 other seats are released" in text
 
 
 @pytest.mark.parametrize(

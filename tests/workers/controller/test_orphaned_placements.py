@@ -5,8 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import structlog
 
 from app.domain import events, model, projections, snapshots
+from app.framework import effects
 from app.kube import errors
 from app.kube.client import clients
 from app.kube.writes import binding, fencing, pod_conditions
@@ -14,7 +16,7 @@ from app.simulation.apiserver import faults
 from tests.support import declared
 from tests.support.kube import fake_clock
 from tests.support.workers import clusters
-from workers.controller import orphaned_placements
+from workers.controller import executors, orphaned_placements
 
 OLD = orphaned_placements.OLD
 FENCE = faults.calls("PATCH", "/status")
@@ -320,6 +322,29 @@ def test_a_request_is_kept_until_the_pod_is_looked_up_and_its_placement_released
     assert settling.after() == []
     assert settling.after() == [(pod.uid, "unbound")]
     assert settling.after() == [(pod.uid, "unbound")], "looked up once"
+
+
+def test_a_request_that_is_repeated_before_it_is_done_is_logged_once(
+    cluster_side: clusters.Cluster, pod: model.Pod
+) -> None:
+    """A gang that lost a seat gives up the others until they are released."""
+    settling = Settling(cluster_side, pod)
+    event = events.PlacementsCommitted(placements=(model.Placement(pod, "n", planned=True),))
+    settling.snapshot = projections.project(snapshots.empty(schema=declared.SCHEMA), event)
+    unused: Any = None
+    executor = executors.Executor(unused, unused, unused, unused, settling.settler.look_up, lambda: "term")
+
+    def logged() -> list[str]:
+        with structlog.testing.capture_logs() as lines:
+            executor.submit(effects.ReleasePlacements((pod.uid,), "a seat was lost"), settling.snapshot)
+        return [one["event"] for one in lines]
+
+    assert (logged(), logged()) == (["looking up a placement"], [])
+    settling.refused = 1
+    assert settling.after() == []
+    assert logged() == [], "its release has failed"
+    assert settling.after() == [(pod.uid, "unbound")]
+    assert logged() == ["looking up a placement"]
 
 
 def test_requests_beyond_those_of_one_run_are_looked_up_in_the_next(
