@@ -28,12 +28,21 @@ class Member(NamedTuple):
 def members(snapshot: snapshots.Snapshot, name: str) -> list[Member]:
     """The pods on nodes that belong to the quota itself, and have not finished."""
     grown = usage.forest(snapshot)
-    return [
-        Member(pod, amounts(pod, grown, name))
-        for node in snapshot.residents
-        for pod in snapshot.on(node)
-        if not pod.finished and membership.of(pod, grown).name == name
-    ]
+    return [Member(pod, amounts(pod, grown, name)) for pod in _on_nodes(snapshot).get(name, ())]
+
+
+def _on_nodes(snapshot: snapshots.Snapshot) -> Mapping[str, Sequence[model.Pod]]:
+    """Quota -> its members; in one pass, because all quotas may be over at once, as after a loss of nodes."""
+
+    def compute() -> Mapping[str, Sequence[model.Pod]]:
+        grown, found = usage.forest(snapshot), dict[str, list[model.Pod]]()
+        for node in snapshot.residents:
+            for pod in snapshot.on(node):
+                if not pod.finished:
+                    found.setdefault(membership.of(pod, grown).name, []).append(pod)
+        return found
+
+    return snapshot.computed(_on_nodes, compute)
 
 
 def amounts(pod: model.Pod, grown: forests.Forest, name: str) -> dict[str, int]:
