@@ -6,6 +6,7 @@ to be free. Everything is computed from one state: what a view of that moment sh
 """
 
 import functools
+import itertools
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, Protocol
 
@@ -22,7 +23,8 @@ WAITED = 15.0
 """Seconds for which a pod must have been without capacity: kube-scheduler's longest backoff (10 s), and a
 cycle. So a pod that can take what was freed for it takes it first."""
 TRIED = 20
-"""Pods that differ in what matters, for which evictions are searched in one state, over all nodes each."""
+"""Pods that differ in what matters, for which evictions are searched in one state, over all nodes each: of
+all quotas in turn."""
 NODES = 5
 """Nodes on which the eviction for a pod is searched, those with the least harm first."""
 OVERUSED = 120.0
@@ -82,28 +84,42 @@ def preemptions(
     *,
     quota: str = "",
 ) -> Iterator[Preemption]:
-    """For each quota, or that one: the eviction for its pod that has waited longest, in the order of waiting.
+    """For each quota, or that one: the eviction for its pod that has waited longest and can be helped.
 
     ``later``: the state without the pods that terminate; ``objection``: by default, quotas alone decide.
     """
     if not later.all(kinds.QUOTAS):
         return
-    grown, least, helped, tried = usage.forest(later), _least_important(later), set[str](), set[object]()
-    for pod in sorted(_waiting(later), key=lambda one: (one.created, one.uid)):
-        name = membership.of(pod, grown).name
-        constraints = msgspec.json.encode(pod.constraints)
-        # Other plugins may treat pods of one quota differently, and those of one owner alike.
-        owner = (pod.owners or pod.uid) if objection is not None else ()
-        alike = (name, pod.priority, families.pod_class(pod, later), constraints, owner)
-        if quota not in ("", name) or name in helped or alike in tried or len(tried) == TRIED:
+    helped, tried = set[str](), 0
+    for name, pod in _in_turn(later, by_owner=objection is not None):
+        if quota not in ("", name) or name in helped:
             continue
-        if least.get(name, pod.priority) >= pod.priority:
-            continue
-        tried.add(alike)
+        if tried == TRIED:
+            return
+        tried += 1
         found = _preemption(later, pod, rules, objection)
         if found is not None:
             helped.add(name)
             yield found
+
+
+def _in_turn(later: snapshots.Snapshot, *, by_owner: bool) -> Iterator[tuple[str, model.Pod]]:
+    """Quota and pod: the pod of each quota that has waited longest, then the next one of each, and so on.
+
+    So pods of one quota that cannot be helped keep no other quota from being tried. Of equal pods one is
+    tried; ``by_owner``: other plugins may treat pods of one quota differently, and those of one owner alike.
+    """
+    grown, least = usage.forest(later), _least_important(later)
+    queues: dict[str, dict[object, model.Pod]] = {}
+    for pod in sorted(_waiting(later), key=lambda one: (one.created, one.uid)):
+        name = membership.of(pod, grown).name
+        if least.get(name, pod.priority) < pod.priority:
+            constraints = msgspec.json.encode(pod.constraints)
+            owner = (pod.owners or pod.uid) if by_owner else ()
+            alike = (pod.priority, families.pod_class(pod, later), constraints, owner)
+            queues.setdefault(name, {}).setdefault(alike, pod)
+    for turn in itertools.zip_longest(*(queue.values() for queue in queues.values())):
+        yield from ((name, pod) for name, pod in zip(queues, turn, strict=True) if pod is not None)
 
 
 def _preemption(

@@ -1,5 +1,6 @@
 """Evictions in a cluster with many quotas: what they cost, and which quotas they reach."""
 
+from app.plugins.elastic_quota import evictions
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.trees import membership
 from tests.support.decisions import call_counts, small_gangs, small_quotas
@@ -21,3 +22,25 @@ def test_the_pods_of_quotas_that_are_all_above_their_runtime_are_found_in_one_pa
         found = wanted(small, rules) or ()
     assert [subject for subject, _ in names(found)] == [f"elastic quota {name}: overuse" for name in each]
     assert asked.call_count == len(small.snapshot.pods)
+
+
+def test_pods_that_cannot_be_helped_keep_no_other_quota_from_an_eviction() -> None:
+    """What a pod that is not preemptible holds in the quota full is not freed for any of its pods."""
+    firm = {membership.LABEL: "full", membership.PREEMPTIBLE: "false"}
+    small = cluster(
+        small_gangs.node("n1", 64),
+        small_quotas.quota("full", 0, 9),
+        small_quotas.quota("other", 0, 4),
+        pod("firm", 8, "full", "n1", labels=firm),
+        pod("rest", 1, "full", "n1"),
+        *(
+            pod(f"waits-{minute}", 4, "full", priority=1 + minute, created=f"2026-01-01T00:{minute:02}:00Z")
+            for minute in range(evictions.TRIED + 1)
+        ),
+        pod("low", 4, "other", "n1"),
+        pod("asks", 4, "other", priority=9, created="2026-01-02T00:00:00Z"),
+    )
+    expected = [("elastic quota other: pod x/asks", ["low"])]
+    assert names(wanted(small)) == expected
+    small.see(pod("fits", 1, "full", priority=9, created="2026-01-01T00:01:30Z"))
+    assert names(wanted(small)) == [*expected, ("elastic quota full: pod x/fits", ["rest"])]
