@@ -113,3 +113,24 @@ def test_a_quota_of_a_namespace_is_followed_by_what_it_uses_and_may_borrow() -> 
         "apps/second": {},  # A namespace has one quota, the first by name.
         "batch/open": {"cpu used, % of all min": 25, "cpu min, % of all min": 75},
     }
+
+
+def test_the_pods_above_a_runtime_are_those_that_go_beside_what_terminates() -> None:
+    """As for the evictor: what terminates is about to free enough."""
+    rules = ElasticQuota(runtime=False)
+    view = {one.path: one for one in rules.shown().endpoints}["quotas/<name>"]
+    small = small_quotas.cluster(
+        node("n1", 64),
+        quota("team", 0, 4),
+        pod("least", 2, "team", node="n1"),
+        pod("ends", 2, "team", node="n1", priority=5),
+        pod("stays", 2, "team", node="n1", priority=9),
+    )
+
+    def shown() -> tuple[object, list[str]]:
+        found: Any = view.handle(small.snapshot, {"name": "team"})
+        return found["over"], [one["name"] for one in found["overuse"]]
+
+    assert shown() == ({"cpu": "2"}, ["least"])
+    small.see(pod("ends", 2, "team", node="n1", priority=5, terminating=True))
+    assert shown() == ({"cpu": "2"}, [])

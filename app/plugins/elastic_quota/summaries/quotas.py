@@ -33,8 +33,9 @@ def one(
     name, grown = parameters["name"], usage.forest(snapshot)
     if name not in grown.quotas and not (name in quota_model.BUILT_IN and grown.quotas):
         return None
-    excess, members = overuse.over(snapshot, name, rules), overuse.members(snapshot, name)
-    going = overuse.excess_pods(excess, members, budgets.recorded(snapshot))
+    later = evictions.without_terminating(snapshot)
+    excess, members = overuse.over(later, name, rules), overuse.members(later, name)
+    going = overuse.excess_pods(excess, members, budgets.recorded(later))
     return {
         **_summary(rules, snapshot, grown, name),
         "children": [child.name for child in grown.children(name)],
