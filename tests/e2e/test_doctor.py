@@ -114,6 +114,7 @@ def topolog(cluster: clusters.Cluster) -> Iterator[installations.Installation]:
     """All processes, and beside them what the overlay creates: pods that the kubelet reports as running."""
     cluster.add_nodes("n1", labels={"zone": "a"})
     cluster.add_nodes("n2", labels={"zone": "b"})
+    cluster.add_namespace("monitoring")  # Which the NetworkPolicies admit.
     plain = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     cluster.start_scheduler("default", plain)
     with installations.Installation(cluster, whole=True) as made:

@@ -83,7 +83,7 @@ EVICTIONS = doctor_checks.Check(
 )
 SCRAPES = doctor_checks.Check(
     "C11",
-    "NetworkPolicies admit another namespace, or an address, to the health ports.",
+    "NetworkPolicies admit another namespace of the cluster, or an address, to the health ports.",
     "Prometheus in another namespace reads no metrics, and no alert can fire",
     "kubectl apply -k with deploy/components/networkpolicies in the kustomization, or helm upgrade with"
     " networkPolicy.enabled; the namespace there, networkPolicy.monitoringNamespace, is that of Prometheus",

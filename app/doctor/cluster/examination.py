@@ -166,7 +166,12 @@ def _scrapes(
     """C11, where there are pods. Raises Unseen."""
     if isinstance(own, api_reader.Unseen):
         raise own
-    return [network_policies.scrapes(reader.items(policies), own)] if own else []
+    if not own:
+        return []
+    found = reader.items(policies)
+    # Without a policy, nothing selects a namespace.
+    namespaces = reader.items("/api/v1/namespaces") if found else []
+    return [network_policies.scrapes(found, own, namespaces)]
 
 
 def _warnings(reader: api_reader.ApiReader, path: str) -> dict[str, str]:

@@ -39,8 +39,10 @@ def addresses(found: Sequence[Object]) -> Iterator[doctor_checks.Result]:
             yield catalog.ADDRESSES.ok(subject, ", ".join(blocks) or "no addresses")
 
 
-def scrapes(found: Sequence[Object], pods: Sequence[Object]) -> doctor_checks.Result:
-    """C11. ``found``: the NetworkPolicies of the namespace of the pods of Topolog.
+def scrapes(
+    found: Sequence[Object], pods: Sequence[Object], namespaces: Sequence[Object]
+) -> doctor_checks.Result:
+    """C11. ``found``: the NetworkPolicies of the namespace of the pods of Topolog; ``namespaces``: all.
 
     Whether a namespace that is admitted is that of the scraper cannot be seen here.
     """
@@ -48,14 +50,17 @@ def scrapes(found: Sequence[Object], pods: Sequence[Object]) -> doctor_checks.Re
     for pod in pods:
         applied = [one for one in found if _restricts(one, pod)]
         rules = [rule for one in applied for rule in one["spec"].get("ingress") or ()]
-        if applied and not any(_admits(rule, own_pods.serving(pod)[1]) for rule in rules):
+        home, port = pod["metadata"]["namespace"], own_pods.serving(pod)[1]
+        others = [one for one in namespaces if one["metadata"]["name"] != home]
+        if applied and not any(_admits(rule, port, others) for rule in rules):
             closed[str(pod["metadata"]["name"])] = tuple(str(one["metadata"]["name"]) for one in applied)
     if not closed:
         return catalog.SCRAPES.ok("health ports", "no NetworkPolicy closes them to other namespaces")
     policies = sorted({name for names in closed.values() for name in names})
     return catalog.SCRAPES.warning(
         "health ports",
-        f"no other namespace is admitted by {checks.listed(policies)} to {checks.listed([*closed])}",
+        f"no other namespace of this cluster is admitted by {checks.listed(policies)}"
+        f" to {checks.listed([*closed])}",
     )
 
 
@@ -69,11 +74,18 @@ def _restricts(policy: Object, pod: Object) -> bool:
     )
 
 
-def _admits(rule: Object, port: int) -> bool:
-    """Whether a rule opens a health port to anything but pods of its own namespace."""
+def _admits(rule: Object, port: int, others: Sequence[Object]) -> bool:
+    """Whether a rule opens a health port to addresses, or to pods of one of these other namespaces."""
     peers, ports = rule.get("from") or (), rule.get("ports") or ()
-    beyond = not peers or any("namespaceSelector" in peer or "ipBlock" in peer for peer in peers)
+    beyond = not peers or any("ipBlock" in peer or _selects(peer, others) for peer in peers)
     return beyond and (not ports or any(_includes(one, port) for one in ports))
+
+
+def _selects(peer: Object, others: Sequence[Object]) -> bool:
+    if "namespaceSelector" not in peer:
+        return False
+    selector = selectors.decoded(peer["namespaceSelector"])
+    return any(selectors.matches(selector, one["metadata"].get("labels") or {}) for one in others)
 
 
 def _includes(ports: Object, number: int) -> bool:
