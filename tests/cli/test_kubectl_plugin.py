@@ -144,6 +144,17 @@ def test_an_extender_is_found_by_the_kubeconfig_alone(
     assert f"--kubeconfig {cluster.environ['TOPOLOG_KUBE_KUBECONFIG']}" in asked
 
 
+@pytest.mark.parametrize("command", ["doctor run", "doctor tls", "doctor scheduler", "status"])
+def test_the_extender_of_the_namespace_that_is_examined_is_asked(
+    cluster: clusters.Cluster, tmp_path: pathlib.Path, command: str
+) -> None:
+    """Although another installation is in the namespace of the settings."""
+    environ = {**cluster.environ, "TOPOLOG_CLIENT_NAMESPACE": "another"}
+    done = commands.called(*command.split(), "--namespace", HOME, "-o", "json", **environ)
+    asked = (tmp_path / "kubectl.log").read_text()
+    assert f"--namespace {HOME} port-forward" in asked, done.stdout
+
+
 def test_the_view_is_found_in_the_same_way(cluster: clusters.Cluster, tmp_path: pathlib.Path) -> None:
     done = topolog(cluster, "bundle", "create", "-o", str(tmp_path / "made.tar"))
     assert done.returncode == 0, done.stderr

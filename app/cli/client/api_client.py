@@ -288,14 +288,20 @@ class ExtenderClient:
 
 
 def extender(
-    config: str | None, options: Mapping[str, str | None], *, role: str = role_names.VIEWER
+    config: str | None,
+    options: Mapping[str, str | None],
+    *,
+    role: str = role_names.VIEWER,
+    namespace: str = "",
 ) -> ExtenderClient:
     """Client by the options, the settings, the certificates that ``up`` made, or else the kubeconfig.
 
-    ``role``: whose certificate is taken where none is named.
+    ``role``: whose certificate is taken where none is named. ``namespace``: where the kubeconfig leads, in
+    place of client.namespace.
     """
     loaded = settings.load(config, os.environ)
     client, found = _chosen(loaded, options, role)
+    client = replace(client, namespace=namespace or client.namespace)
     return ExtenderClient(client) if found else _forwarded(replace(loaded, client=client), role, "extender")
 
 

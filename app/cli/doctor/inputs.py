@@ -122,7 +122,7 @@ class Witness:
     @functools.cached_property
     def _client(self) -> api_client.ExtenderClient:
         # When it is first queried: it may have to forward a port.
-        return api_client.extender(self._config, self._options)
+        return api_client.extender(self._config, self._options, namespace=self._namespace)
 
     @property
     def url(self) -> str:
