@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.project import reference_pages
-from tests.support import kustomizations, manifests, polling
+from tests.support import how_to_pages, kustomizations, manifests, polling
 from tests.support.extender import stages
 from tests.support.monitoring import alerts, dashboards, installations, promql, promtool
 
@@ -41,6 +41,36 @@ def test_every_process_is_scraped_where_it_serves_metrics() -> None:
         # The overlay of the sidecar has no dashboard.
         expected = {f"topolog-{process}" for process in (*installations.COMMANDS, "extender", "view")}
         assert scraped | {"topolog-view"} == expected, overlay
+
+
+@pytest.mark.parametrize("overlay", manifests.OVERLAYS)
+def test_the_scrape_configuration_of_the_page_keeps_the_health_ports_alone(overlay: str) -> None:
+    """Prometheus discovers all ports of a pod behind a Service: without a name of an endpoint the others."""
+    configuration = yaml.safe_load(how_to_pages.blocks("monitoring.md", "yaml")[0])
+    (job,) = configuration["scrape_configs"]
+    service = manifests.in_overlay(overlay, "Service")["topolog-health"]["spec"]
+    of_service = {one["targetPort"]: one["name"] for one in service["ports"]}
+    ports = {
+        port["name"]
+        for one in manifests.in_overlay(overlay, *manifests.WORKLOADS).values()
+        if service["selector"].items() <= one["spec"]["template"]["metadata"]["labels"].items()
+        for container in one["spec"]["template"]["spec"]["containers"]
+        for port in container.get("ports", [])
+    }
+    assert ports > {"health"}
+
+    def kept(port: str) -> bool:
+        found = {
+            "__meta_kubernetes_service_name": "topolog-health",
+            "__meta_kubernetes_endpoint_port_name": of_service.get(port, ""),
+        }
+        return all(
+            re.fullmatch(rule["regex"], found[rule["source_labels"][0]])
+            for rule in job["relabel_configs"]
+            if rule.get("action") == "keep"
+        )
+
+    assert set(filter(kept, ports)) == {"health"}
 
 
 def test_grafana_finds_every_dashboard() -> None:
