@@ -10,7 +10,7 @@ from app.kube.client import clients
 
 _PAGE = "500"
 ROLE = "topolog-doctor"
-"""The ClusterRole of deploy/roles with every right that the doctor uses."""
+"""The ClusterRole and the Role of deploy/roles with every right that the doctor uses."""
 
 
 class Unseen(Exception):
@@ -111,6 +111,7 @@ def _unseen(problem: errors.KubeError, verb: str, path: str) -> Unseen:
         if problem.status in (http.HTTPStatus.FORBIDDEN, http.HTTPStatus.UNAUTHORIZED):
             return Unseen(
                 f"the API server refuses to {verb} {path}: {problem}",
-                f"bind the ClusterRole {ROLE} to this user (deploy/roles), or use another kubeconfig",
+                f"bind the ClusterRole {ROLE} of deploy/roles to this user, and the Role of that name in"
+                " Topolog's namespace, or use another kubeconfig",
             )
     return Unseen(f"{path} cannot be read: {problem}", "check kube.kubeconfig and kube.context")

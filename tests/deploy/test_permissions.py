@@ -132,6 +132,21 @@ def test_roles_for_people_grant_no_secret_and_no_change_but_of_policies_and_quot
                 assert set(rule["resources"]) <= allowed, role["metadata"]["name"]
 
 
+def test_the_doctor_reaches_pods_and_reads_secrets_in_its_own_namespace_alone() -> None:
+    granted = {
+        kind: {
+            resource
+            for role in manifests.objects(kind, "roles")
+            if role["metadata"]["name"] == "topolog-doctor"
+            for rule in role["rules"]
+            for resource in rule.get("resources", [])
+        }
+        for kind in ("ClusterRole", "Role")
+    }
+    assert granted["Role"] == {"pods/proxy", "secrets"}
+    assert not granted["Role"] & granted["ClusterRole"]
+
+
 @pytest.mark.scenario("LX-13")
 def test_each_process_has_only_its_permissions() -> None:
     found = {

@@ -200,7 +200,7 @@ def test_a_missing_right_is_named(cluster: clusters.Cluster) -> None:
     )
     result = ready(cluster)
     assert result["verdict"] == "unsure"
-    assert "pods/proxy" in result["fix"]
+    assert "bind the Role topolog-doctor of deploy/roles (it may get pods/proxy)" in result["fix"]
 
 
 def test_a_pod_asks_the_others_itself(healthy: installations.Installation, cluster: clusters.Cluster) -> None:

@@ -10,6 +10,7 @@ from cryptography import x509
 from cryptography.x509 import oid
 
 from app.serving.tls import certificate_issuer, role_names
+from app.simulation.apiserver import faults
 from tests.support import manifests
 from tests.support.doctor import clusters, runs
 from tests.support.extender import server_processes
@@ -341,6 +342,15 @@ def test_a_scheduler_of_a_new_installation_has_the_ca_of_its_secret(
     """Secret and CA are created together, and the container starts when the Secret exists."""
     start(cluster, datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds))
     assert runs.doctor("tls", *AWAY, environ=cluster.environ).wrong() == wrong
+
+
+def test_without_the_right_to_a_secret_the_role_that_grants_it_is_named(cluster: clusters.Cluster) -> None:
+    cluster.api.faults.add(
+        faults.FaultKind.FAIL, lambda request: "secrets" in request.path.split("/"), status=403, times=1000
+    )
+    found = runs.doctor("tls", *AWAY, environ=cluster.environ).of("T02")
+    assert {one["verdict"] for one in found} == {"unsure"}
+    assert all("the Role of that name in Topolog's namespace" in one["fix"] for one in found)
 
 
 def test_the_fix_of_a_secret_names_it(cluster: clusters.Cluster) -> None:

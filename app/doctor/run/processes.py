@@ -196,7 +196,7 @@ def _proxied(client: clients.Client, path: str, port: int, inner: str) -> tuple[
         if problem.status in _DENIED:
             raise api_reader.Unseen(
                 str(problem),
-                f"bind the ClusterRole {api_reader.ROLE} (it may get pods/proxy), or {_BY_URLS}",
+                f"bind the Role {api_reader.ROLE} of deploy/roles (it may get pods/proxy), or {_BY_URLS}",
             ) from problem
         if problem.status not in _UNREACHED:
             raise OSError(str(problem)) from problem
