@@ -357,10 +357,14 @@ def test_a_running_configuration_is_compared_with_the_written_ones() -> None:
     assert fleet_checks.current(live, [older], {"older": restart}).fix == restart
 
 
-def test_credentials_are_sent_only_to_a_verified_address(cluster: clusters.Cluster) -> None:
-    run = doctor(cluster, "--configz", "https://scheduler.example:10259")
-    assert run.wrong() == {"S14": "unsure"}
-    assert "carries credentials" in run.text
+def test_credentials_are_sent_only_to_a_verified_address(
+    cluster: clusters.Cluster, tmp_path: pathlib.Path
+) -> None:
+    by_http = ("http://scheduler.example:10259", "--configz-ca", str(tmp_path / "tls" / "ca.crt"))
+    for asked in (("https://scheduler.example:10259",), by_http):
+        run = doctor(cluster, "--configz", *asked)
+        assert run.wrong() == {"S14": "unsure"}
+        assert "carries credentials" in run.text
     assert "kubectl -n kube-system port-forward pod/kube-scheduler-n1 10259" in run.of("S14")[0]["fix"]
     run = doctor(cluster, "--configz", "https://127.0.0.1:9")
     assert run.wrong() == {"S14": "unsure"}

@@ -27,14 +27,16 @@ def ask(
 
     ``forward`` returns how one is asked from here, or nothing if that is not known.
 
-    Its certificate is verified by ``ca``. Without one it is not verified, and only a loopback address is
-    asked: the request carries the credentials of the kubeconfig. Raises Unseen, or Unreadable.
+    Its certificate is verified by ``ca``. Without one, or without TLS, it is not verified, and only a
+    loopback address is asked: the request carries the credentials of the kubeconfig. Raises Unseen, or
+    Unreadable.
     """
     parts = urllib.parse.urlsplit(url)
-    if not ca and not _loopback(parts.hostname or ""):
+    verified = bool(ca) and parts.scheme == "https"
+    if not verified and not _loopback(parts.hostname or ""):
         raise api_reader.Unseen(
             f"{url} is not asked: its certificate could not be verified, and the request carries credentials",
-            f"add --configz-ca with its CA; or {forward() or _FORWARD}",
+            f"name it by https, and its CA in --configz-ca; or {forward() or _FORWARD}",
         )
     base = urllib.parse.urlunsplit((parts.scheme, parts.netloc, "", "", ""))
     address = f"{base}/configz"
