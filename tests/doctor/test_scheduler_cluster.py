@@ -171,6 +171,18 @@ def test_each_mistake_is_found_and_nothing_else(cluster: clusters.Cluster, name:
     assert doctor(cluster).wrong() == expected
 
 
+@pytest.mark.parametrize(
+    ("version", "tag"),
+    [("v1.36.3", "v1.36.3"), ("v1.36.3+k3s1", "v1.36.3"), ("v1.36.3-eks-113cf36", "v1.36.3")],
+)
+def test_the_image_that_fits_an_api_server_has_no_suffix_of_its_distribution(
+    cluster: clusters.Cluster, version: str, tag: str
+) -> None:
+    served(version)(cluster)
+    wrong = [one for one in doctor(cluster).of("S13") if one["verdict"] == "problem"]
+    assert {one["fix"] for one in wrong} == {f"the image kube-scheduler:{tag}"}
+
+
 def test_a_scheduler_whose_file_is_on_a_node_is_unsure(cluster: clusters.Cluster) -> None:
     cluster.change(
         "pods", HOME, "topolog-extender-a", volumes=[{"name": "scheduler", "hostPath": {"path": "/etc"}}]

@@ -97,7 +97,8 @@ def skew(schedulers: Sequence[scheduler_pods.Scheduler], server: str) -> Iterato
         seen = f"{_spelled(one.version)}, API server {_spelled(api)}"
         behind = api[1] - one.version[1]
         if api[0] != one.version[0] or not 0 <= behind <= 1:
-            yield catalog.SKEW.problem(subject, seen, fix=f"the image kube-scheduler:{server}")
+            tag = scheduler_pods.release(server)
+            yield catalog.SKEW.problem(subject, seen, fix=f"the image kube-scheduler:{tag}")
         else:
             yield catalog.SKEW.ok(subject, seen)
 

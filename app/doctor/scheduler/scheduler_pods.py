@@ -58,6 +58,12 @@ def minor_version(text: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
+def release(text: str) -> str:
+    """The version of Kubernetes in that of a distribution, which no image has: of v1.34.4+k3s1, v1.34.4."""
+    found = _VERSION.match(text)
+    return found[0] if found else text
+
+
 def forward(scheduler: Scheduler) -> str:
     """The commands by which a workstation asks it for its configuration."""
     namespace, _, name = scheduler.pod.partition("/")
