@@ -64,12 +64,12 @@ def certs_command(
     """Create a CA and certificates for the server, scheduler, viewer and operator in DIRECTORY.
 
     Existing files are replaced only with --renew or --force; otherwise the command lists them and exits
-    with code 3. Running extenders reload changed files automatically. In a cluster, pass the Service's
-    names:
+    with code 3. Running extenders reload changed files automatically. In a cluster, pass the names of the
+    Services of extender and view:
 
     \b
     topolog certs ./certs --host topolog-extender.topolog-system.svc \\
-                          --host topolog-extender.topolog-system.svc.cluster.local
+                          --host topolog-view.topolog-system.svc
     """
     from app.serving import errors
     from app.serving.tls import certificate_issuer

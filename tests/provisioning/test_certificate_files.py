@@ -1,7 +1,9 @@
 """``topolog bootstrap --from``: the Secrets of certificates are made of the files of ``topolog certs``."""
 
 import datetime
+import itertools
 import pathlib
+import shlex
 
 import pytest
 import yaml
@@ -9,7 +11,7 @@ from click import testing
 
 from app import cli
 from app.serving.tls import certificate_issuer
-from tests.support import commands
+from tests.support import commands, how_to_pages
 from tests.support.provisioning import namespaces, secrets_of
 
 PAST = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
@@ -53,6 +55,16 @@ def test_each_secret_is_made_of_its_files_and_the_ca_stays_where_it_is(
     # The hourly run uses them as they are.
     assert set(namespace.provision().values()) == {"kept"}
     assert namespace.versions() == before
+
+
+def test_the_commands_of_the_page_name_both_services() -> None:
+    """One certificate is that of extender and view, and a renewed one has the names that are given again."""
+    text = "".join(how_to_pages.blocks("certificates.md", "console"))
+    issuing = [shlex.split(line) for line in text.splitlines() if line.startswith("topolog certs ")]
+    assert len(issuing) == 3
+    services = {f"topolog-{name}.topolog-system.svc" for name in ("extender", "view")}
+    for words in issuing:
+        assert {word for option, word in itertools.pairwise(words) if option == "--host"} == services
 
 
 def test_renewed_files_replace_what_was_made_of_files(
