@@ -60,6 +60,18 @@ def test_a_command_is_in_a_block_of_commands() -> None:
             assert not command.search(text), path
 
 
+def test_no_command_has_a_secret_among_its_arguments() -> None:
+    """Other users of the machine see arguments, and the shell keeps them."""
+    assert [block for block in how_to_pages.console() if "--from-literal" in block.text] == []
+
+
+def test_private_keys_are_written_to_files_of_their_owner_alone() -> None:
+    writes = re.compile(r"tls\.key\b.* > ", re.DOTALL)
+    written = [block for block in how_to_pages.console() if writes.search(block.text)]
+    assert {block.page for block in written} == {"certificates.md", "install-existing-scheduler.md"}
+    assert [block for block in written if "umask 077\n" not in block.text] == []
+
+
 PAGES = sorted(
     path
     for folder in ("", "docs/**/", "deploy/**/", "app/plugins/*/")
