@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from app.domain import events
 from tests.support import commands
 from tests.support.browser import browsers, screenshots, scripts, shown
 from tests.support.extender import api_worlds
@@ -55,6 +56,22 @@ def test_what_would_end_the_waiting_is_tried_and_simulated(
     sentence = f"{answer['placedPods']} of {answer['pods']} waiting pods would be placed"
     on_small.until(lambda: sentence in on_small.text("#groups"), sentence)
     assert f"without the change {waiting['placedPods']}" in on_small.text("#groups")
+
+
+def test_answers_stay_on_a_live_page_and_name_the_moment_that_they_were_asked_of(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    on_small.open("/dashboard/pending")
+    at = on_small.settled(f"/{small.head}").rpartition("/")[2]
+    on_small.press("simulate all of them")
+    on_small.press("try")
+    on_small.until(lambda: "would be placed" in on_small.text("#groups > .content > .advice"), "simulated")
+    on_small.until(lambda: "tried" in on_small.text(".group .advice"), "the smallest changes")
+    gone = events.PodGone(api_worlds.pod("meanwhile").uid, "shop", "meanwhile")
+    last = small.world.append(api_worlds.pod_seen("meanwhile"), gone)
+    on_small.settled(f"/{last}")
+    for answer in ("#groups > .content > .advice", ".group .advice"):
+        assert f"Asked at offset {int(at):,}." in on_small.text(answer)
 
 
 def test_the_event_since_which_a_pod_does_not_fit_is_shown_and_led_to(

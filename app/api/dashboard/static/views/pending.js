@@ -3,12 +3,12 @@
 import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { repeat } from "../../vendor/lit-html-3.3.3/directives/repeat.js";
 import { command, forms, panel } from "../panel.js";
-import { answer, ask, changed, moment, onForget, state } from "../store.js";
+import { answer, ask, changed, moment, offsetOf, onForget, state } from "../store.js";
 import { ago, cut, number, plural, quantity, span } from "../format.js";
 import * as answers from "./answers.js";
 import { more, podLink, table, unfinished, untried } from "./parts.js";
 
-/** What was tried, by reason; it belongs to one position. */
+/** What was tried, by reason, each with the position that it was asked of. */
 const tried = new Map();
 let simulated = { position: "", overrides: [], text: "", body: null, line: "" };
 onForget(() => {
@@ -69,7 +69,7 @@ function card(group, asOf) {
       · in ${namespaces(group.namespaces)}</p>
     ${group.changes.length ? html`<p>Smallest change for the first: ${group.changes.map((change, index) => html`${index ? "; or " : ""}<b>${cut(change, 300)}</b>`)}
       <button type="button" @click=${() => fit(group)}>try</button></p>` : nothing}
-    ${found && found.position === state.position ? advice(found) : nothing}
+    ${found ? advice(found) : nothing}
     <details><summary>${group.first.length < group.pods ? `the first ${plural(group.first.length, "pod")}` : plural(group.pods, "pod")}, by name</summary><p class="names">${group.first.map((key) => html`${podLink(key)} `)}</p></details>
   </li>`;
 }
@@ -80,6 +80,11 @@ function namespaces(numbers) {
   return all.length === 1 ? all[0][0] : all.map(([name, count]) => `${name} (${number(count)})`).join(", ");
 }
 
+/** The moment that a question was asked of: a live page soon shows another one. */
+function askedAt(position) {
+  return html`<p class="limits">Asked at offset ${number(offsetOf(position))}.</p>`;
+}
+
 function advice(found) {
   if (found.busy) return html`<p class="waiting" role="status">looking for the smallest changes …</p>`;
   if (found.error) return html`<p class="failed" role="status">${found.error}</p>`;
@@ -88,18 +93,18 @@ function advice(found) {
     <ul>${body.changes.map((change) => html`<li>${change.message} → ${plural(change.kept, "node")}
       <button type="button" @click=${() => simulate(change.overrides)}>simulate with it</button>
       <code>${JSON.stringify(change.overrides)}</code></li>`)}</ul>
-    ${body.more ? html`<p class="empty">… and more that change as little</p>` : nothing}
+    ${body.more ? html`<p class="empty">… and more that change as little</p>` : nothing} ${askedAt(found.position)}
     <div class="forms">${forms({ id: "fit", body, rows: answers.ROWS.fit, line: answers.fitting(found.question.pod, found.position) })}</div></div>`;
 }
 
 function outcome() {
-  if (simulated.position !== state.position) return nothing;
+  if (!simulated.position) return nothing;
   if (!simulated.body) return html`<p role="status">${simulated.text}</p>`;
   const body = simulated.body;
   return html`<div class="advice" role="status">
     <p><b>${number(body.placedPods)} of ${plural(body.pods, "waiting pod")} would be placed</b>${body.baseline && simulated.overrides.length ? html`; without the change ${number(body.baseline.kept)}` : nothing}. ${untried(body)}</p>
     ${body.placed.length ? table([["pod"], ["node"]], body.placed.map((one) => [podLink(one.pod), one.node])) : nothing}
     ${body.counts.length ? table([["count"], ["before", "n"], ["after", "n"]], body.counts.map((one) => [one.count, number(one.before), number(one.after)])) : nothing}
-    <p class="limits">${body.limits.join("; ")}</p>
+    <p class="limits">${body.limits.join("; ")}</p> ${askedAt(simulated.position)}
     <div class="forms">${forms({ id: "simulate", body, rows: answers.ROWS.simulate, line: simulated.line })}</div></div>`;
 }
