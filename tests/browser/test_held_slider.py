@@ -1,5 +1,6 @@
 """The slider of a live page: while it is held, dragged or played, nothing else moves it or the page."""
 
+import functools
 import time
 
 import pytest
@@ -106,3 +107,23 @@ def test_a_film_that_waits_for_its_frames_begins_once(on_small: browsers.Browser
     on_small.run("ticks[0]()")
     on_small.run(SPACE)
     on_small.until(lambda: "at=" in str(on_small.driver.current_url), "the film rests")
+
+
+def test_a_film_plays_after_the_colours_were_others_for_a_while(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    on_small.open("/dashboard/?at=1")
+    frames(on_small)
+    for colour in ("quota:shop/spread", "state"):
+        on_small.fill("#map select", colour)
+        on_small.until(functools.partial(coloured, on_small, colour), colour)
+        on_small.settled("/1")
+    on_small.run(scripts.read("ticks"))
+    on_small.run(SPACE)
+    on_small.until(lambda: on_small.run("return ticks.length"), "the film begins")
+    on_small.run(SPACE)
+
+
+def coloured(page: browsers.Browser, colour: str) -> bool:
+    """Whether the address names the colours, as it does but for those of the state."""
+    return ("color=quota" in page.driver.current_url) == colour.startswith("quota")

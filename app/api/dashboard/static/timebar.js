@@ -25,8 +25,8 @@ let range = null;
 onForget(() => {
   halt();
   range = null;
-  loading = "";
-  Object.assign(bar, { frames: null, wrong: "", pins: { A: null, B: null } });
+  unload();
+  Object.assign(bar, { wrong: "", pins: { A: null, B: null } });
 });
 
 /** Whether the pointer, a key or a film moves the slider: then nothing else moves. */
@@ -88,6 +88,18 @@ export function stretch(most) {
 function path(name, count) {
   const { first, end } = axis();
   return `/apis/v1/${name}?from=${first}&to=${end}&${count}`;
+}
+
+/** Forget the frames: the next ones are of another window, or show something else. */
+function unload() {
+  bar.frames = null;
+  loading = "";
+}
+
+/** What the frames show of the nodes: the colours, and the label keys of the boxes, as parameters of the route. */
+export function paint(drawn) {
+  if (bar.drawn !== drawn) unload();
+  bar.drawn = drawn;
 }
 
 /** Fetch the frames of the window once; called when the slider gets the focus or the pointer. */
@@ -313,7 +325,7 @@ export function timebar(rested) {
     <form class="moment" @submit=${submitted}>
       <label for="moment">moment</label>
       <input id="moment" name="moment" autocomplete="off" placeholder="offset, position or time" aria-describedby="moment-wrong">
-      <select aria-label="Events in the window" @change=${(event) => { bar.width = Number(event.target.value); bar.frames = null; loading = ""; changed(); }}>
+      <select aria-label="Events in the window" @change=${(event) => { bar.width = Number(event.target.value); unload(); changed(); }}>
         ${WINDOWS.map((size) => html`<option value=${size} ?selected=${size === bar.width}>${number(size)} events</option>`)}
       </select>
       <span id="moment-wrong" class="failed" role="status">${bar.wrong}</span>

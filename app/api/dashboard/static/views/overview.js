@@ -4,10 +4,10 @@ import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { announce } from "../focus.js";
 import { legend, placed, rows as mapRows, table as domains } from "../map.js";
 import { bar as share, command, panel } from "../panel.js";
-import { answer, changed, earliest, forget, moment, offsetOf, state } from "../store.js";
+import { answer, earliest, forget, moment, offsetOf, state } from "../store.js";
 import { ago, between, clock, cut, number, plural, quantity, time } from "../format.js";
 import { address, set } from "../router.js";
-import { bar, prefetch } from "../timebar.js";
+import { bar, paint } from "../timebar.js";
 import * as domain from "./domain.js";
 import { facts, more, newest, podLink, table, tile } from "./parts.js";
 
@@ -41,14 +41,14 @@ function chooser(cluster) {
   const options = ["state", ...resources.map((name) => `resource:${name}`), ...quotas.map((of) => `quota:${of}`), ...(cluster.body?.colours ?? [])];
   if (!options.includes(color())) options.push(color());
   return html`<label class="choose">colour by
-    <select @change=${(event) => { bar.frames = null; set({ color: event.target.value === "state" ? null : event.target.value }); }}>
+    <select @change=${(event) => set({ color: event.target.value === "state" ? null : event.target.value })}>
       ${options.map((value) => html`<option value=${value} ?selected=${value === color()}>${value.replace(":", " ")}</option>`)}
     </select></label>
     <button type="button" aria-pressed=${state.query.get("as") === "table"} @click=${() => set({ as: state.query.get("as") === "table" ? null : "table" })}>as a table</button>`;
 }
 
 export function overview() {
-  bar.drawn = drawn();
+  paint(drawn());
   const cluster = answer("cluster", moment("/apis/v1/cluster?limit=200"));
   const map = answer("map", moment(`/apis/v1/map?${drawn()}`));
   const reasons = answer("reasons", moment("/apis/v1/pending/reasons?limit=50"));
@@ -173,9 +173,4 @@ function history(name, items, from) {
 function condition(node) {
   const ready = node.status.conditions[0].status === "True" ? "ready" : "not ready";
   return node.spec.unschedulable ? `${ready}, cordoned` : ready;
-}
-
-export function prepare() {
-  if (state.at !== null && !bar.frames) prefetch();
-  changed();
 }
