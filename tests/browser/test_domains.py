@@ -1,5 +1,6 @@
 """The domains of the map: a box opens in a drawer, by mouse, by keyboard and from the table."""
 
+import functools
 import json
 import urllib.request
 from typing import Any, TypeAlias
@@ -67,3 +68,22 @@ def test_the_rows_of_the_table_lead_to_their_domains(on_small: browsers.Browser,
     on_small.click("#map th a")
     on_small.until(lambda: shows(on_small, domain(small, "host")), "the domain of the row")
     assert on_small.run("return new URLSearchParams(location.search).get('levels')") == "role,priority.none"
+
+
+def test_the_map_of_an_attempt_opens_nodes_and_domains(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    for held, opened in (("", "#node"), (keys.Keys.SHIFT, "#domain")):
+        on_small.open("/dashboard/pods/shop/web-3")
+        script = "return document.querySelector('#pod-map cluster-map')?.dataset.drawn"
+        on_small.until(functools.partial(on_small.run, script), "the map of the attempt")
+        on_small.run("document.querySelector('cluster-map').focus()")
+        pressed = webdriver.ActionChains(on_small.driver)
+        for key in held:
+            pressed.key_down(key)
+        pressed.send_keys(keys.Keys.ENTER)
+        for key in held:
+            pressed.key_up(key)
+        pressed.perform()
+        on_small.until(functools.partial(on_small.text, opened), opened)
+        assert on_small.run("return location.pathname") == "/dashboard/"

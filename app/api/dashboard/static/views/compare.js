@@ -5,9 +5,10 @@ import { legend } from "../map.js";
 import { command, forms, panel, quoted } from "../panel.js";
 import { answer, ask, changed, earliest, forget, moment, offsetOf, onForget, state } from "../store.js";
 import { cut, number, plural, time } from "../format.js";
-import { address, go, set } from "../router.js";
+import { address, set } from "../router.js";
 import { to as show } from "../timebar.js";
 import * as answers from "./answers.js";
+import { onOverview } from "./domain.js";
 import * as links from "./links.js";
 import { more, podLink, table, unfinished, untried } from "./parts.js";
 
@@ -153,7 +154,7 @@ function contrast(body, id) {
   if (!body.map?.nodes.length || body.same) return nothing;
   queueMicrotask(() => /** @type {any} */ (document.querySelector(`#${id} cluster-map`))?.show(body.map));
   return html`<div class="contrast" id=${id}><h3>Pods on nodes, in B compared with A</h3>
-    <cluster-map id="${id}-map" @node=${(event) => go(address("overview", [], { node: event.detail }))}></cluster-map>${legend(body.map)}</div>`;
+    <cluster-map id="${id}-map" @node=${onOverview} @domain=${onOverview}></cluster-map>${legend(body.map)}</div>`;
 }
 
 /** The differences of two states, a table for each kind of object; a long one is closed. */

@@ -6,7 +6,7 @@ import { remember, valuesOf } from "../map.js";
 import { bar, command, panel } from "../panel.js";
 import { answer, moment, state } from "../store.js";
 import { number, plural } from "../format.js";
-import { address } from "../router.js";
+import { address, go } from "../router.js";
 import { facts, more, nodeLink, table } from "./parts.js";
 
 /** Domains of one answer: the domain itself, and those inside it. */
@@ -18,6 +18,11 @@ const ROWS = 20;
 export function href(values) {
   const kept = ["color", "levels", "as"].map((name) => [name, state.query.get(name)]);
   return address("overview", [], { ...Object.fromEntries(kept), domain: values.join(",") });
+}
+
+/** Show what was chosen on a map of another view: the node or the domain, on the Overview. */
+export function onOverview(event) {
+  go(event.type === "domain" ? href(event.detail) : address("overview", [], { node: event.detail }));
 }
 
 /** @param {string[]} values from the widest on @param {any} picture the map that has it @param {() => void} close */

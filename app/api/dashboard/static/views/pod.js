@@ -6,9 +6,10 @@ import { announce } from "../focus.js";
 import { command, forms, panel } from "../panel.js";
 import { answer, ask, changed, moment, offsetOf, onForget, state } from "../store.js";
 import { cut, number, plural, quantity, time } from "../format.js";
-import { address, set } from "../router.js";
+import { address } from "../router.js";
 import { to } from "../timebar.js";
 import * as answers from "./answers.js";
+import { onOverview } from "./domain.js";
 import { facts, more, nodeLink, podLink, table, unfinished } from "./parts.js";
 
 let since = { key: "", to: "", text: "", body: null };
@@ -66,7 +67,7 @@ export function pod() {
     </div>
     ${chosen || why.body || unexplained ? html`<div class="columns even">
       ${panel({ id: "why", title: tried ? `Attempt at ${time(tried.at)}` : chosen ? `Attempt ${chosen}` : unexplained ? "Latest attempt" : "If it were tried now", answer: why, rows: (body) => body.scores, command: command("explain", key, ...(chosen ? ["--decision", chosen] : ["--at", state.position])) }, explained)}
-      ${chosen ? panel({ id: "pod-map", title: "What it kept and refused", answer: map, rows: mapRows }, (body) => html`<cluster-map @node=${(event) => set({ node: event.detail })}></cluster-map>${legend(body)}`) : nothing}
+      ${chosen ? panel({ id: "pod-map", title: "What it kept and refused", answer: map, rows: mapRows }, (body) => html`<cluster-map @node=${onOverview} @domain=${onOverview}></cluster-map>${legend(body)}`) : nothing}
     </div>` : nothing}`;
 }
 
