@@ -9,6 +9,7 @@ import urllib.request
 from typing import Any, TypeAlias
 
 import pytest
+from selenium.webdriver.common import keys
 
 from app.domain import events
 from tests.support import commands
@@ -274,6 +275,21 @@ def test_two_pinned_moments_are_compared(on_small: browsers.Browser, small: show
     on_small.until(lambda: on_small.run(pinned) == ["B"], "the other pin")
     on_small.keys("b")
     on_small.until(lambda: on_small.run(pinned) == [], "no pin")
+
+
+def test_a_moment_that_is_typed_stays_while_the_page_follows_the_log(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    on_small.open("/dashboard/compare")
+    on_small.settled(f"/{small.head}")
+    on_small.run("document.querySelector('#diff [name=from]').focus()")
+    on_small.keys("1")
+    last = small.world.append(api_worlds.node("typing"))
+    on_small.settled(f"/{last}")
+    on_small.keys("2", keys.Keys.ENTER)
+    on_small.until(lambda: "from=12" in on_small.driver.current_url, "the moment")
+    assert "to=" not in on_small.driver.current_url
+    on_small.until(lambda: f"/{last}:" in on_small.text("#diff"), "compared with the present")
 
 
 def supposed(page: browsers.Browser, pod: str = "", overrides: str = json.dumps(SCALE)) -> None:

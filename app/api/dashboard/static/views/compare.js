@@ -137,6 +137,7 @@ export function compare() {
   return html`${between(range)} ${whatIf(range)} ${shadows()}`;
 }
 
+/** A moment that the address leaves out moves with the log, and so it is the placeholder of its field: what is typed stays. */
 function between({ from, to }) {
   const differences = answer("diff", state.position ? `/apis/v1/diff?from=${encodeURIComponent(from)}&to=${encodeURIComponent(to)}&limit=50&measure=pods` : null);
   const moments = (event) => {
@@ -145,7 +146,7 @@ function between({ from, to }) {
     set({ from: first.value.trim(), to: second.value.trim() });
   };
   return panel({ id: "diff", title: "Two moments", answer: differences, wide: true, command: answers.differing(from, to), rows: answers.ROWS.diff,
-    extra: html`<form class="inline" @submit=${moments}><label>A <input name="from" .value=${from}></label><label>B <input name="to" .value=${to}></label><button>compare</button></form>` }, (body) => html`
+    extra: html`<form class="inline" @submit=${moments}>${[["A", "from", from], ["B", "to", to]].map(([label, name, usual]) => html`<label>${label} <input name=${name} .value=${state.query.get(name) ?? ""} placeholder=${usual}></label>`)}<button>compare</button></form>` }, (body) => html`
     <p>From ${body.from} to ${body.to}: ${body.same ? "nothing differs." : nothing}</p>${contrast(body, "moments")}${sections(body)}`);
 }
 
