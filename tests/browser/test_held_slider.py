@@ -99,7 +99,7 @@ def test_a_film_that_waits_for_its_frames_begins_once(on_small: browsers.Browser
     frames(on_small)
     last = appended(on_small, small, "more")
     on_small.settled(f"/{last}")
-    on_small.run(scripts.read("held_frames"))
+    on_small.run(scripts.read("held"), "/apis/v1/frames")
     on_small.run(scripts.read("ticks"))
     on_small.run(SPACE + SPACE + SPACE + "go();")
     on_small.until(lambda: last in on_small.later(scripts.read("frames")), "the frames of the window")

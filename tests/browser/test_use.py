@@ -4,10 +4,11 @@ import pathlib
 import time
 
 import pytest
+from selenium.webdriver.common import keys
 
 from app.domain import events
 from tests.support import polling
-from tests.support.browser import browsers, refusing_proxy, shown
+from tests.support.browser import browsers, refusing_proxy, scripts, shown
 from tests.support.extender import api_worlds
 
 pytestmark = pytest.mark.browser
@@ -66,6 +67,28 @@ def test_eight_tabs_have_one_stream_and_hidden_ones_none(small: shown.Shown, tmp
         page.collect()
         page.driver.switch_to.new_window("tab")
         polling.eventually(lambda: streams_after_an_event(0), "no stream", within=30, every=0.5)
+
+
+def test_nothing_of_one_pod_is_shown_below_the_name_of_another(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    api_worlds.decide(small.world, api_worlds.pod("web-3"))
+    on_small.open("/dashboard/pods/shop/web-3")
+    on_small.until(lambda: on_small.text("#why .why"), "its attempt")
+    on_small.run(scripts.read("held"), "/apis/v1/pods/shop/late-0")
+    on_small.fill("#search", "shop/late-0")
+    on_small.run("document.getElementById('search').focus()")
+    on_small.keys(keys.Keys.ENTER)
+    on_small.until(lambda: on_small.text("#pod h2") == "Pod shop/late-0", "the other pod")
+    for panel in ("#pod", "#life"):
+        assert on_small.text(f"{panel} .content") == "loading …"
+    assert on_small.text("#why") == on_small.text("#announced") == ""
+    on_small.run("go()")
+    on_small.until(lambda: on_small.text("#why .why"), "the attempt of the other pod")
+    # Only its own attempts were asked about.
+    about = [path.partition("decision=")[2] for path in on_small.run("return waiting")]
+    own = on_small.run("return document.querySelector('.life li[data-chosen] a').href")
+    assert {one.partition("&")[0] for one in about if one} == {own.partition("decision=")[2]}
 
 
 @pytest.mark.scenario("UI-8")

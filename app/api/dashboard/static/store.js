@@ -7,6 +7,8 @@ const listeners = new Set();
 /** @type {Map<string, Answer>} */
 const answers = new Map();
 const wanted = new Map();
+/** What the panels are about. */
+const objects = new Map();
 /** The path of a panel that is under way. */
 const loading = new Map();
 let running = 0;
@@ -132,10 +134,16 @@ async function askOnce(path, body) {
 
 /**
  * The latest answer of a panel. It is asked for again when the path changes; until the new one is there, the
- * old one stays, so that nothing flickers.
- * @param {string} name @param {string|null} path @returns {Answer}
+ * old one stays, so that nothing flickers. Of another object none does: its numbers would stand below another name.
+ * @param {string} name @param {string|null} path @param {string} [object] what it is about, if the path before ? does not name it
+ * @returns {Answer}
  */
-export function answer(name, path) {
+export function answer(name, path, object = path?.split("?", 1)[0]) {
+  if (object && objects.get(name) !== object) {
+    objects.set(name, object);
+    answers.delete(name);
+    wanted.delete(name);
+  }
   const held = answers.get(name);
   if (!path) return held ?? { status: "loading", body: null, error: "", url: "" };
   if (wanted.get(name) !== path) {
@@ -146,7 +154,7 @@ export function answer(name, path) {
 }
 
 /** What a path asks about, at whatever moment. */
-function subject(path) {
+export function subject(path) {
   return path.replace(/([?&](?:at|to)=)[^&]*/g, "$1");
 }
 

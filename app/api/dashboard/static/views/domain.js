@@ -28,7 +28,7 @@ export function onOverview(event) {
 /** @param {string[]} values from the widest on @param {any} picture the map that has it @param {() => void} close */
 export function drawer(values, picture, close) {
   const [levels, within] = [picture.levels.join(","), values.join(",")];
-  const found = answer("domain", moment(`/apis/v1/topology?levels=${encodeURIComponent(levels)}&within=${encodeURIComponent(within)}&limit=${READ}`));
+  const found = answer("domain", moment(`/apis/v1/topology?levels=${encodeURIComponent(levels)}&within=${encodeURIComponent(within)}&limit=${READ}`), within);
   const one = found.body && innermost(found.body, values);
   if (one) announce(`Domain ${values.join(" / ")}: ${plural(one.nodes, "node")}, ${number(one.ready)} ready, ${plural(one.pods, "pod")}`, "node");
   return panel({ id: "domain", title: `Domain ${values.join(" / ")}`, answer: found, rows: (body) => innermost(body, values)?.domains ?? [],

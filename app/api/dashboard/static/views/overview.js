@@ -137,7 +137,7 @@ export function closeDrawer() {
 function drawer(name) {
   const found = answer("node", moment(`/apis/v1/nodes/${encodeURIComponent(name)}`));
   const from = begin(name, found);
-  const past = answer("node-events", from ? moment(`/apis/v1/events?object=${encodeURIComponent(`node:${name}`)}&from=${from}&limit=${READ}`, "to") : null);
+  const past = answer("node-events", from ? moment(`/apis/v1/events?object=${encodeURIComponent(`node:${name}`)}&from=${from}&limit=${READ}`, "to") : null, name);
   if (found.body?.node.metadata.name === name) announce(`Node ${name}: ${condition(found.body.node)}, ${plural(found.body.pods.length, "pod")}`, "node");
   return html`${panel({ id: "node", title: `Node ${name}`, answer: found, rows: (body) => body.pods,
     extra: html`<button type="button" aria-label="close the node" @click=${closeDrawer}>close</button>` },

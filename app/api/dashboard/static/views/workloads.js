@@ -88,7 +88,7 @@ function overTime(of) {
   const to = encodeURIComponent(`${incarnationOf(state.position)}/${last}`);
   const path = state.position ? `/apis/v1/series?of=${encodeURIComponent(of)}&from=${first}&to=${to}&points=400` : null;
   const shown = shownOffset();
-  const series = answer("series", path);
+  const series = answer("series", path, of);
   return panel({ id: "over-time", title: "Over time", answer: series, command: path ? command("get", "--raw", path) : "",
     rows: (body) => body.lines.flatMap((line) => line.points.map(([offset, at, value]) => ({ line: line.name, offset, at: new Date(at).toISOString(), value }))) }, (body) => {
     draw("chart", body, state.at === null ? null : shown);
