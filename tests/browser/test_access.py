@@ -4,9 +4,11 @@ import typing
 
 import pytest
 
+from app.domain import events
 from app.framework import views
 from app.verbs.pictures import decision_classes
 from tests.support.browser import axe, browsers, scripts, shown
+from tests.support.extender import api_worlds
 
 pytestmark = pytest.mark.browser
 VIEWS = ("", "pending", "pods/shop/web-3", "workloads", "decisions", "compare", "health")
@@ -45,6 +47,20 @@ def test_what_violates_a_rule_is_found(on_small: browsers.Browser) -> None:
     on_small.open("/dashboard/")
     on_small.run("document.querySelector('main').append(document.createElement('button'))")
     assert [one.partition(" ")[0] for one in axe.violations(on_small)] == ["button-name"]
+
+
+@pytest.mark.scenario("UI-6")
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_live_page_that_follows_the_log_speaks_of_no_event(
+    on_small: browsers.Browser, small: shown.Shown, view: str
+) -> None:
+    on_small.open(f"/dashboard/{view}")
+    on_small.settled(f"/{small.head}")
+    spoken = on_small.run(scripts.read("spoken"))
+    gone = events.PodGone(api_worlds.pod("quiet").uid, "shop", "quiet")
+    last = small.world.append(api_worlds.pod_seen("quiet"), gone)
+    on_small.settled(f"/{last}")
+    assert on_small.run(scripts.read("spoken")) == spoken
 
 
 @pytest.mark.scenario("UI-6")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from app.store.server import embedded
-from tests.support.browser import browsers, shown, viewers
+from tests.support.browser import browsers, scripts, shown, viewers
 from tests.support.extender import api_worlds
 
 pytestmark = [pytest.mark.browser, pytest.mark.scenario("UI-12")]
@@ -61,6 +61,10 @@ def test_a_live_page_states_that_the_log_is_not_read(
             page.until(lambda: "The log has not been read for" in page.text(".banner.lost"), "the banner")
             assert page.text(".top .status") == "not live"
             assert f"What is shown is from offset {head}" in page.text(".banner.lost")
+            # It counts the seconds, and is spoken once.
+            banner, spoken = page.text(".banner.lost"), page.run(scripts.read("spoken"))
+            page.until(lambda: page.text(".banner.lost") != banner, "a second more")
+            assert page.run(scripts.read("spoken")) == spoken
             # What was shown stays; what is asked for now is answered with a sentence in its place.
             assert page.text("#figures")
             page.click("nav a[href='/dashboard/pending']")

@@ -83,6 +83,7 @@ function reachable(reason) {
   return { offset, text: `go to offset ${number(offset)} of the present history` };
 }
 
+/** A screen reader speaks each banner once: not again for every second that it counts. */
 function banner(shown, sentence) {
   const ago = shown.body?.metadata.asOf ? span(between(shown.body.metadata.asOf, new Date().toISOString())) : "";
   const way = reachable(shown.reason);
@@ -92,8 +93,8 @@ function banner(shown, sentence) {
       <button type="button" @click=${() => { state.renewed = ""; changed(); }}>close</button></p>` : nothing}
     ${state.notice ? html`<p class="banner notice" role="alert">${state.notice} <button type="button" @click=${() => { state.notice = ""; changed(); }}>close</button></p>` : nothing}
     ${!state.connected && state.at === null ? html`<p class="banner lost" role="alert">The server does not answer. What is shown is from ${sentence || "before"}.</p>` : nothing}
-    ${stale() && state.at === null ? html`<p class="banner lost" role="alert">The log has not been read for ${span(state.headAge)}, such as when the store is away. What is shown is from ${sentence || "before"}.</p>` : nothing}
-    ${state.at === null ? nothing : html`<p class="banner past" role="status">${shown.status === "failed" ? shown.error : html`<span>The cluster as it was at <b>${sentence}</b>${ago ? `, ${ago} ago` : ""}.</span>`}
+    ${stale() && state.at === null ? html`<p class="banner lost" role="alert">The log has not been read for <span aria-live="off">${span(state.headAge)}</span>, such as when the store is away. What is shown is from ${sentence || "before"}.</p>` : nothing}
+    ${state.at === null ? nothing : html`<p class="banner past" role="status">${shown.status === "failed" ? shown.error : html`<span>The cluster as it was at <b>${sentence}</b><span aria-live="off">${ago ? `, ${ago} ago` : ""}</span>.</span>`}
       ${way ? html`<button type="button" @click=${() => timebar.to(way.offset)}>${way.text}</button>` : nothing}
       <button type="button" @click=${timebar.live}>${state.bundle ? "go to the end" : "go live"}</button></p>`}`;
 }

@@ -285,7 +285,10 @@ async function submitted(event) {
   }
 }
 
-/** @param {any} rested the cluster at the moment shown, once it is there */
+/**
+ * The slider speaks its value when it moves it; the output beside it, which each event of a live page changes, is silent.
+ * @param {any} rested the cluster at the moment shown, once it is there
+ */
 export function timebar(rested) {
   const asked = () => answer("axis", state.head ? path("moments", "buckets=200") : null);
   let strip = asked();
@@ -320,7 +323,7 @@ export function timebar(rested) {
         ${strip.body?.gaps.length ? html`<li><span class="key unwatched" aria-hidden="true"></span>not watched</li>` : nothing}
         ${strip.body ? marked(strip.body).map(({ sign, ink, names }) => html`<li><span class="sign${ink}" aria-hidden="true">${sign}</span>${names}</li>`) : nothing}</ul>
       ${walls.ends(first, last, to)}
-      <div class="ends"><span>${number(first)}</span><output for="slider">offset ${number(shown)}${at}${waiting}</output><span>${number(last)}</span></div>
+      <div class="ends"><span>${number(first)}</span><output for="slider" aria-live="off">offset ${number(shown)}${at}${waiting}</output><span>${number(last)}</span></div>
     </div>
     <form class="moment" @submit=${submitted}>
       <label for="moment">moment</label>
