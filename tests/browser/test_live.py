@@ -42,6 +42,23 @@ def test_a_live_page_follows_the_log_and_survives_its_server(
     on_small.found.clear()
 
 
+def test_what_failed_while_the_server_was_away_is_asked_for_again(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    """No event follows that would have the panels ask."""
+    on_small.open("/dashboard/")
+    on_small.settled(f"/{small.head}")
+    small.viewer.stop(kill=True)
+    on_small.until(lambda: on_small.text(".banner.lost"), "the banner")
+    on_small.click("nav a[href='/dashboard/pending']")
+    on_small.until(lambda: "does not answer" in on_small.text("#groups .failed"), "the sentence")
+    small.viewer.start()
+    on_small.until(lambda: not on_small.text(".panel .failed"), "the answers")
+    assert on_small.text("#groups .groups") or "no pod waits" in on_small.text("#groups")
+    on_small.collect()
+    on_small.found[:] = [line for line in on_small.found if "ERR_" not in line and "503" not in line]
+
+
 class Busy:
     """A log of its own, its view process and a page."""
 

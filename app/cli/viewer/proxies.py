@@ -19,6 +19,8 @@ from app.serving.access import roles
 from app.serving.http import bodies
 
 _SILENCE: Final = 60.0
+_AGAIN: Final = 2
+"""Seconds after which a browser asks again for what a server that is away could not answer."""
 _ASKED: Final = ("accept", "accept-encoding", "content-type", "if-none-match", "last-event-id")
 _ANSWERED: Final = frozenset(
     (
@@ -144,7 +146,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                     self.wfile.flush()
         except exits.Failed as failed:
             if not begun:
-                self._answer(HTTPStatus.BAD_GATEWAY, "Unreachable", str(failed))
+                self._answer(HTTPStatus.BAD_GATEWAY, "Unreachable", str(failed), again=_AGAIN)
         except OSError:
             pass  # The browser hung up.
         self.close_connection = True
@@ -161,11 +163,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._answer(HTTPStatus.FORBIDDEN, "Forbidden", message)
         self.close_connection = True
 
-    def _answer(self, status: HTTPStatus, code: str, message: str) -> None:
+    def _answer(self, status: HTTPStatus, code: str, message: str, again: int = 0) -> None:
         body = f'{{"message": "{message.translate(_QUOTED)}", "reasonCode": "{code}"}}\n'.encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
+        if again:
+            self.send_header("Retry-After", str(again))
         self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(body)

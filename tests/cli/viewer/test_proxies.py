@@ -199,5 +199,5 @@ def test_a_server_that_is_away_is_named(upstream: Upstream) -> None:
         threading.Thread(target=made.serve_forever, daemon=True).start()
         reply = ask(made, "GET", "/apis/v1/nodes", entered(made))
         made.shutdown()
-    assert reply.status == 502
+    assert (reply.status, reply.headers["retry-after"]) == (502, "2")
     assert "unreachable" in json.loads(reply.body)["message"]

@@ -91,6 +91,8 @@ export function moment(path, name = "at") {
 /** Reasons of a server that is well and busy: the question is asked again, and nothing has failed. */
 const BUSY = new Set(["TooManyRequests", "Behind"]);
 const PATIENCE = 20;
+/** Milliseconds after which a panel asks a server again that did not answer. */
+const AWAY = 2000;
 
 /**
  * JSON at a path of the API, or an Error with the sentence of the API. A busy server is asked again after its
@@ -120,7 +122,7 @@ async function askOnce(path, body) {
   try {
     reply = await fetch(path, options);
   } catch {
-    throw new Error("the server does not answer");
+    throw Object.assign(new Error("the server does not answer"), { again: AWAY });
   }
   const found = await reply.json().catch(() => null);
   if (!reply.ok) {
@@ -177,7 +179,7 @@ async function load(name) {
     found = { status: "failed", body: null, error: error.message, reason: error.name, url: path };
     if (error.name === TRIMMED) learnOldest();
     if (error.name === GONE) dispatchEvent(new Event(GONE));
-    // Such as a server whose store is away.
+    // Such as a server that restarts, or whose store is away.
     if (error.again) setTimeout(() => wanted.get(name) === path && load(name), error.again);
   }
   running -= 1;
