@@ -1,5 +1,6 @@
 """The dashboard while the log grows: it follows, loses its server, and sees history begin again."""
 
+import functools
 import pathlib
 import secrets
 import time
@@ -17,6 +18,8 @@ from tests.support.extender import api_worlds
 pytestmark = pytest.mark.browser
 ROUNDS, EACH, PAUSE = 120, 500, 0.5
 """A thousand events a second for a minute."""
+LONG = 6_000
+"""Events: more than the time bar and Compare show, so that their ranges move."""
 BEHIND = round(4 * polling.PATIENCE)
 """Messages of the stream that the page may have seen since the position that it shows: it asks once a second
 at most, and there is one in half a second."""
@@ -135,6 +138,30 @@ def test_a_busy_log_is_followed_and_its_stream_misses_nothing(busy: Busy) -> Non
     assert page.run("return globalThis.collected.opened") == 2
     # A process that starts is not ready at once, and one that gets no processor time asks for patience.
     busy.excuse("ERR_", "503")
+
+
+@pytest.mark.parametrize(("view", "slow"), [("compare", "diff"), ("workloads?of=shop/spread", "series")])
+def test_ranges_that_move_with_the_log_are_asked_for_one_at_a_time(busy: Busy, view: str, slow: str) -> None:
+    page = busy.page
+    busy.append(LONG)
+    page.open(f"/dashboard/{view}")
+    page.run(scripts.read("held"), f"/apis/v1/{slow}")
+    for _ in range(3):
+        last = busy.append(2)
+        position = f"offset {last:,}"
+        page.until(functools.partial(follows, page, position), position)
+    waiting = page.run("return waiting")
+    assert len(waiting) == 1
+    page.run("go()")
+    page.settled(f"/{last}")
+    asked = page.run("return waiting")
+    assert len(asked) == 2
+    assert f"{last}" in asked[1]
+
+
+def follows(page: browsers.Browser, position: str) -> bool:
+    """Whether the page shows the position."""
+    return position in page.text(".timebar output")
 
 
 @pytest.mark.scenario("UI-7")

@@ -155,13 +155,13 @@ export function answer(name, path, object = path?.split("?", 1)[0]) {
   return answers.get(name) ?? { status: "loading", body: null, error: "", url: path };
 }
 
-/** What a path asks about, at whatever moment. */
+/** What a path asks about, at whatever moment or in whatever range. */
 export function subject(path) {
-  return path.replace(/([?&](?:at|to)=)[^&]*/g, "$1");
+  return path.replace(/([?&](?:at|from|to)=)[^&]*/g, "$1");
 }
 
 /**
- * Ask for the wanted path. Of the same at another moment one request is under way at a time, and the latest moment
+ * Ask for the wanted path. Of the same at another moment one request is under way at a time, and the latest one
  * is asked for after it: a log that grows faster than questions are answered must not pile them up.
  */
 async function load(name) {
