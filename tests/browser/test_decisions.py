@@ -1,11 +1,12 @@
 """The decisions view: a selected stretch against the rest, and facets that narrow it."""
 
+import urllib.parse
 from typing import Any, TypeAlias
 
 import pytest
 from msgspec import structs
 from selenium import webdriver
-from selenium.webdriver.common import by
+from selenium.webdriver.common import by, keys
 
 from tests.support.browser import browsers, scripts, shown
 from tests.support.extender import api_worlds
@@ -55,6 +56,28 @@ def test_a_selection_on_the_strip_is_compared_with_the_rest(
     assert facets(on_small) == expected(body, picked=True)
     on_small.press(f"end the selection ({inside} decision{'s' if inside > 1 else ''})")
     on_small.until(lambda: "In common" in on_small.text("#facets h2"), "no selection")
+
+
+def test_a_selection_holds_the_times_of_its_columns_while_the_page_follows(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    column = "document.querySelectorAll('#strip svg.strip > g')[arguments[0]].focus()"
+    api_worlds.decide(small.world, api_worlds.pod("web-3"), at="2026-07-01T10:00:04.000Z")
+    on_small.open("/dashboard/decisions")
+    on_small.settled(f"/{small.head}")
+    before = on_small.later(scripts.read("asked"), "#strip")["buckets"]
+    on_small.run(column, 40)
+    on_small.keys(keys.Keys.ENTER)
+    api_worlds.decide(small.world, api_worlds.pod("web-3"), at="2026-07-01T10:01:00.000Z")
+    last = small.world.append(api_worlds.node("onwards"))
+    on_small.settled(f"/{last}")
+    after = on_small.later(scripts.read("asked"), "#strip")["buckets"]
+    assert after[40]["from"] != before[40]["from"]
+    on_small.run(column, len(after) - 1)
+    on_small.keys(" ")
+    on_small.until(lambda: "pickedSince" in on_small.driver.current_url, "a selection")
+    found = urllib.parse.parse_qs(urllib.parse.urlsplit(on_small.driver.current_url).query)
+    assert (found["pickedSince"], found["pickedUntil"]) == ([before[40]["from"]], [after[-1]["to"]])
 
 
 @pytest.mark.parametrize("facet", ["namespace", "object", "outcome", "verb", "plugin", "reason"])

@@ -9,6 +9,7 @@ import { newest, podLink, table } from "./parts.js";
 
 const FILTERS = ["verb", "outcome", "plugin", "reason", "object", "namespace", "node", "pod"];
 const ORDER = ["kept", "scored", "bound", "refused", "error"];
+/** The column at which a selection begins: by its times, because those of a live page move on meanwhile. */
 let begun = null;
 
 export function decisions() {
@@ -40,25 +41,31 @@ function strip(body) {
   const since = state.query.get("pickedSince");
   const until = state.query.get("pickedUntil");
   const inside = (one) => since && one.from >= since && (!until || one.from < until);
-  const begin = (index) => {
-    begun = index;
+  const begin = (column) => {
+    begun = column;
     changed();
   };
-  const up = (index) => {
-    if (begun === null) return;
-    const [first, last] = [Math.min(begun, index), Math.max(begun, index)];
+  const up = (column) => {
+    if (!begun) return;
+    const [first, last] = begun.from <= column.from ? [begun, column] : [column, begun];
     begun = null;
-    set({ pickedSince: buckets[first].from, pickedUntil: buckets[last].to });
+    set({ pickedSince: first.from, pickedUntil: last.to });
   };
+  const pressed = (event, column) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    (begun ? up : begin)(column);
+  };
+  const started = (one) => begun && one.from <= begun.from && begun.from < one.to;
   return html`<p class="empty">${plural(body.examined, "decision")}, ${time(buckets[0].from)} to ${time(buckets.at(-1).to)}; at most ${number(most)} in a column; slowest 99th percentile ${slow.toFixed(1)} ms.
       Drag over columns, or use Enter on the first and the last one, to compare them with the rest.
       ${since ? html`<button type="button" @click=${() => set({ pickedSince: null, pickedUntil: null })}>end the selection (${plural(body.picked, "decision")})</button>` : nothing}</p>
     <svg class="strip" viewBox="0 0 ${buckets.length * 10} 100" preserveAspectRatio="none" role="group" aria-label="Decisions over time">
       ${buckets.map((one, index) => {
         let base = 100;
-        return svg`<g class=${inside(one) || index === begun ? "picked" : ""} tabindex="0" role="button" aria-label="${clock(one.from)}: ${Object.entries(one.outcomes).map(([name, count]) => `${count} ${name}`).join(", ") || "none"}"
-            @pointerdown=${() => begin(index)} @pointerup=${() => up(index)}
-            @keydown=${(event) => { if (event.key === "Enter") begun === null ? begin(index) : up(index); }}>
+        return svg`<g class=${inside(one) || started(one) ? "picked" : ""} tabindex="0" role="button" aria-label="${clock(one.from)}: ${Object.entries(one.outcomes).map(([name, count]) => `${count} ${name}`).join(", ") || "none"}"
+            @pointerdown=${() => begin(one)} @pointerup=${() => up(one)}
+            @keydown=${(event) => pressed(event, one)}>
           <title>${clock(one.from)}</title><rect class="back" x=${index * 10} y="0" width="10" height="100"></rect>
           ${ORDER.filter((name) => one.outcomes[name]).map((name) => {
             const height = (one.outcomes[name] / most) * 90;
