@@ -1,5 +1,6 @@
 """The dashboard in several tabs: one stream for all of them."""
 
+import functools
 import pathlib
 import time
 
@@ -97,6 +98,23 @@ def test_the_past_needs_no_stream(on_small: browsers.Browser, small: shown.Shown
     on_small.open(f"/dashboard/?at={small.head - 1}")
     time.sleep(1.0)
     assert [path for path in on_small.requests() if path.startswith("/apis/v1/watch")] == []
+
+
+def test_history_leads_back_to_the_colours_before(on_small: browsers.Browser, small: shown.Shown) -> None:
+    on_small.open("/dashboard/")
+    chosen = "return document.querySelector('#map select').value"
+    for colour in ("quota:shop/spread", "state", "quota:shop/spread"):
+        on_small.fill("#map select", colour)
+        on_small.until(functools.partial(drawn_by, on_small, colour), colour)
+    on_small.driver.back()
+    on_small.until(functools.partial(drawn_by, on_small, "state"), "the colours before")
+    assert on_small.run(chosen) == "state"
+
+
+def drawn_by(page: browsers.Browser, colour: str) -> bool:
+    """Whether the map has the colours."""
+    found = page.run("return document.querySelector('cluster-map').picture?.color")
+    return bool(found == colour)
 
 
 def test_a_link_leads_to_the_top_of_another_view(on_small: browsers.Browser) -> None:

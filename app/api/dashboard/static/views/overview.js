@@ -42,7 +42,7 @@ function chooser(cluster) {
   if (!options.includes(color())) options.push(color());
   return html`<label class="choose">colour by
     <select @change=${(event) => set({ color: event.target.value === "state" ? null : event.target.value })}>
-      ${options.map((value) => html`<option value=${value} ?selected=${value === color()}>${value.replace(":", " ")}</option>`)}
+      ${options.map((value) => html`<option value=${value} .selected=${value === color()}>${value.replace(":", " ")}</option>`)}
     </select></label>
     <button type="button" aria-pressed=${state.query.get("as") === "table"} @click=${() => set({ as: state.query.get("as") === "table" ? null : "table" })}>as a table</button>`;
 }
