@@ -233,6 +233,19 @@ def test_one_domain_has_only_those_inside_it(world: api_worlds.World) -> None:
     )
 
 
+def test_nodes_without_a_label_are_a_domain_that_can_be_asked_for(world: api_worlds.World) -> None:
+    ask = "/apis/v1/topology?levels=role,priority-lixueduan-com&within="
+    (host,) = items(world.client.get(f"{ask}host,-"))
+    assert [(one["key"], one["value"], one["nodes"]) for one in host["domains"]] == [
+        ("priority-lixueduan-com", "", 4)
+    ]
+    for nowhere in ("-", "member,-"):
+        assert items(world.client.get(f"{ask}{nowhere}")) == []
+    world.append(api_worlds.node("bare"), api_worlds.node("blank", role=""))
+    (bare,) = items(world.client.get(f"{ask}-"))
+    assert (bare["value"], bare["nodes"], bare["counts"]) == ("", 2, [])
+
+
 def test_settings_and_lag_are_answered_from_the_state_of_the_process(still: api_worlds.World) -> None:
     settings = body(still.client.get("/apis/v1/settings"))
     assert settings["settings"]["cluster"] == "test"

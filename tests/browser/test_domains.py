@@ -64,10 +64,25 @@ def test_the_rows_of_the_table_lead_to_their_domains(on_small: browsers.Browser,
     on_small.open("/dashboard/?as=table&levels=role,priority.none")
     on_small.until(lambda: "(no label)" in on_small.text("#map table"), "the nodes without the label")
     script = "return [...document.querySelectorAll('#map th a')].map((one) => one.textContent)"
-    assert on_small.run(script) == ["host", "member"]
+    assert on_small.run(script) == ["host", "(no label)", "member", "(no label)"]
     on_small.click("#map th a")
     on_small.until(lambda: shows(on_small, domain(small, "host")), "the domain of the row")
     assert on_small.run("return new URLSearchParams(location.search).get('levels')") == "role,priority.none"
+
+
+def test_a_box_of_nodes_without_the_label_opens(on_small: browsers.Browser, small: shown.Shown) -> None:
+    number = len(small.world.store.follower.catch_up().nodes)
+    on_small.open("/dashboard/?levels=priority.none")
+    on_small.settled(f"/{small.head}")
+    on_small.run(scripts.read("click_box"), "(no label)")
+    on_small.until(lambda: "Domain no label" in on_small.text("#domain"), "the domain of the box")
+    assert f"nodes {number}" in on_small.text("#domain").replace("\n", " ").replace("\t", " ")
+    named = on_small.run("return document.querySelectorAll('#domain .values a').length")
+    assert named == min(number, 20)
+    on_small.open("/dashboard/?levels=role,priority.none&domain=host,-")
+    host = domain(small, "host")
+    on_small.until(lambda: "Domain host / no label" in on_small.text("#domain"), "the domain of the address")
+    assert f"nodes {host['nodes']}" in on_small.text("#domain").replace("\n", " ").replace("\t", " ")
 
 
 def test_the_map_of_an_attempt_opens_nodes_and_domains(

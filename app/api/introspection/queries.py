@@ -217,7 +217,7 @@ class Topology(Page):
     levels = levels()
     within = text(
         "Only the domain with these values of the first label keys of levels, comma-separated, and those"
-        " inside it."
+        " inside it. The value - stands for the nodes without a value of the label."
     )
 
 

@@ -9,6 +9,8 @@ from app.api.introspection import blueprints, pages, queries, schemas, services
 from app.domain import node_sets, snapshots
 
 routes = blueprints.create("topology", "/apis/v1", "The domains that nodes form, with counts.")
+UNLABELLED = "-"
+"""In ``within``, the nodes without a value of the label: no label has this value."""
 USUAL = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone", "topology.kubernetes.io/rack")
 
 
@@ -24,7 +26,7 @@ class Domain(Schema):
     """The nodes that share a label value."""
 
     key = schemas.text("Label key.")
-    value = schemas.text("Label value.")
+    value = schemas.text("Label value; empty for the nodes without one.")
     nodes = schemas.number("Nodes.")
     ready = schemas.number("Nodes that are ready and not cordoned.")
     pods = schemas.number("Pods bound to or placed on these nodes that are not finished.")
@@ -42,7 +44,8 @@ def topology(query: pages.Query) -> pages.Body:
 
     Without ``levels``: region, zone and rack if nodes have these labels, and the key of each policy.
     ``limit`` counts the domains of all levels; each page repeats the domains around its first one. With
-    ``within``, ``items`` has the widest domain around the one that it names, with only that one inside.
+    ``within``, ``items`` has the widest domain around the one that it names, with only that one inside. Nodes
+    without a value of the label are in no domain of its level, but for one that ``within`` names.
     """
     shown = pages.moment(query)
     tree = _Tree(shown.snapshot, query.get("levels"), _within(query))
@@ -89,6 +92,8 @@ class _Tree:
         depth = len(path)
         if wanted := self._within[depth - 1 : depth]:
             values = [value for value in values if value in wanted]
+            if UNLABELLED in wanted and self._common(nodes, key, UNLABELLED):
+                values = [UNLABELLED]
         for value in values:
             if depth >= len(self._within):
                 yield (*path, value)
@@ -96,7 +101,10 @@ class _Tree:
                 yield from self._inside((*path, value), inner, self._common(nodes, key, value))
 
     def _common(self, nodes: node_sets.Names, key: str, value: str) -> node_sets.Names:
-        domain = self._snapshot.topology[key][value]
+        column = self._snapshot.topology[key]
+        if value == UNLABELLED:
+            return nodes - column.union(tuple(filter(None, column)))
+        domain = column[value]
         return domain if domain <= nodes else domain & nodes
 
     def rendered(self, paths: Iterable[Path]) -> list[pages.Body]:
@@ -117,7 +125,7 @@ class _Tree:
         nodes: node_sets.Names = snapshot.topology.everywhere
         for key, value in zip(keys, path[1:], strict=True):
             nodes = self._common(nodes, key, value)
-        key, value = keys[-1], path[-1]
+        key, value = keys[-1], "" if path[-1] == UNLABELLED else path[-1]
         return {
             "key": key,
             "value": value,

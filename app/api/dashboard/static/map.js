@@ -14,10 +14,13 @@ export function remember(picture) {
   return known.get(picture.layout) ?? { nodes: [], domains: [] };
 }
 
+/** In place of a value, that nodes have none of the label: no label has this value. */
+export const UNLABELLED = "-";
+
 /** The values of a domain and of those around it, from the widest on. */
 export function valuesOf(domains, index) {
   const [value, parent] = domains[index];
-  return [...(parent < 0 ? [] : valuesOf(domains, parent)), value];
+  return [...(parent < 0 ? [] : valuesOf(domains, parent)), value || UNLABELLED];
 }
 
 const latest = { picture: null, around: null, placed: null };
@@ -212,10 +215,8 @@ class ClusterMap extends HTMLElement {
     this.dispatchEvent(new CustomEvent("node", { detail: this.nodes[this.current], bubbles: true }));
   }
 
-  /** Nothing for nodes without the label: they form no domain. */
   openDomain(index) {
-    const values = index < 0 ? [] : valuesOf(this.domains, index);
-    if (values.length && values.every(Boolean)) this.dispatchEvent(new CustomEvent("domain", { detail: values, bubbles: true }));
+    if (index >= 0) this.dispatchEvent(new CustomEvent("domain", { detail: valuesOf(this.domains, index), bubbles: true }));
   }
 
   /** The innermost domain of the current node. */
@@ -330,10 +331,7 @@ export function table(picture, href) {
   const { domains, nodes } = remember(picture);
   const rows = domains.length ? domains : [["all nodes", -1, 0, nodes.length]];
   const depth = (row) => (row[1] < 0 ? 0 : 1 + depth(domains[row[1]]));
-  const named = (row, index) => {
-    const values = domains.length ? valuesOf(domains, index) : [""];
-    return values.every(Boolean) ? html`<a href=${href(values)}>${row[0]}</a>` : row[0] || "(no label)";
-  };
+  const named = (row, index) => (domains.length ? html`<a href=${href(valuesOf(domains, index))}>${row[0] || "(no label)"}</a>` : row[0]);
   const shown = picture.classes.filter((one) => one.count);
   return html`<div class="scroll"><table><thead><tr><th scope="col">domain</th><th scope="col" class="n">nodes</th>
     ${shown.map((one) => html`<th scope="col" class="n">${one.label}</th>`)}</tr></thead>

@@ -2,7 +2,7 @@
 /** What is in a domain, which is a box of the map. */
 import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { announce } from "../focus.js";
-import { remember, valuesOf } from "../map.js";
+import { remember, UNLABELLED, valuesOf } from "../map.js";
 import { bar, command, panel } from "../panel.js";
 import { answer, moment, state } from "../store.js";
 import { number, plural } from "../format.js";
@@ -30,11 +30,17 @@ export function drawer(values, picture, close) {
   const [levels, within] = [picture.levels.join(","), values.join(",")];
   const found = answer("domain", moment(`/apis/v1/topology?levels=${encodeURIComponent(levels)}&within=${encodeURIComponent(within)}&limit=${READ}`), within);
   const one = found.body && innermost(found.body, values);
-  if (one) announce(`Domain ${values.join(" / ")}: ${plural(one.nodes, "node")}, ${number(one.ready)} ready, ${plural(one.pods, "pod")}`, "node");
-  return panel({ id: "domain", title: `Domain ${values.join(" / ")}`, answer: found, rows: (body) => innermost(body, values)?.domains ?? [],
+  const title = `Domain ${values.map(named).join(" / ")}`;
+  if (one) announce(`${title}: ${plural(one.nodes, "node")}, ${number(one.ready)} ready, ${plural(one.pods, "pod")}`, "node");
+  return panel({ id: "domain", title, answer: found, rows: (body) => innermost(body, values)?.domains ?? [],
     command: command("get", "topology", "--where", `levels=${levels}`, "--where", `within=${within}`, "--limit", String(READ), "--at", state.position),
     extra: html`<button type="button" aria-label="close the domain" @click=${close}>close</button>` },
   (body) => shown(innermost(body, values), values, picture, body.metadata));
+}
+
+/** The value of a domain as text. */
+function named(value) {
+  return value === UNLABELLED ? "no label" : value;
 }
 
 /** The domain that the answer is about, inside those around it; undefined if no node has its labels. */
@@ -43,12 +49,12 @@ function innermost(body, values) {
 }
 
 function shown(one, values, picture, metadata) {
-  if (!one || one.value !== values.at(-1)) return html`<p class="empty">no node has these labels at this moment</p>`;
+  if (!one || one.value !== (values.at(-1) === UNLABELLED ? "" : values.at(-1))) return html`<p class="empty">no node has these labels at this moment</p>`;
   const names = nodes(values, picture);
   return html`
     ${facts([
-      ...values.slice(0, -1).map((value, depth) => [picture.levels[depth], html`<a href=${href(values.slice(0, depth + 1))}>${value}</a>`]),
-      [one.key, one.value], ["nodes", number(one.nodes)], ["ready and not cordoned", number(one.ready)], ["pods", number(one.pods)],
+      ...values.slice(0, -1).map((value, depth) => [picture.levels[depth], html`<a href=${href(values.slice(0, depth + 1))}>${named(value)}</a>`]),
+      [one.key, named(values.at(-1))], ["nodes", number(one.nodes)], ["ready and not cordoned", number(one.ready)], ["pods", number(one.pods)],
     ])}
     ${one.counts.length ? html`<h3>Quotas</h3>${table([["quota"], ["placed", "n"], ["", "barred"]], one.counts.map(({ policy, placed, desired }) => [
       html`<a href=${address("workloads", [], { of: policy })}>${policy}</a>`, desired === null ? number(placed) : `${number(placed)} of ${number(desired)}`,
