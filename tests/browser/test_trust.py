@@ -46,6 +46,16 @@ def test_every_reader_of_the_log_is_shown_with_its_lag(
     assert on_small.text("#store .content p") == sentence
 
 
+@pytest.mark.parametrize("view", ["", "health"])
+def test_a_page_asks_again_about_the_store_without_an_event(
+    on_small: browsers.Browser, small: shown.Shown, view: str
+) -> None:
+    on_small.open(f"/dashboard/{view}")
+    on_small.settled(f"/{small.head}")
+    on_small.requests()
+    on_small.until(lambda: "/apis/v1/store" in on_small.requests(), "the question")
+
+
 def test_a_flag_is_shown_with_who_set_it_and_when(on_small: browsers.Browser, small: shown.Shown) -> None:
     flag = model.Flag(name="f", value="true")
     offset = small.world.append(events.FlagSet(flag=flag, by="alice@example"))

@@ -2,24 +2,17 @@
 /** Can what is shown be trusted? */
 import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { command, panel } from "../panel.js";
-import { answer, earliest, forget, moment, offsetOf, state } from "../store.js";
+import { answer, earliest, moment, offsetOf, state } from "../store.js";
 import { cut, number, span, time } from "../format.js";
 import { to } from "../timebar.js";
 import { facts, more, table } from "./parts.js";
+import { present } from "./present.js";
 
 /** Rows of marks. */
 const MARKS = 12;
-let asked = "";
 
 export function health() {
-  // These answers are about the process and the store, not about a moment: they are asked for again with it.
-  if (asked !== state.position) {
-    asked = state.position;
-    for (const name of ["lag", "consistency", "store"]) forget(name);
-  }
-  const lag = answer("lag", state.position ? "/apis/v1/lag" : null);
-  const consistency = answer("consistency", state.position ? "/apis/v1/consistency" : null);
-  const store = answer("store", state.position ? "/apis/v1/store" : null);
+  const { lag, consistency, store } = present();
   const settings = answer("settings", "/apis/v1/settings");
   const flags = answer("flags", moment("/apis/v1/flags"));
   const last = state.position ? offsetOf(state.position) : 0;

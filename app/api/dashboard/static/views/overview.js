@@ -4,17 +4,16 @@ import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { announce } from "../focus.js";
 import { legend, placed, rows as mapRows, table as domains } from "../map.js";
 import { bar as share, command, panel } from "../panel.js";
-import { answer, earliest, forget, moment, offsetOf, state } from "../store.js";
+import { answer, earliest, moment, offsetOf, state } from "../store.js";
 import { ago, between, clock, cut, number, plural, quantity, time } from "../format.js";
 import { address, set } from "../router.js";
 import { bar, paint } from "../timebar.js";
 import * as domain from "./domain.js";
 import { facts, more, newest, podLink, table, tile } from "./parts.js";
+import { present } from "./present.js";
 
 /** Events of the log that are read for the history of a node. */
 const READ = 1000;
-/** The position for which those were asked that are about the process and the store, not about a moment. */
-let trusted = "";
 
 export function color() {
   return state.query.get("color") || "state";
@@ -56,12 +55,8 @@ export function overview() {
   const [node, opened] = ["node", "domain"].map((name) => state.query.get(name));
   const shown = state.frame?.picture ?? (state.at !== null && map.body && bar.frames ? placed(map.body, bar.frames) : map.body);
   if (shown) picture(shown);
-  if (trusted !== state.position) {
-    trusted = state.position;
-    for (const name of ["lag", "consistency", "store"]) forget(name);
-  }
-  const about = (name) => answer(name, state.position ? `/apis/v1/${name}` : null).body;
-  return html`${figures(cluster)}${trust(about("lag"), about("store"), about("consistency"), decided.body)}
+  const about = present();
+  return html`${figures(cluster)}${trust(about.lag.body, about.store.body, about.consistency.body, decided.body)}
     <div class="columns">
       ${panel({ id: "map", title: "Nodes", answer: map, wide: true, extra: chooser(cluster), rows: mapRows }, () => html`
         ${shown.nodes?.length === 0 ? html`<p class="empty">no node is known at this moment</p>` : nothing}
