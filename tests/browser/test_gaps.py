@@ -67,6 +67,30 @@ def test_from_a_trimmed_moment_the_page_leads_to_the_oldest(
     page.found[:] = [line for line in page.found if "status of 410" not in line]
 
 
+def test_from_a_time_that_is_trimmed_the_page_leads_to_the_oldest_moment(
+    gaps: shown.Shown, page: browsers.Browser
+) -> None:
+    store = gaps.world.store
+    state = store.follower.catch_up()
+    store.checkpoints.write(state, store.follower.dated()[1] or 0)
+    gaps.world.append(*(api_worlds.pod_seen(f"later-{at}") for at in range(10)))
+    assert store.log.trim(state.offset, state.offset, reader_timeout=-1.0)
+    page.driver.get(f"{gaps.viewer.url}/dashboard/pending?at=2020-01-01T00:00:00Z")
+    sentence = "is no longer kept"
+    page.until(lambda: sentence in page.text(".banner.past"), sentence)
+    # No panel shows another moment, or waits for one.
+    for panel in ("#groups", "#pods"):
+        assert sentence in page.text(f"{panel} .failed")
+    assert page.text(".banner.notice") == ""
+    page.until(lambda: "go to the oldest moment" in page.text(".banner.past"), "the way to the oldest moment")
+    page.press("go to the oldest moment", ".banner.past")
+    page.settled(f"/{state.offset}")
+    assert "The cluster as it was" in page.text(".banner.past")
+    assert page.text(".panel .failed") == ""
+    page.collect()
+    page.found[:] = [line for line in page.found if "status of 410" not in line]
+
+
 def test_a_stretch_that_was_not_watched_is_hatched(gaps: shown.Shown, page: browsers.Browser) -> None:
     listed = [events.Relisted(kind, since="", until="77", reason="start") for kind in declared.SCHEMA.names]
     gaps.world.append(*listed)

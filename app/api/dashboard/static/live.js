@@ -38,7 +38,7 @@ async function superseded() {
 async function first() {
   try {
     const lag = await ask("/apis/v1/lag");
-    state.bundle = lag.bundle;
+    Object.assign(state, { bundle: lag.bundle, notice: "", connected: true });
     moved(lag.position, lag.seconds, lag.began);
   } catch (error) {
     state.connected = false;

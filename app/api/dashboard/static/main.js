@@ -26,6 +26,7 @@ function draw() {
   asked = false;
   if (pathname !== location.pathname) focus.silence();
   pathname = location.pathname;
+  state.unresolved = null;
   if (state.at !== null) state.position = past();
   focus.kept(() => render(page(), root));
   if (settled() && state.position && !asked) document.documentElement.dataset.settled = state.position;
@@ -41,15 +42,15 @@ function past() {
 }
 
 function resolved(at) {
-  const found = answer("resolved", `/apis/v1/cluster?limit=1&at=${encodeURIComponent(at)}`);
-  if (found.status === "failed") state.notice = found.error;
-  return found.body && found.url.endsWith(encodeURIComponent(at)) ? found.body.metadata.position : "";
+  const found = answer("resolved", `/apis/v1/cluster?limit=1&at=${encodeURIComponent(at)}`, at);
+  if (found.status === "failed") state.unresolved = { ...found, url: "" };
+  return found.body?.metadata.position ?? "";
 }
 
 function page() {
   const shown = answer("shown", state.position ? `/apis/v1/cluster?limit=1&at=${encodeURIComponent(state.position)}` : null);
   const sentence = timebar.sentence(shown.body?.metadata);
-  document.title = `${NAMES[state.view]} · ${state.at === null ? (state.bundle ? "bundle" : "live") : sentence} · Topolog`;
+  document.title = `${NAMES[state.view]} · ${state.at === null ? (state.bundle ? "bundle" : "live") : sentence || state.at} · Topolog`;
   return html`
     <a class="skip" href="#main" @click=${skip}>skip to the content</a>
     <header class="top">

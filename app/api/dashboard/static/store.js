@@ -22,6 +22,8 @@ export const state = {
   headAge: 0,
   /** The value of ?at=: null while the page is live. */
   at: null,
+  /** The answer that no moment is what ?at= names; null otherwise. @type {Answer|null} */
+  unresolved: null,
   connected: true,
   /** The offset of the event that began the present incarnation; 0 for the first. */
   began: 0,
@@ -147,7 +149,7 @@ export function answer(name, path, object = path?.split("?", 1)[0]) {
     wanted.delete(name);
   }
   const held = answers.get(name);
-  if (!path) return held ?? { status: "loading", body: null, error: "", url: "" };
+  if (!path) return state.unresolved ?? held ?? { status: "loading", body: null, error: "", url: "" };
   if (wanted.get(name) !== path) {
     wanted.set(name, path);
     load(name);
