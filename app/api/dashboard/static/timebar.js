@@ -195,8 +195,11 @@ function present() {
 export async function step(direction) {
   const shown = present();
   if (bar.by === "event") return to(shown + direction);
+  const { at } = state;
   try {
     const found = await next(/** @type {any} */ (bar.by), shown, direction, bounds());
+    // Another moment was chosen meanwhile.
+    if (state.at !== at) return undefined;
     if (found !== null) return to(found);
     bar.wrong = `there is no ${direction < 0 ? "earlier" : "later"} ${BY[bar.by]} in this window`;
   } catch (error) {

@@ -31,13 +31,14 @@ async function fit(group) {
 }
 
 async function simulate(overrides) {
-  simulated = { position: state.position, overrides, text: "asking …", body: null, line: answers.simulating({ at: state.position, overrides }, "", TOP) };
+  const mine = { position: state.position, overrides, text: "asking …", body: null, line: answers.simulating({ at: state.position, overrides }, "", TOP) };
+  simulated = mine;
   changed();
   try {
-    const body = await ask("/apis/v1/simulate", { pending: {}, situation: { at: state.position, overrides }, top: TOP });
-    Object.assign(simulated, { text: "", body });
+    const body = await ask("/apis/v1/simulate", { pending: {}, situation: { at: mine.position, overrides }, top: TOP });
+    Object.assign(mine, { text: "", body });
   } catch (error) {
-    simulated.text = error.message;
+    mine.text = error.message;
   }
   changed();
 }

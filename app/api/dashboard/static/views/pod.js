@@ -16,13 +16,13 @@ let since = { key: "", to: "", text: "", body: null };
 onForget(() => (since = { key: "", to: "", text: "", body: null }));
 
 async function bisect(key) {
-  const to_ = state.position;
-  since = { key, to: to_, text: "looking …", body: null };
+  const mine = { key, to: state.position, text: "looking …", body: null };
+  since = mine;
   changed();
   try {
-    since = { key, to: to_, text: "", body: await ask("/apis/v1/bisect", { fits: key, to: to_ }) };
+    Object.assign(mine, { text: "", body: await ask("/apis/v1/bisect", { fits: key, to: mine.to }) });
   } catch (error) {
-    since = { key, to: to_, text: error.message, body: null };
+    mine.text = error.message;
   }
   changed();
 }

@@ -1,0 +1,67 @@
+"""Answers that are later than those of the questions after them: they replace nothing."""
+
+import pytest
+from selenium.webdriver.common import keys
+
+from tests.support.browser import browsers, scripts, shown
+
+pytestmark = pytest.mark.browser
+
+
+def answered(page: browsers.Browser) -> None:
+    """Let the first question be answered, and the page be drawn after that."""
+    page.run("go()")
+    page.until(lambda: page.run("return passed.length"), "the late answer")
+    page.later("setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(arguments[0])), 100)")
+
+
+def test_a_simulation_is_not_replaced_by_the_one_before(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    on_small.open("/dashboard/pending")
+    on_small.settled(f"/{small.head}")
+    on_small.press("try")
+    on_small.until(lambda: "tried" in on_small.text(".group .advice"), "the smallest changes")
+    on_small.run(scripts.read("held"), "/apis/v1/simulate", 1)
+    on_small.press("simulate all of them")
+    on_small.until(lambda: on_small.run("return waiting.length"), "the question")
+    on_small.press("simulate with it", ".group")
+    answer = "#groups > .content > .advice"
+    on_small.until(lambda: "without the change" in on_small.text(answer), "the second answer")
+    text = on_small.text(answer)
+    answered(on_small)
+    assert on_small.text(answer) == text
+
+
+def test_the_search_about_one_pod_does_not_replace_that_about_another(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    on_small.open("/dashboard/pods/shop/web-3")
+    on_small.run(scripts.read("held"), "/apis/v1/bisect", 1)
+    on_small.press("since when does it not fit?")
+    on_small.until(lambda: on_small.run("return waiting.length"), "the question")
+    on_small.fill("#search", "shop/late-0")
+    on_small.run("document.getElementById('search').focus()")
+    on_small.keys(keys.Keys.ENTER)
+    on_small.until(lambda: "late-0" in on_small.text("#pod h2"), "the other pod")
+    on_small.settled(f"/{small.head}")
+    on_small.press("since when does it not fit?")
+    on_small.until(lambda: on_small.text("#pod .advice"), "the second answer")
+    text = on_small.text("#pod .advice")
+    answered(on_small)
+    assert on_small.text("#pod .advice") == text
+
+
+def test_a_step_does_not_lead_away_from_a_moment_that_was_chosen_after_it(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    on_small.open(f"/dashboard/decisions?at={small.head}")
+    on_small.fill(".by", "decision")
+    on_small.run(scripts.read("held"), "/apis/v1/decisions?since", 1)
+    on_small.run("document.getElementById('main').focus()")
+    on_small.keys(",")
+    on_small.until(lambda: on_small.run("return waiting.length"), "the question")
+    on_small.keys("l")
+    on_small.until(lambda: "at=" not in on_small.driver.current_url, "the live page")
+    answered(on_small)
+    assert "at=" not in on_small.driver.current_url
