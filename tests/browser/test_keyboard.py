@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import itertools
 import json
 import urllib.parse
 import urllib.request
@@ -100,10 +101,14 @@ def test_the_map_and_the_search(on_large: browsers.Browser, large: shown.Shown) 
     picture = person.ask(f"map?at={large.head}")
     current = "document.activeElement.getAttribute('aria-activedescendant')"
     script = f"return document.getElementById({current}).textContent"
-    read = [on_large.run(script)]
+    read, active = [on_large.run(script)], [on_large.run(f"return {current}")]
     for pressed in (*(keys.Keys.ARROW_RIGHT,) * 3, "]", "]", "["):
         person.press(pressed)
         read.append(on_large.run(script))
+        active.append(on_large.run(f"return {current}"))
+    # A screen reader speaks of a cell that becomes active; the others are not there.
+    assert all(one != other for one, other in itertools.pairwise(active))
+    assert on_large.run("return document.querySelectorAll('[role=gridcell]:not([hidden])').length") == 1
     for text in read:
         assert text == cell(picture, text.partition(":")[0])
     assert len(set(read[:6])) == 6

@@ -1,5 +1,5 @@
 // @ts-check
-/** The map: a canvas in a grid whose one cell has the text of the current node, for keyboards and readers. */
+/** The map: a canvas in a grid whose active cell has the text of the current node, for keyboards and readers. */
 import { html } from "../vendor/lit-html-3.3.3/lit-html.js";
 import { arrange, hit, neighbour } from "./layout.js";
 import { cell, colours, onScheme, tokens } from "./palette.js";
@@ -60,10 +60,14 @@ class ClusterMap extends HTMLElement {
     const row = document.createElement("div");
     row.setAttribute("role", "row");
     row.className = "reader";
-    this.cell = document.createElement("div");
-    this.cell.setAttribute("role", "gridcell");
-    this.cell.id = this.id ? `${this.id}-current` : "map-current";
-    row.append(this.cell);
+    [this.cell, this.spare] = ["one", "other"].map((name) => {
+      const made = document.createElement("div");
+      made.setAttribute("role", "gridcell");
+      made.id = `${this.id || "map"}-${name}`;
+      return made;
+    });
+    this.spare.hidden = true;
+    row.append(this.cell, this.spare);
     this.tip = document.createElement("div");
     this.tip.className = "tip";
     this.tip.hidden = true;
@@ -197,9 +201,14 @@ class ClusterMap extends HTMLElement {
     if (this.cell.textContent !== text) this.cell.textContent = text;
   }
 
+  /** Another cell has the text of each node that is chosen: a screen reader speaks of what becomes active, not of text that changes. */
   choose(index) {
     this.current = index;
+    [this.cell, this.spare] = [this.spare, this.cell];
     this.read();
+    this.cell.hidden = false;
+    this.spare.hidden = true;
+    this.setAttribute("aria-activedescendant", this.cell.id);
     this.draw();
   }
 
