@@ -80,6 +80,20 @@ def test_a_selection_holds_the_times_of_its_columns_while_the_page_follows(
     assert (found["pickedSince"], found["pickedUntil"]) == ([before[40]["from"]], [after[-1]["to"]])
 
 
+def test_the_list_states_that_there_are_older_decisions(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    elsewhere = [structs.replace(api_worlds.pod(f"many-{at}"), namespace="many") for at in range(51)]
+    api_worlds.decide(small.world, *elsewhere[:1])
+    on_small.open("/dashboard/decisions?namespace=many")
+    on_small.settled(f"/{small.head}")
+    assert "and older ones" not in on_small.text("#list")
+    api_worlds.decide(small.world, *elsewhere[1:])
+    last = small.world.append(api_worlds.node("decided"))
+    on_small.settled(f"/{last}")
+    on_small.until(lambda: "and older ones" in on_small.text("#list"), "that there are more")
+
+
 @pytest.mark.parametrize("facet", ["namespace", "object", "outcome", "verb", "plugin", "reason"])
 def test_a_facet_narrows_the_page_to_its_value(
     on_small: browsers.Browser, small: shown.Shown, facet: str
