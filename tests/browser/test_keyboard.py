@@ -199,6 +199,24 @@ def test_a_pod_its_attempts_a_simulation_and_its_command(
     assert copied.startswith("topolog simulate shop/web-3 --at ")
 
 
+def test_shortcuts_of_single_keys_can_be_turned_off(on_small: browsers.Browser, small: shown.Shown) -> None:
+    """WCAG 2.2, 2.1.4: speech and a key that is hit by mistake must not move the page."""
+    person = Person(on_small, small)
+    address = f"/dashboard/?at={small.head}"
+    on_small.open(address)
+    on_small.press("keys", "header")
+    for path in (address, f"{address}&as=table"):
+        on_small.open(path)
+        on_small.run("document.getElementById('main').focus()")
+        on_small.keys(",", "/", "l", "b", keys.Keys.SPACE)
+        assert person.focused()["id"] == "main"
+        assert on_small.run("return location.pathname + location.search") == path
+        assert on_small.run("return document.querySelectorAll('.pin[aria-pressed=true]').length") == 0
+    on_small.press("keys", "header")
+    on_small.run("document.getElementById('main').focus()")
+    assert person.press("/")["id"] == "search"
+
+
 def test_the_first_link_leads_to_the_content(on_small: browsers.Browser, small: shown.Shown) -> None:
     person = Person(on_small, small)
     on_small.open("/dashboard/compare")

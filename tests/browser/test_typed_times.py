@@ -52,6 +52,13 @@ def test_a_clock_time_is_of_the_day_in_that_zone(on_small: browsers.Browser, sma
     assert asked(on_small, "00:00:00", utc=False) == f"{clock:%Y-%m-%dT%H:%M:%S}.000Z"
 
 
+def test_the_zone_is_kept_for_the_next_page(on_small: browsers.Browser, small: shown.Shown) -> None:
+    on_small.open("/dashboard/")
+    on_small.press("UTC", "header")
+    on_small.open("/dashboard/pending")
+    assert on_small.run("return document.querySelector('.zone').ariaPressed") == "true"
+
+
 def asked(page: browsers.Browser, text: str, *, utc: bool) -> str:
     """The moment that the page asks for once the text is typed; ``utc``: it shows times in UTC."""
     if (page.run("return document.querySelector('.zone').ariaPressed") == "true") != utc:

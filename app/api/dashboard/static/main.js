@@ -1,7 +1,7 @@
 // @ts-check
 /** Draws the page: one state, one function of it, at most one drawing for each animation frame. */
 import { html, nothing, render } from "../vendor/lit-html-3.3.3/lit-html.js";
-import { answer, changed, earliest, GONE, listen, offsetOf, settled, stale, state, TRIMMED } from "./store.js";
+import { answer, changed, choose, earliest, GONE, listen, offsetOf, settled, stale, state, TRIMMED } from "./store.js";
 import { between, number, span, time } from "./format.js";
 import * as focus from "./focus.js";
 import * as live from "./live.js";
@@ -60,7 +60,8 @@ function page() {
         <label class="reader" for="search">Node, or pod as NAMESPACE/NAME</label>
         <input id="search" name="text" type="search" placeholder="node or namespace/pod" title="search ( / )" autocomplete="off">
       </form>
-      <button type="button" class="zone" aria-pressed=${state.utc} @click=${() => { state.utc = !state.utc; changed(); }}>UTC</button>
+      <button type="button" class="zone" aria-pressed=${state.utc} @click=${() => choose("utc", !state.utc)}>UTC</button>
+      <button type="button" class="zone" aria-pressed=${state.keys} title="single keys are shortcuts, such as / and L" @click=${() => choose("keys", !state.keys)}>keys</button>
       ${status(sentence)}
     </header>
     ${banner(shown, sentence)}
@@ -140,7 +141,7 @@ function keys(event) {
   const target = /** @type {HTMLElement} */ (event.target);
   const typing = target.matches("input:not([type=range]), textarea, select");
   if (event.key === "Escape") return escape(target, typing);
-  if (typing) return undefined;
+  if (typing || !state.keys) return undefined;
   const actions = {
     "/": () => focus.jump("search"),
     ",": () => timebar.step(-1),

@@ -41,8 +41,29 @@ export const state = {
   /** A frame that is shown while the slider is dragged; null at rest. */
   frame: null,
   notice: "",
+  /** Whether times are in UTC, and whether single keys are shortcuts: choices of the user, which the browser keeps. */
   utc: false,
+  keys: true,
 };
+
+const CHOICES = "topolog";
+try {
+  const { utc, keys } = JSON.parse(localStorage.getItem(CHOICES) ?? "{}");
+  Object.assign(state, { utc: utc === true, keys: keys !== false });
+} catch {
+  // A browser that keeps nothing for pages.
+}
+
+/** Choose something that is no part of what is shown: the address does not have it. @param {"utc"|"keys"} name @param {boolean} value */
+export function choose(name, value) {
+  state[name] = value;
+  try {
+    localStorage.setItem(CHOICES, JSON.stringify({ utc: state.utc, keys: state.keys }));
+  } catch {
+    // It holds until the page is left.
+  }
+  changed();
+}
 
 /** Seconds since the log was last read from which a live page states that; the stream then has a message a second. */
 const STALE = 5;
