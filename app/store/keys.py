@@ -77,10 +77,11 @@ class Keys:
         """Stream: an entry for each event, id ``OFFSET-0``, fields ``t`` (ms), ``e`` (JSON), ``w`` (epoch)"""
         self.meta = self.prefix + "meta"
         """Hash: incarnation and the former one, offset (the last), at (its ms), epoch, writer, recorded (ms),
-        schema, counts (the name of the live counts), ``rv:KIND:FORM`` resume versions, lost while
-        entries are known to be missing, run (the server's run_id when a recorder last verified the log),
-        kubernetes (the UID of the cluster's kube-system namespace), bundle (only in a store that a bundle was
-        opened in: what that holds), and head: text, which stops the functions of schema 1 from writing."""
+        schema, counts (the name of the live counts), ``rv:KIND`` (``FORM:VERSION``: the form of what is
+        recorded, and the version from which the watch resumes), lost while entries are known to be missing,
+        run (the server's run_id when a recorder last verified the log), kubernetes (the UID of the cluster's
+        kube-system namespace), bundle (only in a store that a bundle was opened in: what that holds), and
+        head: text, which stops the functions of schema 1 from writing."""
         self.versions = self.prefix + "versions"
         """Hash: subject -> offset of its latest event; absent if the subject does not exist."""
         self.counts = f"{self.prefix}counts:{forms}"

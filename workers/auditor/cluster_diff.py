@@ -89,7 +89,7 @@ class ClusterDiff:
     def run_once(self, snapshot: snapshots.Snapshot, marks: Mapping[str, str]) -> str:
         """Continue the comparison; the name of its kind once it is complete, else empty.
 
-        ``marks``: resume versions at the offset of the snapshot, by WatchedKind.mark.
+        ``marks``: where the watches resume at the offset of the snapshot, by WatchedKind.mark.
         """
         underway = self._comparison
         if underway is None:
@@ -161,7 +161,7 @@ class ClusterDiff:
 
     def _arrived(self, underway: Comparison, marks: Mapping[str, str]) -> bool:
         """Whether the recorder has recorded everything up to the version of the list."""
-        mark = marks.get(underway.kind.mark, "")
+        mark = underway.kind.resumed(marks)
         if not underway.version or (mark == underway.version):
             return True
         if resource_versions.comparable(mark) and resource_versions.newer(mark, underway.version):

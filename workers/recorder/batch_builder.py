@@ -71,7 +71,7 @@ class BatchBuilder:
         self.snapshot = snapshot
         self.facts: list[events.AnyEvent] = []
         self.marks: dict[str, str] = {}
-        """Versions from which the watches can resume once this batch is appended, by WatchedKind.mark."""
+        """Where the watches can resume once this batch is appended (WatchedKind.mark)."""
         self.applied: set[str] = set()
         """Kinds that are complete once this batch is appended."""
         self._shared = False
@@ -115,33 +115,38 @@ class BatchBuilder:
 
     def _add(self, step: Step) -> None:
         match step:
-            case model.Pod():
-                self._observe(kinds.PODS, step)
-            case model.Node() | model.DeclaredObject():
-                self._observe(kinds.of(self._schema, step), step)
+            case model.Pod() | model.Node() | model.DeclaredObject():
+                kind = kinds.of(self._schema, step)
+                self._observe(kind, step)
+                self._list(kind)
             case reflectors.Seen():
                 self._observe(step.kind, step.object)
-                self.marks[step.kind.mark] = step.version
+                self.marks[step.kind.mark] = step.kind.marked(step.version)
             case reflectors.Gone():
                 self._delete(step)
-                self.marks[step.kind.mark] = step.version
+                self.marks[step.kind.mark] = step.kind.marked(step.version)
             case Missing():
                 known = self._known(step.kind, step.identity)
                 if known is not None:
                     self._end(step.kind, step.identity, known, assumed=True)
+                self._list(step.kind)
             case reflectors.Listed():
                 self.facts.append(
                     events.Relisted(
                         kind=step.kind.name, since=step.since, until=step.version, reason=step.reason
                     )
                 )
-                self.marks[step.kind.mark] = step.version
+                self.marks[step.kind.mark] = step.kind.marked(step.version)
                 self.applied.add(step.kind.name)
             case reflectors.Bookmark():
-                self.marks[step.kind.mark] = step.version
+                self.marks[step.kind.mark] = step.kind.marked(step.version)
                 self.applied.add(step.kind.name)
             case kinds.UndecodableObject():
                 self.facts.append(events.Quarantined(kind=step.kind, object=step.name, reason=step.reason))
+
+    def _list(self, kind: kinds.WatchedKind) -> None:
+        """Let the watch resume nowhere until the list is complete: a part of it is newer than the mark."""
+        self.marks[kind.mark] = kind.marked("")
 
     def _observe(self, kind: kinds.WatchedKind, seen: decoding.Object) -> None:
         identity, changed = kind.identity(seen), self._changed_of(kind)

@@ -36,13 +36,15 @@ def resumed(
 
     ``marks``: those of the store, by WatchedKind.mark.
     """
-    again = snapshot.unlisted
-    return {kind.name: marks[kind.mark] for kind in watched if kind.mark in marks and kind.name not in again}
+    versions = ((kind.name, kind.resumed(marks)) for kind in watched)
+    return {name: version for name, version in versions if version and name not in snapshot.unlisted}
 
 
 def reasons(
     marks: Mapping[str, str], snapshot: snapshots.Snapshot, watched: Iterable[kinds.WatchedKind], usual: str
 ) -> dict[str, str]:
     """Kind -> why it is listed if its watch cannot resume: usually ``usual``."""
-    recorded = {name.removeprefix(kinds.MARKS).partition(":")[0] for name in marks} - snapshot.unlisted
-    return {kind.name: OTHER_FORM if kind.name in recorded else usual for kind in watched}
+    return {
+        kind.name: OTHER_FORM if kind.differs(marks) and kind.name not in snapshot.unlisted else usual
+        for kind in watched
+    }

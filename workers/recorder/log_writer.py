@@ -27,7 +27,7 @@ class ResumeVersions:
 
     def __init__(self) -> None:
         self.waiting: dict[str, str] = {}
-        """Versions that no append has written yet (see batch_builder.mark)."""
+        """Marks that no append has written yet (WatchedKind.mark)."""
         self.written_at = 0.0
         """When something was last appended, by the monotonic clock."""
 

@@ -17,7 +17,7 @@ PAGE = 500
 """Objects in one page of a list, as client-go requests them."""
 
 MARKS = "rv:"
-"""Prefix of the names of resume versions (WatchedKind.mark)."""
+"""Prefix of the names of marks (WatchedKind.mark)."""
 
 Events = tuple[events.AnyEvent, ...]
 _T = TypeVar("_T", model.Pod, model.Node)
@@ -73,11 +73,24 @@ class WatchedKind:
 
     @property
     def mark(self) -> str:
-        """The name under which the store keeps the version (a resourceVersion) from which the watch resumes.
+        """The name under which the store keeps where the watch resumes."""
+        return f"{MARKS}{self.name}"
 
-        Another form has another mark, so that objects of which less was kept are listed again.
+    def marked(self, version: str) -> str:
+        """The value of the mark for a version (a resourceVersion), with the form of what is recorded.
+
+        There is one mark for all forms: a watch that resumed at an older version than the last recorded one
+        would record former states again, such as a pod without its node. Empty while a list is recorded.
         """
-        return f"{MARKS}{self.name}:{self.form()}"
+        return f"{self.form()}:{version}"
+
+    def differs(self, marks: Mapping[str, str]) -> bool:
+        """Whether objects were recorded in another form: less of them may be kept."""
+        return not marks.get(self.mark, self.marked("")).startswith(self.marked(""))
+
+    def resumed(self, marks: Mapping[str, str]) -> str:
+        """The version from which the watch resumes; empty if there is none for this form."""
+        return "" if self.differs(marks) else marks.get(self.mark, "").partition(":")[2]
 
     def identity(self, seen: decoding.Object) -> str:
         """The key of the object in a snapshot: uid of pods, name of nodes, namespace/name of policies."""

@@ -55,6 +55,22 @@ def test_a_recorder_that_keeps_more_lists_what_was_recorded_with_less(
     assert sorted(kind for kind, reason in again if reason == leader_terms.OTHER_FORM) == ["nodes", "pods"]
 
 
+def test_a_recorder_that_keeps_less_again_lists_what_was_recorded_with_more(
+    recorded: Callable[[], recordings.Recording], cluster_side: clusters.Cluster
+) -> None:
+    """After a rollback its watch does not resume where the last recorder of its version had ended."""
+    decoding.keep(frozenset())
+    create(cluster_side, "old")
+    recorded().ready().stop()
+    decoding.keep(frozenset((KEY,)))
+    newer = recorded().ready()
+    newer.until(lambda _: kept(newer) == {"old": {KEY: "train"}}, "the annotation is recorded")
+    newer.stop()
+    decoding.keep(frozenset())
+    again = recorded().ready()
+    again.until(lambda _: kept(again) == {"old": {}}, "the pod is listed again")
+
+
 def test_a_recorder_that_keeps_the_same_lists_nothing_again(
     recorded: Callable[[], recordings.Recording], cluster_side: clusters.Cluster, store: stores.Store
 ) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from app.domain import snapshots
+from app.domain import model, snapshots
 from app.kube.objects import decoding
 from app.kube.watch import kinds
 from tests.support import declared
-from workers.recorder import leader_terms
+from workers.recorder import batch_builder, leader_terms
 
 WATCHED = kinds.watched(declared.SCHEMA)
 VERSIONS = {kind.name: str(at) for at, kind in enumerate(WATCHED)}
@@ -20,7 +20,7 @@ DECLARED = declared.SCHEMA.kinds[0]
 @pytest.fixture
 def marks() -> dict[str, str]:
     """Those of a recorder that keeps what this process keeps."""
-    return {kind.mark: VERSIONS[kind.name] for kind in WATCHED}
+    return {kind.mark: kind.marked(VERSIONS[kind.name]) for kind in WATCHED}
 
 
 @pytest.fixture
@@ -77,6 +77,26 @@ def test_a_kind_is_listed_again_if_another_field_is_kept(marks: dict[str, str]) 
     grown = msgspec.defstruct("Grown", fields, bases=(DECLARED.type,), frozen=True)
     changed = kinds.declared(dataclasses.replace(DECLARED, type=grown))
     assert resumed(marks, watched=(changed,)) == ({}, {DECLARED.name})
+
+
+def test_a_watch_does_not_resume_before_what_another_form_has_recorded(
+    marks: dict[str, str], keep_another: None
+) -> None:
+    """As after a rollback: a recorder that keeps more has recorded between two that keep less."""
+    known = frozenset(decoding.kept())
+    newer = {kind.mark: kind.marked("9") for kind in WATCHED}
+    decoding.keep(known - {"read.example/new"})
+    versions, again = resumed({**marks, **newer}, watched=WATCHED)
+    assert VERSIONS.keys() - versions.keys() == again == {"pods", "nodes"}
+
+
+def test_a_watch_does_not_resume_before_a_part_of_a_list(marks: dict[str, str]) -> None:
+    """The list was interrupted: what it has recorded is newer than where the watch had ended."""
+    builder = batch_builder.BatchBuilder(snapshots.empty(schema=declared.SCHEMA))
+    builder.fill([model.Pod(uid="u", namespace="ns", name="p", node="n")], 0)
+    versions, again = resumed({**marks, **builder.marks}, watched=WATCHED)
+    assert VERSIONS.keys() - versions.keys() == {"pods"}
+    assert again == set()
 
 
 def test_what_a_version_without_forms_recorded_is_listed_again() -> None:

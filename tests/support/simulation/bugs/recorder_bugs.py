@@ -61,7 +61,7 @@ BUGS = (
     Bug(
         "a watch goes on after a restart as if nothing were missing",
         "workers.recorder.leader_terms:resumed",
-        " and kind.name not in again",
+        " and name not in snapshot.unlisted",
         "",
     ),
     # Who records.
