@@ -169,7 +169,21 @@ def _core_form(kept: type[model.Pod] | type[model.Node], annotations: tuple[str,
 
 def _digest(kept: type[Any], more: object) -> str:
     """A digest of the fields of a struct, those of nested ones included, and of what else is kept."""
-    return hashlib.sha256(msgspec.json.encode((msgspec.json.schema(kept), more))).hexdigest()[:8]
+    fields = _without_docstrings(msgspec.json.schema(kept))
+    return hashlib.sha256(msgspec.json.encode((fields, more))).hexdigest()[:8]
+
+
+def _without_docstrings(schema: object) -> object:
+    """A JSON schema without the descriptions, for which no object has to be listed again."""
+    if isinstance(schema, dict):
+        return {
+            key: _without_docstrings(value)
+            for key, value in schema.items()
+            if key != "description" or isinstance(value, dict)
+        }
+    if isinstance(schema, list):
+        return [_without_docstrings(one) for one in schema]
+    return schema
 
 
 PODS = WatchedKind(

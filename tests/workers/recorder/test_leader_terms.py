@@ -79,6 +79,13 @@ def test_a_kind_is_listed_again_if_another_field_is_kept(marks: dict[str, str]) 
     assert resumed(marks, watched=(changed,)) == ({}, {DECLARED.name})
 
 
+def test_a_docstring_is_no_part_of_what_is_kept(marks: dict[str, str]) -> None:
+    name, texts = DECLARED.type.__name__, {"__doc__": "Another text."}
+    described = msgspec.defstruct(name, [], bases=(DECLARED.type,), frozen=True, namespace=texts)
+    changed = kinds.declared(dataclasses.replace(DECLARED, type=described))
+    assert resumed(marks, watched=(changed,)) == ({DECLARED.name: VERSIONS[DECLARED.name]}, set())
+
+
 def test_a_watch_does_not_resume_before_what_another_form_has_recorded(
     marks: dict[str, str], keep_another: None
 ) -> None:
