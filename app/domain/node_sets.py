@@ -5,6 +5,7 @@ thousand: an operation on two such sets runs once, not for each pod. The results
 operand and are dropped with it; a result with any other set is computed as usual and not kept.
 """
 
+import itertools
 from collections.abc import Callable, Hashable, Iterable
 from typing import Self, TypeVar
 
@@ -13,10 +14,16 @@ from app.domain import memos, model
 MAX_RESULTS = 32
 """Results in use that one set holds (memos.Memo); each may be as large as the cluster has nodes."""
 
+MAX_VALUES = 32
+"""Other values in use, such as JSON, that a set and the results of its operations hold together: each may
+take a hundred bytes for each node."""
+
 Names = frozenset[model.NodeName]
 NONE: Names = frozenset()
 
 T = TypeVar("T")
+
+_numbers = itertools.count()
 
 
 class InternedNodes(frozenset[model.NodeName]):
@@ -28,18 +35,21 @@ class InternedNodes(frozenset[model.NodeName]):
     that of a plain set.
     """
 
-    __slots__ = ("_results", "_values")
+    __slots__ = ("_number", "_results", "_values")
+    _number: int
     _results: memos.Memo | None
     _values: memos.Memo | None
+    """Shared by a set and the results of its operations; by the numbers of these, as their ids are reused."""
 
     def __new__(cls, nodes: Iterable[model.NodeName] = ()) -> Self:
         """A set of these nodes with no results yet; sets of equal content do not share results."""
         made = super().__new__(cls, nodes)
+        made._number = next(_numbers)
         made._results = made._values = None
         return made
 
     def result(
-        self, operation: str, others: "tuple[InternedNodes, ...]", compute: "Callable[[], InternedNodes]"
+        self, operation: str, others: "tuple[InternedNodes, ...]", compute: Callable[[], Names]
     ) -> "InternedNodes":
         """The result of an operation with these very sets, computed once."""
         results = self._results
@@ -47,15 +57,25 @@ class InternedNodes(frozenset[model.NodeName]):
             # If two threads get here at once, the results that one of them stores are computed again.
             results = self._results = memos.Memo(MAX_RESULTS)
         # By identity, because equal sets would be compared name by name; held, so that no id is reused.
-        _, found = results.get((operation, *map(id, others)), lambda: (others, compute()))
+        _, found = results.get((operation, *map(id, others)), lambda: (others, self._derived(compute())))
         return found
 
     def value(self, key: Hashable, compute: Callable[[], T]) -> T:
         """A value that depends on the key and on this set alone, such as its JSON; computed once."""
+        return self._memo().get((self._number, key), compute)
+
+    def _derived(self, nodes: Names) -> "InternedNodes":
+        if nodes is self:
+            return self
+        made = InternedNodes(nodes)
+        made._values = self._memo()
+        return made
+
+    def _memo(self) -> memos.Memo:
         values = self._values
         if values is None:
-            values = self._values = memos.Memo(MAX_RESULTS)
-        return values.get(key, compute)
+            values = self._values = memos.Memo(MAX_VALUES)
+        return values
 
 
 class Subset(frozenset[model.NodeName]):
@@ -129,19 +149,17 @@ def union(*several: Names) -> Names:
     if len(interned) < 2:
         return interned[0] if interned else NONE
     first, *rest = interned
-    return first.result("union", tuple(rest), lambda: InternedNodes(first.union(*rest)))
+    return first.result("union", tuple(rest), lambda: first.union(*rest))
 
 
 def _minus(nodes: InternedNodes, others: InternedNodes) -> InternedNodes:
     # The shared empty set holds no results: it outlives every snapshot.
     if not nodes or not others:
         return nodes
-    return nodes.result("minus", (others,), lambda: InternedNodes(nodes - others))
+    return nodes.result("minus", (others,), lambda: nodes - others)
 
 
 def _common(nodes: InternedNodes, others: InternedNodes) -> InternedNodes:
     if not others:
         return others
-    return nodes.result(
-        "common", (others,), lambda: nodes if nodes <= others else InternedNodes(nodes & others)
-    )
+    return nodes.result("common", (others,), lambda: nodes if nodes <= others else nodes & others)

@@ -54,6 +54,21 @@ def test_the_results_held_by_one_set_are_bounded() -> None:
     assert node_sets.minus(nodes, several[0]) is not first
 
 
+def test_the_values_held_by_one_set_and_its_results_are_bounded_together() -> None:
+    """A policy refuses as many sets of nodes as it has states, each with a sentence for its counts."""
+    nodes = node_sets.InternedNodes("abc")
+    several = [node_sets.InternedNodes(f"b{number}") for number in range(node_sets.MAX_RESULTS)]
+    differences = [node_sets.minus(nodes, others) for others in several]
+    results = [one for one in differences if isinstance(one, node_sets.InternedNodes)]
+    first = results[0].value("named", object)
+    assert results[0].value("named", object) is first
+    assert results[1].value("named", object) is not first
+    for result in results:
+        for number in range(4):
+            result.value(number, object)
+    assert results[0].value("named", object) is not first
+
+
 def test_a_part_is_itself_what_it_has_in_common_with_the_whole() -> None:
     part = frozenset("ab")
     assert node_sets.common(part, frozenset("abc")) is part
