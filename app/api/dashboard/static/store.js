@@ -159,7 +159,7 @@ async function askOnce(path, body) {
 
 /**
  * The latest answer of a panel. It is asked for again when the path changes; until the new one is there, the
- * old one stays, so that nothing flickers. Of another object none does: its numbers would stand below another name.
+ * old one stays, so that nothing flickers. Of another object none does: its numbers would be shown below another name.
  * @param {string} name @param {string|null} path @param {string} [object] what it is about, if the path before ? does not name it
  * @returns {Answer}
  */
