@@ -114,7 +114,7 @@ def test_a_film_plays_after_the_colours_were_others_for_a_while(
 ) -> None:
     on_small.open("/dashboard/?at=1")
     frames(on_small)
-    for colour in ("quota:shop/spread", "state"):
+    for colour in ("resource:cpu", "state"):
         on_small.fill("#map select", colour)
         on_small.until(functools.partial(coloured, on_small, colour), colour)
         on_small.settled("/1")
@@ -126,4 +126,4 @@ def test_a_film_plays_after_the_colours_were_others_for_a_while(
 
 def coloured(page: browsers.Browser, colour: str) -> bool:
     """Whether the address names the colours, as it does but for those of the state."""
-    return ("color=quota" in page.driver.current_url) == colour.startswith("quota")
+    return ("color=resource" in page.driver.current_url) == colour.startswith("resource")
