@@ -4,10 +4,11 @@ Of two equal keys, or two that differ in case, Go takes the last; the nesting th
 version to version.
 """
 
+import codecs
 import itertools
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NoReturn
 
 import msgspec
@@ -25,6 +26,13 @@ _STRINGS = re.compile(rb'"[^"]*"')
 _STEPS = bytes({ord("["): 1, ord("{"): 1}.get(byte, 255) for byte in range(256))
 """What a bracket adds to the depth, as a signed byte."""
 _NO_MARKS = bytes(set(range(256)) - set(b'"[]{}'))
+_LETTERS = bytes.maketrans(b'"[{]}/bfnrtu', b"abbffnnnnnnn")
+"""Spells marks as letters, and what else JSON has behind a backslash as another one."""
+_NO_LETTERS = bytes(set(range(256)) - set(b'"[{]}/bfnrtu\\'))
+_MARKS = bytes.maketrans(b"abf", b'"[]')
+_UNMARKED = b"n\a\b\f\n\\"
+"""That letter, and what Python reads these letters and a backslash as if they are escaped."""
+_PIECE = 64 * 1024
 _END = re.compile(rb"\s*\}")
 _COLON = re.compile(rb"\\u003[aA]")
 _ESCAPED_LETTERS = rb"\u004", rb"\u005", rb"\u006", rb"\u007"
@@ -102,7 +110,8 @@ def has_more(body: bytes, key: bytes, limit: int) -> bool:
     """
     spelled = b'"%b"' % key
     found = body.count(spelled)
-    if b"\\u00" in body:
+    escapes = body.count(rb"\u00")
+    if escapes and found + escapes > limit:
         plain = body.replace(rb"\\", b"")
         found += sum(map(plain.count, _ESCAPED_LETTERS))
     return found > limit and found - sum(body.count(spelled + rest) for rest in _TEXTS) > limit
@@ -149,10 +158,18 @@ def _refuse_depth(raw: bytes, limit: int = MAX_DEPTH) -> None:
     """For valid JSON. Python's own limit differs from version to version."""
     if occurrences(raw, b"[{") <= limit:
         return
-    plain = raw.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in raw else raw
-    brackets = _STRINGS.sub(b"", plain.translate(None, _NO_MARKS)).translate(_STEPS)
+    marks = b"".join(_unescaped(raw)) if b"\\" in raw else raw.translate(None, _NO_MARKS)
+    brackets = _STRINGS.sub(b"", marks).translate(_STEPS)
     if max(itertools.accumulate(memoryview(brackets).cast("b")), default=0) > limit:
         raise BadRequest(f"JSON is nested more than {MAX_DEPTH} deep")
+
+
+def _unescaped(raw: bytes) -> Iterator[bytes]:
+    """The marks of JSON that are not escaped, in pieces; it takes a third of the time of bytes.replace."""
+    decode = codecs.getincrementaldecoder("unicode_escape")("ignore").decode
+    for at in range(0, len(raw), _PIECE):
+        letters = raw[at : at + _PIECE].translate(_LETTERS, _NO_LETTERS)
+        yield decode(letters).encode().translate(_MARKS, _UNMARKED)
 
 
 def _refuse_repeated(raw: bytes, spelled: bytes) -> None:

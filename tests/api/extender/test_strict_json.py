@@ -1,6 +1,7 @@
 """Ambiguous JSON is refused, and all other JSON is accepted."""
 
 import json
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -30,3 +31,23 @@ def test_a_pod_that_go_would_read_differently_is_refused(pod: bytes) -> None:
 )
 def test_json_within_the_depth_limit_passes(value: object) -> None:
     strict_json.check(json.dumps({"a": value}).encode())
+
+
+@given(
+    texts=st.lists(st.text('"\\[]{}/abfnu\n\x01é', max_size=8), min_size=1, max_size=4),
+    depth=st.integers(strict_json.MAX_DEPTH - 2, strict_json.MAX_DEPTH + 2),
+    piece=st.integers(1, 9),
+)
+def test_depth_is_counted_outside_of_texts_whatever_these_escape(
+    texts: list[str], depth: int, piece: int
+) -> None:
+    value: object = texts
+    for level in range(depth - 1):
+        value = {"k" + "".join(texts): value, "": texts[0]} if level % 2 else [*texts, value]
+    raw = json.dumps(value).encode()
+    with mock.patch.object(strict_json, "_PIECE", piece):
+        if depth <= strict_json.MAX_DEPTH:
+            strict_json.check(raw)
+        else:
+            with pytest.raises(strict_json.BadRequest, match="more than 64 deep"):
+                strict_json.check(raw)
