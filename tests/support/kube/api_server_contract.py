@@ -5,8 +5,10 @@ Subclass it and define the fixtures `client` (app.kube.client.clients.Client wit
 `forget` to compact the history; otherwise the tests that need it are skipped.
 """
 
-from tests.support.kube.contract import bindings, objects, statuses, watches
+from tests.support.kube.contract import bindings, evictions, objects, statuses, watches
 
 
-class ApiServerContract(statuses.Statuses, bindings.Bindings, watches.Watches, objects.Objects):
+class ApiServerContract(
+    statuses.Statuses, bindings.Bindings, evictions.Evictions, watches.Watches, objects.Objects
+):
     """The suite. pytest runs the tests of the last base first."""
