@@ -4,6 +4,7 @@ import pytest
 from selenium.webdriver.common import keys
 
 from tests.support.browser import browsers, scripts, shown
+from tests.support.extender import api_worlds
 
 pytestmark = pytest.mark.browser
 
@@ -55,7 +56,8 @@ def test_the_search_about_one_pod_does_not_replace_that_about_another(
 def test_a_step_does_not_lead_away_from_a_moment_that_was_chosen_after_it(
     on_small: browsers.Browser, small: shown.Shown
 ) -> None:
-    on_small.open(f"/dashboard/decisions?at={small.head}")
+    last = small.world.append(api_worlds.node("behind-the-decisions"))
+    on_small.open(f"/dashboard/decisions?at={last}")
     on_small.fill(".by", "decision")
     on_small.run(scripts.read("held"), "/apis/v1/decisions?since", 1)
     on_small.run("document.getElementById('main').focus()")
