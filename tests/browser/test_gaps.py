@@ -43,38 +43,50 @@ def slider(page: browsers.Browser) -> list[int]:
     return found
 
 
-def test_from_a_trimmed_moment_the_page_leads_to_the_oldest(
-    gaps: shown.Shown, page: browsers.Browser
-) -> None:
+def trimmed(gaps: shown.Shown) -> int:
+    """Trim the log below its last offset, and append what follows; the oldest offset that is left."""
     store = gaps.world.store
     state = store.follower.catch_up()
     store.checkpoints.write(state, store.follower.dated()[1] or 0)
     gaps.world.append(*(api_worlds.pod_seen(f"later-{at}") for at in range(10)))
     assert store.log.trim(state.offset, state.offset, reader_timeout=-1.0)
-    page.driver.get(f"{gaps.viewer.url}/dashboard/?at={state.offset - 5}")
-    sentence = "that position is no longer kept; the oldest offset is"
-    page.until(lambda: sentence in page.text(".banner.past"), sentence)
+    return state.offset
+
+
+def go_to_the_oldest(page: browsers.Browser, oldest: int) -> None:
+    """Press the button in the banner of the moment, and see the cluster at that offset in every panel."""
     page.until(lambda: "go to the oldest moment" in page.text(".banner.past"), "the way to the oldest moment")
     page.press("go to the oldest moment", ".banner.past")
-    page.settled(f"/{state.offset}")
+    page.settled(f"/{oldest}")
     assert "The cluster as it was" in page.text(".banner.past")
     assert page.text(".panel .failed") == ""
-    page.open("/dashboard/")
-    page.until(lambda: slider(page) == [state.offset, gaps.head], "a time axis of what there is")
-    page.settled()
-    assert page.text(".timebar .failed") == ""
+
+
+def expect_refused(page: browsers.Browser) -> None:
+    """Excuse the console errors of requests for what was trimmed."""
     page.collect()
     page.found[:] = [line for line in page.found if "status of 410" not in line]
+
+
+def test_from_a_trimmed_moment_the_page_leads_to_the_oldest(
+    gaps: shown.Shown, page: browsers.Browser
+) -> None:
+    oldest = trimmed(gaps)
+    page.driver.get(f"{gaps.viewer.url}/dashboard/?at={oldest - 5}")
+    sentence = "that position is no longer kept; the oldest offset is"
+    page.until(lambda: sentence in page.text(".banner.past"), sentence)
+    go_to_the_oldest(page, oldest)
+    page.open("/dashboard/")
+    page.until(lambda: slider(page) == [oldest, gaps.head], "a time axis of what there is")
+    page.settled()
+    assert page.text(".timebar .failed") == ""
+    expect_refused(page)
 
 
 def test_from_a_time_that_is_trimmed_the_page_leads_to_the_oldest_moment(
     gaps: shown.Shown, page: browsers.Browser
 ) -> None:
-    store = gaps.world.store
-    state = store.follower.catch_up()
-    store.checkpoints.write(state, store.follower.dated()[1] or 0)
-    gaps.world.append(*(api_worlds.pod_seen(f"later-{at}") for at in range(10)))
-    assert store.log.trim(state.offset, state.offset, reader_timeout=-1.0)
+    oldest = trimmed(gaps)
     page.driver.get(f"{gaps.viewer.url}/dashboard/pending?at=2020-01-01T00:00:00Z")
     sentence = "is no longer kept"
     page.until(lambda: sentence in page.text(".banner.past"), sentence)
@@ -82,13 +94,8 @@ def test_from_a_time_that_is_trimmed_the_page_leads_to_the_oldest_moment(
     for panel in ("#groups", "#pods"):
         assert sentence in page.text(f"{panel} .failed")
     assert page.text(".banner.notice") == ""
-    page.until(lambda: "go to the oldest moment" in page.text(".banner.past"), "the way to the oldest moment")
-    page.press("go to the oldest moment", ".banner.past")
-    page.settled(f"/{state.offset}")
-    assert "The cluster as it was" in page.text(".banner.past")
-    assert page.text(".panel .failed") == ""
-    page.collect()
-    page.found[:] = [line for line in page.found if "status of 410" not in line]
+    go_to_the_oldest(page, oldest)
+    expect_refused(page)
 
 
 def test_a_stretch_that_was_not_watched_is_hatched(gaps: shown.Shown, page: browsers.Browser) -> None:
