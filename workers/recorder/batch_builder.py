@@ -118,7 +118,7 @@ class BatchBuilder:
             case model.Pod() | model.Node() | model.DeclaredObject():
                 kind = kinds.of(self._schema, step)
                 self._observe(kind, step)
-                self._list(kind)
+                self._clear_mark(kind)
             case reflectors.Seen():
                 self._observe(step.kind, step.object)
                 self.marks[step.kind.mark] = step.kind.marked(step.version)
@@ -129,7 +129,7 @@ class BatchBuilder:
                 known = self._known(step.kind, step.identity)
                 if known is not None:
                     self._end(step.kind, step.identity, known, assumed=True)
-                self._list(step.kind)
+                self._clear_mark(step.kind)
             case reflectors.Listed():
                 self.facts.append(
                     events.Relisted(
@@ -144,7 +144,7 @@ class BatchBuilder:
             case kinds.UndecodableObject():
                 self.facts.append(events.Quarantined(kind=step.kind, object=step.name, reason=step.reason))
 
-    def _list(self, kind: kinds.WatchedKind) -> None:
+    def _clear_mark(self, kind: kinds.WatchedKind) -> None:
         """Let the watch resume nowhere until the list is complete: a part of it is newer than the mark."""
         self.marks[kind.mark] = kind.marked("")
 
