@@ -11,7 +11,7 @@ NEGATIVE: Final = 1
 USAGE: Final = 2
 SETTINGS: Final = 3
 STORE: Final = 4
-"""The store is unavailable to a command, or has a different schema; processes wait for an unavailable one."""
+"""The store is unavailable, for eleven minutes to a process that starts, or has a different schema."""
 UNREACHABLE: Final = 5
 """The API server or the extender is unreachable, or rejects the request."""
 PORT_IN_USE: Final = 6
@@ -27,7 +27,7 @@ Exit codes:
   1  negative result: check failed or object not found
   2  usage error
   3  invalid settings or certificates
-  4  the store is unavailable (the processes wait for it), or has a different schema
+  4  the store is unavailable (processes wait eleven minutes for it), or has a different schema
   5  the API server or the extender is unreachable, or rejects the request
   6  a port is in use by another process
   130  interrupted, such as by Ctrl-C

@@ -5,6 +5,7 @@ and their completion do not wait for Redis, Flask and the Kubernetes client to l
 defined in ``exits``.
 """
 
+import difflib
 import importlib
 import os
 import sys
@@ -93,6 +94,15 @@ class Commands(click.Group):
             # Python would write what is left when it ends, and report that it could not.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(exit_codes.OUTPUT_CLOSED)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command of the first argument. Raises UsageError, with a name that is like it."""
+        near = difflib.get_close_matches(args[0], _COMMANDS, n=1)
+        if near and args[0] not in _COMMANDS and not ctx.resilient_parsing:
+            raise click.UsageError(f"No such command {args[0]!r}. Did you mean {near[0]!r}?", ctx)
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command, or None if it does not exist."""

@@ -87,11 +87,18 @@ def _refusal(state: "incarnations.StoreState", *, yes: bool, force: bool) -> str
 
 
 def _adopt(log: "logs.Log", former: str, later: str, by: str) -> None:
+    """Begin a generation of epochs in which every kind is listed.
+
+    A watch that resumed at a version from before the restore would be silent until etcd has reached it again:
+    the API server takes the changes until then for old ones, and refuses only versions that are too old.
+    """
     from app.domain import events
     from app.store.log import batches
 
     adopted = events.EpochAdopted(by=by, from_epoch=former, to_epoch=later)
-    log.append(batches.Batch(events=(adopted,)), batches.Guard(epoch=later, writer=by))
+    # The form stays: the objects are not recorded in another one.
+    marks = {name: f"{mark.partition(':')[0]}:" for name, mark in log.resume_versions().items()}
+    log.append(batches.Batch(events=(adopted,), marks=marks), batches.Guard(epoch=later, writer=by))
 
 
 def _report(output: str, result: dict[str, object]) -> None:

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +13,7 @@ from app.cli import exits
 from app.cli.output import formats, progress, tables
 
 if TYPE_CHECKING:
-    from app.store.checkpoints import archives
+    from app.store.checkpoints import archive_files, archives
 
 
 @click.group("archive")
@@ -83,7 +83,6 @@ def verify_command(config: str | None, directory: str | None, output: str) -> No
 
     archive = _archive(config, directory)
     problems: list[str] = []
-    reached: dict[str, int] = {}
     files = archive.files()
     with progress.shown(f"verifying {archive.storage}") as line:
         for number, file in enumerate(files, 1):
@@ -92,13 +91,7 @@ def verify_command(config: str | None, directory: str | None, output: str) -> No
                 archive.prove(file)
             except errors.Damaged as error:
                 problems.append(str(error))
-            if file.kind == "segment":
-                before = reached.get(file.incarnation)
-                if before is not None and file.first > before + 1:
-                    problems.append(
-                        f"offsets {before + 1} to {file.first - 1} of {file.incarnation} are missing"
-                    )
-                reached[file.incarnation] = max(file.last, before or 0)
+    problems += _missing(files)
     if formats.is_document(output):
         report = {"folder": str(archive.storage), "files": len(files), "problems": problems}
         formats.show_document(report, output)
@@ -113,10 +106,34 @@ def verify_command(config: str | None, directory: str | None, output: str) -> No
         click.get_current_context().exit(exit_codes.NEGATIVE)
 
 
+def _missing(files: Sequence["archive_files.File"]) -> list[str]:
+    """The offsets that no segment has: of each incarnation, and of what the newest one continues."""
+    from app.store.checkpoints import archive_files
+
+    segments = [file for file in files if file.kind == "segment"]
+    incarnations = sorted({file.incarnation for file in segments})
+    runs = [[file for file in segments if file.incarnation == own] for own in incarnations]
+    runs += [archive_files.history(files, own, "segment") for own in incarnations[-1:]]
+    gaps = dict.fromkeys(gap for run in runs for gap in archive_files.missing(run))
+    return [f"offsets {first} to {last} of {own} are missing" for first, last, own in gaps]
+
+
 @archive_command.command("export")
 @_directory
-@click.option("--from", "since", type=click.IntRange(1), default=1, metavar="OFFSET", help="First event.")
-@click.option("--to", "until", type=click.IntRange(1), metavar="OFFSET", help="Last event.")
+@click.option(
+    "--from",
+    "since",
+    type=click.IntRange(1),
+    metavar="OFFSET",
+    help="First event.  [default: the oldest archived]",
+)
+@click.option(
+    "--to",
+    "until",
+    type=click.IntRange(1),
+    metavar="OFFSET",
+    help="Last event.  [default: the newest archived]",
+)
 @click.option(
     "--incarnation", metavar="NAME", help="Incarnation of the log.  [default: the most recently archived]"
 )
@@ -125,19 +142,21 @@ def verify_command(config: str | None, directory: str | None, output: str) -> No
 def export_command(
     config: str | None,
     directory: str | None,
-    since: int,
+    since: int | None,
     until: int | None,
     incarnation: str | None,
 ) -> None:
     """Export archived events as JSON lines, oldest first.
 
-    Writes to standard output and verifies every segment.
+    Writes to standard output and verifies every segment. Ends with exit code 1 at the first offset that is
+    not in the archive.
     """
     from app.store import errors
-    from app.store.checkpoints import archives
+    from app.store.checkpoints import archive_files, archives
 
     archive = _archive(config, directory)
-    segments = archive.files("segment")
+    files = archive.files()
+    segments = [file for file in files if file.kind == "segment"]
     if not segments:
         raise exits.Failed(exit_codes.NEGATIVE, _empty(archive))
     known = {file.incarnation for file in segments}
@@ -147,19 +166,22 @@ def export_command(
             exit_codes.NEGATIVE, f"{archive.storage} has no incarnation {incarnation}; it has {names}"
         )
     newest = max(segments, key=lambda file: archive.details(file).modified).incarnation
-    selected = archives.Archive(archive.storage, archive.cluster, lambda: incarnation or newest)
-    exported = since - 1
+    history = archive_files.history(files, incarnation or newest, "segment")
+    exported = (since or min(file.first for file in history)) - 1
+    last = until or max(history[-1].last, exported + 1)
     try:
-        for file in selected.history("segment"):
-            if file.last <= exported or (until is not None and file.first > until):
+        for file in history:
+            if file.last <= exported or file.first > min(last, exported + 1):
                 continue
-            for raw in selected.raws(file.name):
-                if raw.offset > exported and (until is None or raw.offset <= until):
+            for raw in archive.raws(file.name):
+                if exported < raw.offset <= min(file.last, last):
                     sys.stdout.buffer.write(archives.line(raw))
-            exported = file.last
+            exported = min(file.last, last)
     except errors.Damaged as error:
         raise exits.Failed(exit_codes.NEGATIVE, str(error)) from error
     sys.stdout.buffer.flush()
+    if exported < last:
+        raise exits.Failed(exit_codes.NEGATIVE, f"offset {exported + 1} is not in {archive.storage}")
 
 
 def _empty(archive: "archives.Archive") -> str:

@@ -154,7 +154,9 @@ def bootstrap_command(
         while True:
             now = datetime.datetime.now(datetime.UTC)
             replaced = authorities.AuthorityStep(step) if step else None
-            terms = issued.Terms(names, days, now, authority_step=replaced, store_hosts=of_store)
+            terms = issued.Terms(
+                names, days, now, authority_step=replaced, store_hosts=of_store, namespace=space
+            )
             plan = provisioners.Plan(
                 loaded.cluster,
                 terms,

@@ -27,9 +27,9 @@ def default_directory(cluster: str) -> pathlib.Path:
     "--host",
     "hosts",
     multiple=True,
-    required=True,
     metavar="NAME",
-    help="DNS name or address by which kube-scheduler reaches the extender; may be repeated.",
+    help="DNS name or address by which kube-scheduler reaches the extender; may be repeated. Required, unless"
+    " --renew finds names in DIRECTORY/server.crt.",
 )
 @click.option(
     "--days", default=365, show_default=True, type=click.IntRange(1, 36500), help="Days of validity."
@@ -43,7 +43,8 @@ def default_directory(cluster: str) -> pathlib.Path:
     "--renew",
     "replace",
     flag_value="SIGNED",
-    help="Replace the certificates that ca.crt has signed; keep the CA.",
+    help="Replace the certificates that ca.crt has signed; keep the CA, and the names in server.crt beside"
+    " those of --host.",
 )
 @click.option("--force", "replace", flag_value="ALL", help="Replace all existing files and create a new CA.")
 @click.option(
@@ -64,8 +65,9 @@ def certs_command(
     """Create a CA and certificates for the server, scheduler, viewer and operator in DIRECTORY.
 
     Existing files are replaced only with --renew or --force; otherwise the command lists them and exits
-    with code 3. Running extenders reload changed files automatically. In a cluster, pass the names of the
-    Services of extender and view:
+    with code 3. Running extenders reload changed files automatically. To drop a name from the certificate,
+    delete server.crt and server.key before --renew. In a cluster, pass the names of the Services of extender
+    and view:
 
     \b
     topolog certs ./certs --host topolog-extender.topolog-system.svc \\
@@ -77,10 +79,15 @@ def certs_command(
     password = os.environ.get("TLS_KEYSTORE_PASSWORD") if pkcs12 else None
     if pkcs12 and not password:
         raise click.UsageError("--pkcs12 requires a password: set TLS_KEYSTORE_PASSWORD")
+    if replace == "SIGNED" and not os.path.lexists(directory / "ca.crt"):
+        raise click.BadParameter(
+            f"{directory.absolute()} has no ca.crt to renew certificates of; without --renew a CA is created",
+            param_hint="DIRECTORY",
+        )
     try:
         issued = certificate_issuer.issue(
             directory,
-            hosts,
+            certificate_issuer.with_former_names(directory, hosts) if replace == "SIGNED" else hosts,
             days=days,
             password=password,
             replace=certificate_issuer.Replace[replace or "NOTHING"],

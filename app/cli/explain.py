@@ -1,6 +1,6 @@
 """``topolog explain``: why a pod was placed on its node, or is pending."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -10,6 +10,10 @@ from app.cli.client import api_client, moment_option
 from app.cli.completion import items
 from app.cli.output import formats, markdown_text, tables
 
+_EXAMPLES = 3
+"""Names of nodes that are alike."""
+_NODES = 1000
+"""Nodes that are requested for a table, which groups them."""
 _HEADERS = ("NODE", "DOES NOT FIT BECAUSE", "VICTIMS", "VIOLATIONS", "NO CANDIDATE BECAUSE")
 
 
@@ -88,7 +92,8 @@ def explain_command(
 
 
 def _preemption(extender: api_client.ExtenderClient, pod: str, at: str | None, output: str) -> None:
-    result = extender.get(f"/apis/v1/pods/{pod}/preemption", {"at": at})
+    most = None if formats.is_document(output) else _NODES
+    result = extender.get(f"/apis/v1/pods/{pod}/preemption", {"at": at, "limit": most})
     if formats.is_document(output) or isinstance(result, str):
         formats.show_document(result, output)
     else:
@@ -96,11 +101,16 @@ def _preemption(extender: api_client.ExtenderClient, pod: str, at: str | None, o
 
 
 def show_dry_run(result: Mapping[str, Any]) -> None:
-    """Write the conclusion, the nodes, and what was not modelled."""
+    """Write the conclusion, the nodes, and what was not modelled.
+
+    Nodes without victims are grouped by their reasons; of a pod that may not preempt none is shown.
+    """
     click.echo(conclusion(result))
+    if not result["eligible"]["is"]:
+        return
     if result["nodes"]:
         click.echo()
-        tables.show(_HEADERS, map(_row, result["nodes"]))
+        tables.show(_HEADERS, _rows(result["nodes"]))
     if result["more"]:
         click.echo(f"({result['more']} more nodes)")
     if not result["complete"]:
@@ -126,10 +136,23 @@ def conclusion(result: Mapping[str, Any]) -> str:
     return f"{pod} would evict {number} from node {chosen['node']}. Decided by: {result['decidedBy']}."
 
 
-def _row(node: Mapping[str, Any]) -> tuple[object, ...]:
-    victims = [_victim(victim) for victim in node["victims"]]
-    violations = node["violations"] if victims else ""
-    return node["node"], node["reasons"], victims, violations, node["dropped"]
+def _rows(nodes: Iterable[Mapping[str, Any]]) -> Iterator[tuple[object, ...]]:
+    """A row for each node with victims, and then one for all that are refused alike."""
+    alike: dict[tuple[tuple[str, ...], str], list[str]] = {}
+    for node in nodes:
+        if node["victims"]:
+            victims = [_victim(victim) for victim in node["victims"]]
+            yield node["node"], node["reasons"], victims, node["violations"], node["dropped"]
+        else:
+            alike.setdefault((tuple(node["reasons"]), node["dropped"]), []).append(node["node"])
+    for (reasons, dropped), names in alike.items():
+        yield _spelled(names), reasons, "", "", dropped
+
+
+def _spelled(names: Sequence[str]) -> str:
+    """The first names, and the number of all if there are more."""
+    first = ", ".join(names[:_EXAMPLES])
+    return first if len(names) <= _EXAMPLES else f"{len(names)} nodes: {first}, ..."
 
 
 def _victim(victim: Mapping[str, Any]) -> str:

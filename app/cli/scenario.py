@@ -22,6 +22,8 @@ from app.kube.objects import decoding
 
 _KEYS = ("pod", "nodes", "pods")
 _SHORT = ("name", "namespace", "uid", "labels", "annotations")
+_PARTS = ("apiVersion", "kind", "spec", "status")
+"""Parts of the API's form that the short form of a pod or a node may have."""
 
 
 class Unreadable(ValueError):
@@ -94,7 +96,8 @@ def _events(
             yield events.PodSeen(pod=_pod(_full(resident, "podsOnNode"), node.name))
     for key, kind in _declared(schema).items():
         for item in _items(document, key):
-            found, _ = decoding.declared_seen(kind, _full(item, key, namespaced=kind.namespaced))
+            raw = _full(item, key, namespaced=kind.namespaced, any_part=True)
+            found, _ = decoding.declared_seen(kind, raw)
             yield kind.observed(found)
     for item in _items(document, "pods"):
         pod = _pod(_full(item, "pods"))
@@ -117,11 +120,17 @@ def _list(found: object, where: str) -> list[dict[str, Any]]:
     return found
 
 
-def _full(item: object, where: str, *, namespaced: bool = True, ready: bool = False) -> bytes:
+def _full(
+    item: object, where: str, *, namespaced: bool = True, ready: bool = False, any_part: bool = False
+) -> bytes:
     """The object in the API's form: expands the short form and derives a missing uid from the name."""
     if not isinstance(item, dict):
         raise Unreadable(f"{where} must be an object")
     if "metadata" not in item:
+        allowed = (*_SHORT, *_PARTS, *(("podsOnNode",) if where == "nodes" else ()))
+        unknown = [str(key) for key in item if key not in allowed]
+        if unknown and not any_part:
+            raise Unreadable(f"unknown key {unknown[0]} in {where}; allowed keys: {', '.join(allowed)}")
         short = {key: item[key] for key in _SHORT if key in item}
         rest = {key: value for key, value in item.items() if key not in (*_SHORT, "podsOnNode")}
         status = {"conditions": [{"type": "Ready", "status": "True"}]} if ready else {"phase": "Running"}

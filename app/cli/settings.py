@@ -6,7 +6,7 @@ import textwrap
 
 import click
 
-from app import settings
+from app import misspellings, settings
 from app.cli.output import formats, tables
 from app.settings import json_schemas
 
@@ -33,7 +33,7 @@ def settings_command(config: str | None, name: str | None, schema: bool, explain
         if name is None or setting.name == name or setting.name.startswith(f"{name}.")
     ]
     if not selected:
-        raise click.BadParameter(f"unknown setting {name}", param_hint="NAME")
+        raise click.BadParameter(f"unknown setting {name}{_nearest(str(name))}", param_hint="NAME")
     if formats.is_document(output):
         formats.show_document(
             [
@@ -57,6 +57,13 @@ def settings_command(config: str | None, name: str | None, schema: bool, explain
     else:
         rows = [(setting.name, setting.env, current[setting.name]) for setting in selected]
         tables.show(["SETTING", "VARIABLE", "VALUE"], rows)
+
+
+def _nearest(name: str) -> str:
+    """A setting or a group that is like it, or where they are listed."""
+    names = [setting.name for setting in settings.describe()]
+    groups = [one.rpartition(".")[0] for one in names if "." in one]
+    return misspellings.meant(name, [*names, *groups], otherwise="; `topolog settings` lists them all")
 
 
 def _shown(value: object) -> str:

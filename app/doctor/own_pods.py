@@ -23,6 +23,11 @@ def is_own(pod: Mapping[str, Any]) -> bool:
     return belongs(pod) and not ended(pod)
 
 
+def terminates(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod was deleted and its containers may still run; probes fail until they have ended."""
+    return bool(pod["metadata"].get("deletionTimestamp"))
+
+
 def ended(pod: Mapping[str, Any]) -> bool:
     """Whether the containers of a pod have ended for good."""
     return (pod.get("status") or {}).get("phase") in _ENDED

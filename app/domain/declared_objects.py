@@ -1,8 +1,8 @@
 """The kinds of objects that plugins declare, and the objects of these kinds that a cluster has."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import immutables
 import msgspec
@@ -12,6 +12,10 @@ from app.domain.fold import recounts
 
 T = TypeVar("T", bound=model.DeclaredObject)
 V = TypeVar("V")
+Fields: TypeAlias = Mapping[str, "Fields"]
+"""Names of fields, each with those below it, also in the items of a list; without any, all are allowed."""
+MORE: Final = "*"
+"""In place of names: those that other versions of a definition may have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +36,13 @@ class Kind(Generic[T]):
     """The kept part of an object: its fields are what the log holds."""
     decode: Callable[[bytes | msgspec.Raw], T]
     """The object of its JSON. Raises ValueError if it cannot be identified; an invalid one has its errors."""
+    check: Callable[[T], Sequence[str]] = lambda _: ()
+    """What the rules of ``decode`` refuse in an object that a question makes of its fields, and what the API
+    server does."""
+    spec: Fields | None = None
+    """The fields that a manifest may have below ``spec``: a question with another one is refused, and with
+    MORE one whose name resembles a name that is listed. None: any. ``decode`` ignores what it does not read.
+    """
     form: int = 1
     """The version of what ``decode`` makes of an object. Objects of another form are listed again, and so are
     those of a ``type`` with other fields."""

@@ -38,6 +38,11 @@ def ends(event: events.AnyEvent, subject: str) -> bool:
             return False
 
 
+def pods_about(event: events.AnyEvent) -> tuple[model.Uid, ...]:
+    """Uids of the pods that the event is about; none for an event about no pod."""
+    return (event.pod.uid,) if isinstance(event, events.PodSeen) else pods_of(event)
+
+
 def pods_of(event: events.AnyEvent) -> tuple[model.Uid, ...]:
     """Uids of the pods that the event ends, places or releases; none for any other event."""
     match event:

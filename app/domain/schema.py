@@ -97,6 +97,8 @@ class Counter:
     depends_on: tuple[Dependency[Any], ...] = ()
     pending: Pending | None = None
     """What pods without a node contribute; None: nothing."""
+    namespace: Callable[[CountKey], str] = lambda key: key.partition("/")[0] if "/" in key else ""
+    """(key without ``FAMILY|``) -> the namespace of the objects that it is about; empty for none."""
 
 
 class Schema:
@@ -116,6 +118,7 @@ class Schema:
             for counter in sorted(self.counters, key=operator.attrgetter("family"))
         )
         """The form of all counts together: counts are comparable if it is equal."""
+        self._families = {counter.family: counter for counter in self.counters}
         self.contributions = _chained([one.contributions for one in self.counters])
         self.pending = _chained([one.pending for one in self.counters if one.pending])
         """What a pod without a node contributes to all counters."""
@@ -164,6 +167,12 @@ class Schema:
     def of(self, found: model.DeclaredObject) -> declared_objects.Kind[Any]:
         """The kind of an object. Raises KeyError for an object of no declared kind."""
         return self._types[type(found)]
+
+    def namespace(self, key: CountKey) -> str:
+        """The namespace of the objects that the count is about; empty for none."""
+        family = key.partition("|")[0]
+        counter = self._families.get("" if "/" in family else family)
+        return counter.namespace(key.removeprefix(f"{counter.family}|")) if counter is not None else ""
 
     def contributed(
         self, pod: model.Pod, node: model.Node | None, held: declared_objects.Objects

@@ -1,6 +1,6 @@
 """Matches labels against a label selector (metav1 LabelSelector, WP-8)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from app.domain import model
@@ -15,6 +15,15 @@ def decoded(spelled: Mapping[str, Any]) -> model.Selector:
         for one in spelled.get("matchExpressions") or ()
     )
     return model.Selector(dict(spelled.get("matchLabels") or {}), expressions)
+
+
+def problems(selector: model.Selector) -> Iterator[str]:
+    """What the API server refuses in the expressions of a selector."""
+    for one in selector.expressions:
+        if one.operator not in OPERATORS:
+            yield f"operator must be one of {', '.join(OPERATORS)}, not {one.operator[:80]!r}"
+        elif bool(one.values) != (one.operator in ("In", "NotIn")):
+            yield f"values must {'not ' if not one.values else ''}be empty with {one.operator}"
 
 
 def matches(selector: model.Selector, labels: Mapping[str, str]) -> bool:

@@ -258,9 +258,9 @@ class Groups(Plugin, Protocol):
         ...
 
     def grouped(
-        self, snapshot: snapshots.Snapshot, template: model.Pod, members: int, minimum: int
+        self, snapshot: snapshots.Snapshot, template: model.Pod, members: int, minimum: int | None
     ) -> supposed_operations.Group:
-        """New pods like the template that are one group; a group that it names keeps its own minimum."""
+        """New pods like the template as one group. Raises Impossible for a minimum if it names a group."""
         ...
 
 

@@ -84,13 +84,25 @@ class ReleasePlacements:
     """Look up in-flight placements at once, and release those that can no longer be bound.
 
     Only the API server is evidence (ADR 0020): the controller fences each Binding first, and a pod that is
-    bound keeps its placement.
+    bound keeps its placement. A planned placement has no Binding (ADR 0023).
+
+    With ``renewed`` the planned ones are not looked up, and go together or not at all: they are released in
+    one append, in a state in which no other is left, if the plugin wants their release in that state.
     """
 
     pods: tuple[model.Uid, ...]
     """Pods with a placement."""
     reason: str
-    """A sentence for the log line."""
+    """A sentence for the log line, and for the events of those that go together."""
+    plugin: str = ""
+    """The plugin that ``renewed`` belongs to."""
+    subjects: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """What ``renewed`` has read beside the placements: an event about one of them, between its answer and the
+    append, makes it compute its answer again."""
+    renewed: "Callable[[snapshots.Snapshot], ReleasePlacements | None] | None" = field(
+        default=None, compare=False, repr=False
+    )
+    """The release as of a later state, None if it is not wanted there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,13 @@ Word = Annotated[str, msgspec.Meta(max_length=253)]
 """A short text that the API server has checked."""
 
 
+SELECTOR: declared_objects.Fields = {
+    "matchLabels": {},
+    "matchExpressions": {"key": {}, "operator": {}, "values": {}},
+}
+"""The fields of metav1.LabelSelector."""
+
+
 class ApiStruct(msgspec.Struct, rename="camel", gc=False):
     """A part of an object in its JSON form; exists only while the object is decoded."""
 

@@ -30,7 +30,8 @@ RESERVED: Final = frozenset(
 )
 """Names of the operations that need no plugin: no plugin may declare one of them."""
 NodeName = Annotated[model.NodeName, msgspec.Meta(min_length=1, max_length=253)]
-Name = Annotated[model.NamespacedName, msgspec.Meta(pattern=r"^[^/\s]+/[^/\s]+\Z", max_length=507)]
+NAMESPACED: Final = r"^[^/\s]+/[^/\s]+\Z"
+Name = Annotated[model.NamespacedName, msgspec.Meta(pattern=NAMESPACED, max_length=507)]
 """``namespace/name``."""
 
 
@@ -43,6 +44,10 @@ class Impossible(ValueError):
         self.text = text
 
 
+class Invalid(Impossible):
+    """The operation applies to no snapshot, such as one with a manifest that is invalid."""
+
+
 class Group(NamedTuple):
     """Pods of which a plugin places those that are needed at once, or none (capabilities.Groups)."""
 
@@ -51,6 +56,8 @@ class Group(NamedTuple):
     """The pods without a node, in the order in which they are placed."""
     needed: int
     """How many of them have to be placed together; 0 if each may be placed alone."""
+    placed: frozenset[model.Uid] = frozenset()
+    """The pods of the group that have a node."""
 
 
 class Operation(
@@ -69,7 +76,7 @@ class Operation(
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
         """The events that the operation becomes in the snapshot; none if it changes nothing.
 
-        Raises Impossible.
+        Raises Impossible, and Invalid if that does not depend on the snapshot.
         """
         raise NotImplementedError
 

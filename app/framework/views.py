@@ -83,6 +83,9 @@ class Followed:
     named_by: str = "name"
     """Field of an item with the name, NAMESPACE/NAME or NAME of objects in no namespace; ``namespace+name``
     if these are two fields."""
+    changed_by: Literal["pods", "counts"] | Callable[[model.Pod], Iterable[str]] = "pods"
+    """What changes the numbers beside nodes and declared objects: any pod, counts alone, or only the pods of
+    the object, as (pod -> names). A series has them computed again only then."""
 
 
 def singular(kind: str) -> str:

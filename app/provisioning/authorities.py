@@ -32,7 +32,7 @@ DAYS: Final = 3650
 CERTIFICATE: Final = "tls.crt"
 KEY: Final = "tls.key"
 _FOLLOWING: Final = ("next.crt", "next.key")
-_FORMER: Final = "former.crt"
+FORMER: Final = "former.crt"
 
 
 class AuthorityStep(enum.StrEnum):
@@ -119,7 +119,7 @@ def load(secret: secrets.Secret) -> Authority:
     following = None
     if all(secret.data.get(key) for key in _FOLLOWING):
         following = certificate_issuer.load_pair(*(secret.data[key] for key in _FOLLOWING))
-    former = x509.load_pem_x509_certificates(secret.data[_FORMER]) if secret.data.get(_FORMER) else ()
+    former = x509.load_pem_x509_certificates(secret.data[FORMER]) if secret.data.get(FORMER) else ()
     return Authority(signer, following, tuple(former))
 
 
@@ -192,7 +192,7 @@ def _data(held: Authority) -> dict[str, bytes]:
         pair = (held.following.certificate_pem(), held.following.key_pem())
         data |= dict(zip(_FOLLOWING, pair, strict=True))
     if held.former:
-        data[_FORMER] = _pem(held.former)
+        data[FORMER] = _pem(held.former)
     return data
 
 

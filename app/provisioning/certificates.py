@@ -28,6 +28,8 @@ KEY: Final = "tls.key"
 TRUST: Final = "ca.crt"
 ALL: Final = (CERTIFICATE, KEY, TRUST)
 _MALFORMED: Final = (ValueError, errors.BadMaterial)
+_READ_WITHIN: Final = datetime.timedelta(minutes=65)
+"""Time in which the store's server gets a new certificate: an hourly run, and the kubelet's minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,17 @@ class Terms:
     """What is done with the CA now, although it is not due."""
     store_hosts: Sequence[str] = ()
     """DNS names of the bundled store; none: it is reached without TLS."""
+
+    namespace: str = "topolog-system"
+    """Where the Secrets are, for the commands of an operator."""
+
+    @property
+    def reissue(self) -> str:
+        """What has an unusable certificate issued again."""
+        return (
+            "delete it, and run topolog bootstrap again; where its Deployment runs,"
+            f" `kubectl -n {self.namespace} rollout restart deployment/topolog-bootstrap`"
+        )
 
     def named(self, name: str) -> Sequence[str]:
         """The names in a server's certificate; none for a client's."""
@@ -64,7 +77,7 @@ def certificate(
             )
         return _issued(name, terms.named(name), signer, terms, Outcome.CREATED)
     own = decisions.made_here(current)
-    remedy = "delete it, and it is issued again" if own else "it was not made by topolog bootstrap: repair it"
+    remedy = terms.reissue if own else "it was not made by topolog bootstrap: repair it"
     if lacking := decisions.lacking(current, ALL):
         return decisions.refused(f"lacks {lacking}: {remedy}")
     try:
@@ -79,11 +92,32 @@ def certificate(
         if not signer.trusts(held):
             return decisions.refused(f"is not signed by the CA in {authorities.SECRET}: {remedy}")
         if not signer.signed(held) or _due(name, held, terms):
-            return _issued(name, _names(name, held, terms), signer, terms, Outcome.RENEWED)
+            # The names that an earlier run was given stay.
+            names = certificate_issuer.with_names_of(held, terms.named(name))
+            return _issued(name, names, signer, terms, Outcome.RENEWED)
         if current.data[TRUST] != signer.bundle():
             # Before the certificate of the other side changes, and without a new key.
             return SecretDecision(Outcome.UPDATED, _described(held), {**current.data, TRUST: signer.bundle()})
     return SecretDecision(Outcome.KEPT, _described(held))
+
+
+def unread(authority: secrets.Secret | None, store: secrets.Secret | None, terms: Terms) -> str:
+    """Why the former CA may not be dropped yet, for a sentence: the store may show a certificate of it."""
+    if authority is None or not authority.data.get(authorities.FORMER):
+        return ""
+    if store is None or not decisions.made_here(store):
+        return ""
+    try:
+        held = x509.load_pem_x509_certificate(store.data.get(CERTIFICATE, b""))
+    except ValueError:
+        return ""
+    until = held.not_valid_before_utc + certificate_issuer.SKEW + _READ_WITHIN
+    if terms.now >= until:
+        return ""
+    return (
+        f"holds a CA that the certificate of the bundled store may still be of: drop it after"
+        f" {until:%Y-%m-%d %H:%M} UTC, when an hourly run has made the server read {STORE}"
+    )
 
 
 def _of_another(held: x509.Certificate, now: datetime.datetime) -> SecretDecision:
@@ -108,23 +142,10 @@ def _issued(
 
 
 def _due(name: str, held: x509.Certificate, terms: Terms) -> bool:
-    if not set(_spelled(terms.named(name))) <= set(certificate_checks.hosts(held)):
+    if not set(certificate_issuer.spelled(terms.named(name))) <= set(certificate_checks.hosts(held)):
         return True
     # One that is not valid yet was issued by a clock that was ahead.
     return terms.now >= authorities.due(held) or terms.now < held.not_valid_before_utc
-
-
-def _names(name: str, held: x509.Certificate, terms: Terms) -> Sequence[str]:
-    """The names of the next certificate: also those of the current one, if the run need not name them all."""
-    hosts = terms.named(name)
-    if hosts and not terms.authority_step:
-        return hosts
-    return [*hosts, *(each for each in certificate_checks.hosts(held) if each not in _spelled(hosts))]
-
-
-def _spelled(hosts: Sequence[str]) -> list[str]:
-    """The names as they are in a certificate."""
-    return [str(certificate_issuer.host_name(each).value) for each in hosts]
 
 
 def _described(held: x509.Certificate) -> str:

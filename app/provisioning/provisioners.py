@@ -129,6 +129,11 @@ class _Run:
         of_store = existing.get(certificates.STORE)
         if not terms.store_hosts and (of_store is None or not decisions.made_here(of_store)):
             names = names[:-1]
+        if terms.authority_step is authorities.AuthorityStep.DROP:
+            authority = self._access.read(authorities.SECRET)
+            if reason := certificates.unread(authority, of_store, terms):
+                self.results.append(Result(authorities.SECRET, Outcome.REFUSED, reason))
+                return
         server = existing.get(certificates.SERVER)
         signer = None
         if server is None or decisions.made_here(server):

@@ -30,19 +30,29 @@ def taken_up(
     own = next((one for one in results if one.name == certificates.STORE), None)
     if held is None or decisions.lacking(held, certificates.ALL) or (own and own.outcome in _UNUSABLE):
         return list(results)
-    found = _of_server(access, held)
-    if own is None:
-        return [*results, provisioners.Result(certificates.STORE, Outcome.KEPT, f"not made here; {found}")]
-    return [replace(one, detail=f"{one.detail}; {found}") if one is own else one for one in results]
+    given = own or provisioners.Result(certificates.STORE, Outcome.KEPT, "not made here")
+    try:
+        found = replace(given, detail=f"{given.detail}; {_of_server(access, held)}")
+    except errors.StoreError as error:
+        problem = f"{given.detail}; the server does not take it up ({error}): {_RESTART}"
+        found = replace(given, outcome=Outcome.REFUSED, detail=problem)
+    return [*(one for one in results if one is not own), found]
 
 
 def _of_server(access: provisioners.SecretAccess, held: secrets.Secret) -> str:
-    """What the server shows, and what was done about it, for a sentence."""
+    """What the server shows, and what was done about it, for a sentence.
+
+    Raises StoreError if the server shows another certificate than one of the CA, refuses to read it, or
+    should read it and there is no user for that.
+    """
     urls = access.read(store_access.URLS)
-    url = urls.data.get(store_access.CERTIFICATES_URL, b"").decode() if urls is not None else ""
+    given = urls.data if urls is not None else {}
+    own = given.get(store_access.CERTIFICATES_URL, b"")
+    # Each URL has the address of the server.
+    url = own or next((given[key] for key in store_access.KEYS.values() if given.get(key)), b"")
     if not url:
-        return f"Secret {store_access.URLS} has no user for that: {_RESTART}"
-    parts = urllib.parse.urlsplit(url)
+        return f"Secret {store_access.URLS} has no URL of the server: {_RESTART}"
+    parts = urllib.parse.urlsplit(url.decode())
     wanted = ssl.PEM_cert_to_DER_cert(_first(held.data[certificates.CERTIFICATE].decode()))
     server = server_certificates.Server(
         parts.hostname or "", parts.port or 6379, held.data[certificates.TRUST].decode()
@@ -50,6 +60,8 @@ def _of_server(access: provisioners.SecretAccess, held: secrets.Secret) -> str:
     try:
         if server_certificates.shown(server) == wanted:
             return "the server shows it"
+        if not own:
+            raise errors.StoreError(f"Secret {store_access.URLS} lacks {store_access.CERTIFICATES_URL}")
         server_certificates.read_again(
             server,
             user=urllib.parse.unquote(parts.username or ""),
@@ -60,8 +72,6 @@ def _of_server(access: provisioners.SecretAccess, held: secrets.Secret) -> str:
             return "the server has read it"
     except errors.StoreAway as error:
         return f"the server is not reached ({errors.cause(error)}), and reads it when it starts"
-    except errors.StoreError as error:
-        return f"the server does not take it up ({error}): {_RESTART}"
     return "the server still shows a former one, because its pod does not have the new files yet"
 
 

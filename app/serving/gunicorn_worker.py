@@ -9,17 +9,15 @@ The loop sends the rest of a response that the client does not read at once.
 import functools
 import selectors
 import socket
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent import futures
 from typing import Any, cast
 
 import structlog
 from gunicorn.workers import gthread
 
-from app.serving import introspection, ports, priority
+from app.serving import introspection, ports, priority, thread_pools
 from app.serving.access import authorization
 from app.serving.http import bodies, conn_metrics, connections, deadlines, fast_path, streams, wait_set
 from app.serving.tls import handshakes
@@ -29,8 +27,7 @@ EVICTED_SHARE = 4
 """The inverse of the share of all connections that is evicted at once: ranking them takes milliseconds."""
 LINGER_SECONDS = 0.05
 INTROSPECTION_THREADS, INTROSPECTION_QUEUE = 4, 16
-"""Concurrent requests to the introspection API unless the server has other options, and the length of their
-queue."""
+"""Concurrent requests to the introspection API by default, and the length of their queue."""
 FAULT = bodies.RequestRefusal(500, "InternalError", "internal error: see the server's log")
 
 Step = Callable[[connections.Connection], None]
@@ -60,11 +57,15 @@ class ExtenderWorker(gthread.ThreadWorker):
         self._handshakes = handshakes.Handshakes(self._handshake)
         self._handshakes.start()
         threads: int = served.introspection_threads
-        self._introspection_pool = futures.ThreadPoolExecutor(threads, "introspection")
+        self._introspection_pool = thread_pools.ThreadPool(threads, "introspection")
         self._introspection_places = threads + INTROSPECTION_QUEUE
         self._introspecting = 0
         self._queued: deque[connections.Connection] = deque()
         super().init_process()
+
+    def get_thread_pool(self) -> thread_pools.ThreadPool:
+        """The threads of verbs."""
+        return thread_pools.ThreadPool(self.cfg.threads, "verb")
 
     def run(self) -> None:
         """Serve until the worker is stopped or its master has exited."""
@@ -91,13 +92,11 @@ class ExtenderWorker(gthread.ThreadWorker):
         except OSError as error:
             ports.accept_failed(error, pause=SWEEP_SECONDS)
             return
-        self.nr_conns += 1
         try:
-            server = listener.getsockname()
-            conn = connections.Connection(self.cfg, accepted, client, server, self.limits)
+            conn = connections.Connection(self.cfg, accepted, client, listener.getsockname(), self.limits)
             self._waiting.watch(conn, selectors.EVENT_READ)
+            self.nr_conns += 1
         except OSError:
-            self.nr_conns -= 1
             accepted.close()
 
     def _end(self, conn: connections.Connection) -> None:
@@ -143,8 +142,7 @@ class ExtenderWorker(gthread.ThreadWorker):
 
     def _proceed(self, conn: connections.Connection) -> None:
         """Read the available part of a request; dispatch it once it is complete."""
-        ready = self._read(conn)
-        if ready and conn.exchange is not None:
+        if self._read(conn) and conn.exchange is not None:
             self._dispatch(conn, conn.exchange)
             return
         if not self.alive and conn.state is connections.State.IDLE:
@@ -216,8 +214,8 @@ class ExtenderWorker(gthread.ThreadWorker):
     def _resume(self, failure: Exception | None, conn: connections.Connection) -> None:
         if failure is not None:
             raise failure
-        if conn.state is connections.State.STREAMING:
-            return
+        if conn.state in (connections.State.STREAMING, connections.State.CLOSING):
+            return  # A short stream has ended already.
         if conn.exchange is None:
             self._reply(conn)
         else:
@@ -269,6 +267,7 @@ class ExtenderWorker(gthread.ThreadWorker):
             done = conn.handshake()
             if done:
                 conn.identified(*cast(authorization.Middleware, self.wsgi).identify(conn.sock))
+                self.meter.identified(conn.client, conn.sock, scheduler=conn.scheduler)
         except (OSError, ValueError) as error:
             failure = error
         self.method_queue.defer(self._handshake_done, conn, done, failure)
@@ -308,16 +307,17 @@ class ExtenderWorker(gthread.ThreadWorker):
             head, body = exchange.run(self.wsgi, keep_alive=keep_alive)
         except fast_path.StreamBegun as begun:
             self._release(conn)
-            conn.state = connections.State.STREAMING
-            threading.Thread(target=self._stream, args=(conn, begun), name="stream", daemon=True).start()
-            return False
+            if streams.start(conn, begun, self._stream):
+                return False
+            keep_alive = False
+            head, body = fast_path.refusal_response(bodies.THREADLESS)
         except Exception:
             log.exception("request failed", path=exchange.environ.get("PATH_INFO"))
             keep_alive = False
             head, body = fast_path.refusal_response(FAULT)
         self._release(conn)
         conn.closing = not keep_alive
-        return conn.send(head, body) and keep_alive and exchange.verb
+        return conn.send(head, body) and keep_alive and exchange.verb and not thread_pools.lacking(self.tpool)
 
     def _stream(self, conn: connections.Connection, begun: fast_path.StreamBegun) -> None:
         if not streams.send(conn, begun, lambda: self.alive):

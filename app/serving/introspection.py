@@ -152,7 +152,15 @@ class IntrospectionServer:
                 with contextlib.suppress(BlockingIOError, ConnectionError):
                     connection, _ = self._listener.accept()
                     connection.setblocking(True)
-                    threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+                    self._begin(connection)
+
+    def _begin(self, connection: socket.socket) -> None:
+        thread = threading.Thread(target=self._serve, args=(connection,), name="forwarded", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            connection.close()  # The forwarding worker answers 503.
+            log.warning("a forwarded request was refused", problem=str(error))
 
     def _serve(self, connection: socket.socket) -> None:
         with connection, contextlib.suppress(OSError):

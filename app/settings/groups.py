@@ -32,7 +32,8 @@ class Store:
     """When a placement counts as written. acknowledged: when the server has acknowledged it; a power failure
     can lose what was not flushed (``appendfsync everysec``: about a second). fsync: when it is on the
     server's disk; no pod is bound before. This requires ``appendfsync always``, which makes every append
-    wait for the disk. ``topolog up`` starts its server so. The extender checks it after each placement, and
+    wait for the disk. ``topolog up`` and the Helm chart start their server so; a kustomization has to patch
+    the arguments of the bundled one. The extender checks it after each placement, and
     is not ready without it; its user needs the permission for that check (``topolog doctor users``)."""
     socket_timeout: float = setting(2.0, at_least=0.1, at_most=60)
     """Seconds to wait for a reply of the server. Must be longer than its slowest reply, or reads fail that
@@ -109,7 +110,9 @@ class Server:
     """Seconds after which a connection is closed after its next response. Certificates are verified only in
     the handshake: a revoked or expired one remains valid on an open connection until then."""
     grace: int = setting(10, at_least=1, at_most=600)
-    """Seconds that calls in flight may take to finish when the process is stopped."""
+    """Seconds that calls in flight may take to finish when the process is stopped. The
+    ``terminationGracePeriodSeconds`` of the pod has to be 20 s longer: the Helm chart sets it so, and a
+    kustomization has to patch the 30 s of the Deployment."""
     insecure: bool = setting(False)
     """Serve plain HTTP without certificates and roles. Allowed only if ``bind`` is a loopback address: for
     local experiments, never for a cluster."""
@@ -222,8 +225,9 @@ class Compaction:
     """Retention of the log, applied by ``topolog compact``; without it the log grows without bound."""
 
     events: int = setting(50_000, at_least=100, at_most=100_000_000)
-    """Number of events after which a checkpoint is created. A start or a query of the past replays at most
-    this many events, at about 100,000 per second. A checkpoint takes about 100 bytes per pod."""
+    """Number of events after which a checkpoint is created. A start replays at most this many events, at
+    about 100,000 per second; a query of the past more, because fewer old checkpoints are kept. A checkpoint
+    takes about 100 bytes per pod."""
     seconds: float = setting(3600.0, at_least=1, at_most=604_800)
     """Seconds after which a checkpoint is created if there are new events."""
     keep: int = setting(500_000, at_least=0, at_most=1_000_000_000)
@@ -258,7 +262,8 @@ class Audit:
     interval: float = setting(1.0, at_least=0.05, at_most=3600)
     """Seconds between checks of counts, versions and the end of the log. A difference began between two
     checks: the shorter the interval, the fewer events can have caused it. A check takes the store a few
-    milliseconds. Less than ``compaction.reader_timeout``: an auditor is a reader of the log."""
+    milliseconds. Less than ``compaction.reader_timeout``: an auditor is a reader of the log. While it lists
+    objects of the API server, at most a second."""
     page: int = setting(2_000, at_least=10, at_most=100_000)
     """Log entries that each check reads again: the whole log is verified every ``compaction.keep`` /
     ``page`` checks."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from app import misspellings
 from app.settings import archive_urls, declarations, errors, groups, sources, store_urls
 
 _SECRET = re.compile(r"pass|pwd|secret|token|credential", re.IGNORECASE)
@@ -71,11 +72,11 @@ def _unknown(given: sources.GivenValue, settings: Sequence[declarations.Setting]
     in_environment = given.name.startswith(declarations.PREFIX)
     secrets = {(s.env if in_environment else s.name): s.rule.secret or s.rule.quiet for s in settings}
     names = list(secrets)
-    near = difflib.get_close_matches(given.name, names, n=1, cutoff=0.75)
+    meant = misspellings.meant(given.name, names, cutoff=0.75)
     group = given.name.rpartition(".")[0]
     siblings = [name for name in names if not in_environment and name.rpartition(".")[0] == group]
-    if near:
-        allowed = f"is not a setting; did you mean {near[0]}?"
+    if meant:
+        allowed = f"is not a setting{meant}"
     elif group and siblings:
         allowed = f"is not a setting; {group} has {', '.join(siblings)}"
     else:

@@ -178,6 +178,11 @@ def parse(
     return snapshot_contents.build(contents, position, schema=schema, indexed=indexed)
 
 
+def newer(header: Header) -> bool:
+    """Whether the checkpoint has a form that a later version of Topolog writes, and this one cannot read."""
+    return header.kind == KIND and header.version > VERSION
+
+
 def same(header: Header, snapshot: snapshots.Snapshot, stored: Callable[[], snapshots.Snapshot]) -> bool:
     """Whether a checkpoint is that of the snapshot; ``stored`` reads it, and is called for other forms."""
     wanted = digest(snapshot)

@@ -21,6 +21,9 @@ from app.store.state import followers, histories, read_pace
 
 _PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 1.0
+PATIENCE_SECONDS = 660.0
+"""How long a process waits for a store that was not usable since its start: its URL may be of another time. A
+kubelet starts a container again after ten seconds, and not later each time, if it has run for ten minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +106,25 @@ def await_store(
     archive: str = "",
     emptied: bool = False,
 ) -> Store:
-    """As ``open_store``, but waits while the store is away.
+    """As ``open_store``, but waits while the store is away, for PATIENCE_SECONDS at most.
 
-    ``notify`` is called with the reason whenever it changes. Raises SchemaMismatch and other errors that
-    need an operator.
+    The URL of a container is that of its start, so that one which ends gets the current one. An
+    incarnation that no event began is waited for without a limit, because an operator has to correct it.
+    ``notify`` is called with the reason whenever it changes. Raises StoreAway, and SchemaMismatch and other
+    errors that need an operator.
     """
-    pause, reported = _PAUSE_SECONDS, ""
+    pause, reported, end = _PAUSE_SECONDS, "", time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             return open_store(
                 options, cluster=cluster, schema=schema, indexed=indexed, archive=archive, emptied=emptied
             )
         except errors.StoreAway as away:
+            if time.monotonic() >= end and not isinstance(away, errors.Unbegun):
+                raise errors.away(
+                    f"{errors.cause(away)}; not usable for {PATIENCE_SECONDS:.0f} s since the start, so this"
+                    " process ends: its next start reads store.url again"
+                ) from away
             if str(away) != reported:
                 reported = str(away)
                 notify(reported)

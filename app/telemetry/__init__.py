@@ -6,8 +6,8 @@ that it reports on.
 """
 
 from app.telemetry import loops, metrics, questions, readiness
-from app.telemetry.calls import fault, now, rejected, verb
-from app.telemetry.log_setup import close, configure, log
+from app.telemetry.calls import fault, rejected, verb
+from app.telemetry.log_setup import close, configure, log, now
 
 __all__ = [
     "close",

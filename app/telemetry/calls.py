@@ -4,7 +4,6 @@ A call of 5,000 names takes about a millisecond, so that reporting it may take a
 that reason the line is one encoded struct and does not pass through structlog.
 """
 
-import time
 from collections.abc import Mapping
 
 import msgspec
@@ -73,7 +72,7 @@ def verb(
     if not line_format.calls:
         return
     call = Call(
-        time=now(),
+        time=log_setup.now(),
         level="warning" if error else "info",
         event="call",
         verb=name,
@@ -101,21 +100,6 @@ def fault(name: str, pod: str, error: BaseException) -> None:
     """Report an internal error with its traceback; the caller received a response nevertheless."""
     metrics.FAULTS.labels(name).inc()
     log_setup.log.error("internal error", verb=name, pod=pod, exc_info=error)
-
-
-_second = (0, "")
-
-
-def now() -> str:
-    """The wall clock as RFC 3339 with milliseconds; the part up to the second is cached."""
-    global _second
-    present = time.time()
-    whole = int(present)
-    at, text = _second
-    if at != whole:
-        text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
-        _second = (whole, text)
-    return f"{text}.{int((present - whole) * 1000):03d}Z"
 
 
 def _as_text(call: Call) -> bytes:

@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import sys
+import time
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -65,7 +66,7 @@ def configure(*, level: str = "info", form: str = "auto", process: str = "") -> 
     number = logging.getLevelNamesMapping()[level.upper()]
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+        _timed,
         structlog.stdlib.ExtraAdder(),
         _named,
         # Also on a terminal: a traceback rendered later would bypass the removal of secrets.
@@ -94,6 +95,21 @@ def configure(*, level: str = "info", form: str = "auto", process: str = "") -> 
     root.setLevel(number if level == "debug" else max(number, logging.WARNING))
     for name in ("topolog", "app", "workers", "migrations"):
         logging.getLogger(name).setLevel(number)
+
+
+_second = (0, "")
+
+
+def now() -> str:
+    """The wall clock as RFC 3339 with milliseconds; the part up to the second is cached."""
+    global _second
+    present = time.time()
+    whole = int(present)
+    at, text = _second
+    if at != whole:
+        text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
+        _second = (whole, text)
+    return f"{text}.{int((present - whole) * 1000):03d}Z"
 
 
 def without_secrets(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -125,6 +141,11 @@ def _ordered(logger: object, method: str, event: MutableMapping[str, Any]) -> Mu
     return {**first, **event}
 
 
+def _timed(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    event["time"] = now()
+    return event
+
+
 def _named(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     if line_format.process:
         event["process"] = line_format.process
@@ -134,4 +155,5 @@ def _named(logger: object, method: str, event: MutableMapping[str, Any]) -> Muta
 def _renderer() -> structlog.typing.Processor:
     if line_format.console:
         return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty() and not os.environ.get("NO_COLOR"))
-    return structlog.processors.JSONRenderer(sort_keys=False)
+    # As the lines of calls, so that one pattern finds both.
+    return structlog.processors.JSONRenderer(sort_keys=False, separators=(",", ":"))

@@ -1,8 +1,9 @@
 """Answers the probes of the kubelet and serves the metrics of Prometheus, the same for every process.
 
 /livez succeeds while every required thread runs. It depends on nothing outside the process, so that
-Kubernetes does not restart processes that wait for the store. /readyz succeeds if calls can be answered, and
-otherwise lists the failing checks.
+Kubernetes does not restart processes that wait for the store; one that could not use it since its start ends
+by itself (stores.await_store). /readyz succeeds if calls can be answered, and otherwise lists the failing
+checks.
 """
 
 import http

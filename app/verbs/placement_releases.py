@@ -1,10 +1,11 @@
 """Releases placements on evidence that their pods are not bound by them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from app import telemetry
 from app.domain import events, model, projections, snapshots
 from app.domain.fit import node_fit
+from app.framework import effects
 from app.store import errors as store_errors
 from app.store.log import batches, logs, readers
 from app.verbs import contexts
@@ -47,6 +48,43 @@ def release(
         telemetry.metrics.RELEASED.labels(cause).inc()
         return True
     return False
+
+
+def release_together(
+    state: contexts.State,
+    log: logs.Log,
+    renewed: Callable[[snapshots.Snapshot], effects.ReleasePlacements | None],
+    *,
+    timeout: float = 2.0,
+) -> int | None:
+    """Append the release of planned placements that go together, in one call; the number released.
+
+    ``renewed``: what is released in a state, None if nothing is. A bind that takes one of them over appends
+    before it sends a Binding (ADR 0023): the guard expects that none has, so no Binding can exist.
+
+    None if they cannot be released yet: the store is away, a pod is contended, one of them has a Binding,
+    whose outcome may be that all stay, or the store may have lost the placement of such a Binding.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            snapshot = state.catch_up(timeout=timeout)
+            wanted = renewed(snapshot)
+            uids = wanted.pods if wanted is not None else ()
+            held = [found for uid in uids if (found := snapshot.placements.get(uid)) is not None]
+            if wanted is None or not held:
+                return 0
+            if snapshot.unlisted or not all(one.planned for one in held):
+                return None
+            # As many as a commitment has; of gangs that were joined later, the rest is given up in turn.
+            held, subjects = held[: batches.MAX_EVENTS], (*wanted.subjects, events.RUN)
+            _append(log, snapshot, held, "unbound", wanted.reason, timeout, subjects)
+        except store_errors.Conflict:
+            continue
+        except store_errors.StoreError:
+            return None
+        telemetry.metrics.RELEASED.labels("unbound").inc(len(held))
+        return len(held)
+    return None
 
 
 def released_if_crowded(
@@ -118,8 +156,12 @@ def _append(
     cause: events.Cause,
     reason: str,
     timeout: float,
+    further: Collection[str] = (),
 ) -> None:
-    """Append the release of the placements, if nothing about them has changed. Raises StoreError."""
+    """Append the release of the placements, if nothing about them has changed. Raises StoreError.
+
+    ``further``: subjects beside them that must not have changed either.
+    """
     happened = [
         events.PlacementReleased(
             uid=one.pod.uid,
@@ -134,6 +176,7 @@ def _append(
     projection = projections.Projection(snapshot)
     projection.apply_all(happened)
     subjects = {subject for one in placements for subject in snapshot.schema.footprint(one.pod, one.node)}
+    subjects.update(further)
     log.append(
         batches.Batch(events=happened, increments=projection.increments),
         batches.Guard(

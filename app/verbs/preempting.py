@@ -10,11 +10,11 @@ but another attempt (``WHOLE``).
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from app.domain import model, snapshots
-from app.domain.fit import budgets, victims
+from app.domain.fit import budgets, node_fit, victims
 from app.framework import cycles, pipeline, registry
 from app.store import errors as store_errors
 from app.verbs import contexts, filtering, nominations
@@ -29,7 +29,7 @@ WAIT = 0.2
 PAUSE = 0.01
 """Seconds between two reads of the log."""
 IN_VAIN = 5.0
-"""Seconds for which no call waits until pods are recorded, after one has waited for as long as it may."""
+"""Seconds for which no call waits until pods, or nodes, are recorded, after one has waited in vain."""
 UNRECORDED = "a listed victim is not recorded"
 OUTDATED = "filter refused the pod on an older state; it fits without an eviction"
 AWAITS_VICTIMS = "the pod fits on its nominated node once the pods that were evicted for it are gone"
@@ -78,7 +78,7 @@ def run(context: contexts.Context, pod: model.Pod, offer: Offer) -> PreemptAnswe
         return _without_state(context, pod, offer, problem)
     found, until = _answer(context, pod, offer, snapshot, refusal), context.monotonic() + WAIT
     for _ in range(2):  # The second answer may keep nodes of which the first kept none.
-        needed = frozenset() if found.kept else _needed(pod, offer, found)
+        needed = _Needed() if found.kept else _needed(pod, offer, found)
         later = _newer(context, pod, snapshot, refusal, until, needed=needed)
         if later is snapshot:
             break
@@ -137,15 +137,46 @@ def _in_vain(
     return ""
 
 
-def _needed(pod: model.Pod, offer: Offer, found: PreemptAnswer) -> frozenset[model.Uid]:
-    """The pods that must be recorded before no node is kept.
+@dataclass(frozen=True, slots=True)
+class _Needed:
+    """What the log must show before no node is kept: kube-scheduler may not try the pod again for minutes
+    (docs/design/extender-contract.md, 12).
+    """
 
-    The pod itself: the members of its gang that were created before it are recorded then, too, and
-    kube-scheduler may not try it again for minutes (docs/design/extender-contract.md, 12). And the victims of
-    the nodes that are dropped for want of their records alone.
+    pods: frozenset[model.Uid] = frozenset()
+    """Pods that are not recorded."""
+    nodes: frozenset[model.NodeName] = frozenset()
+    """Nodes that are not recorded as kube-scheduler has them."""
+
+    def __bool__(self) -> bool:
+        return bool(self.pods or self.nodes)
+
+    def lacking(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> Iterator[preemption_memo.Lacking]:
+        """What the snapshot lacks of it."""
+        if any(uid not in snapshot.pods for uid in self.pods):
+            yield "pods"
+        if any(_outdated(pod, node, snapshot) for node in self.nodes):
+            yield "nodes"
+
+
+def _needed(pod: model.Pod, offer: Offer, found: PreemptAnswer) -> _Needed:
+    """The pods and nodes that must be recorded before no node is kept.
+
+    The pod itself: the members of its gang that were created before it are recorded then, too. The victims of
+    the nodes that are dropped for want of their records alone. And the nodes that kube-scheduler's own
+    filters have passed and would not pass as they are recorded, as one that was uncordoned a moment ago.
     """
     listed = (uid for node, why in found.dropped.items() if why == UNRECORDED for uid in offer[node])
-    return frozenset((pod.uid, *(uid for uid in listed if found.snapshot.pod(uid) is None)))
+    pods = frozenset((pod.uid, *(uid for uid in listed if found.snapshot.pod(uid) is None)))
+    judged = not WHOLE.intersection(found.dropped.values())
+    nodes = (node for node in offer if judged and _outdated(pod, node, found.snapshot))
+    return _Needed(pods, frozenset(nodes))
+
+
+def _outdated(pod: model.Pod, name: model.NodeName, snapshot: snapshots.Snapshot) -> bool:
+    """Whether the log is behind kube-scheduler, which has offered the node for the pod."""
+    node = snapshot.nodes.get(name)
+    return node is None or bool(node_fit.refused(pod, node))
 
 
 def _newer(
@@ -155,26 +186,26 @@ def _newer(
     refusal: preemption_memo.Refusal | None,
     until: float,
     *,
-    needed: frozenset[model.Uid],
+    needed: _Needed,
 ) -> snapshots.Snapshot:
     """The state once the log has had the time to show what kube-scheduler saw before its call, and what it
     does after those before; the snapshot itself if there is nothing to wait for.
 
-    ``until``: when the wait ends at the latest, in monotonic seconds. ``needed``: the pods that must be
-    recorded before no node is kept; none if one is.
+    ``until``: when the wait ends at the latest, in monotonic seconds. ``needed``: what must be recorded
+    before no node is kept; nothing if one is.
     """
     shown = refusal.at + LAG if refusal is not None else 0.0
 
     def waits(now: float) -> bool:
         if not needed:
             return now < shown or nominations.pending(context, pod, snapshot)
-        missing = any(uid not in snapshot.pods for uid in needed)
-        return missing and now > context.preemptions.in_vain + IN_VAIN
+        last = map(context.preemptions.in_vain, needed.lacking(pod, snapshot))
+        return any(now > at + IN_VAIN for at in last)
 
     while waits(now := context.monotonic()):
         if now >= until:
-            if needed:
-                context.preemptions.in_vain = now
+            for lacking in needed.lacking(pod, snapshot):
+                context.preemptions.waited_in_vain(lacking, now)
             break
         context.sleep(PAUSE)
         try:

@@ -1,14 +1,18 @@
 """GET /export: a bundle explains as its source did, holds no secret, and making it changes nothing."""
 
+import itertools
 import json
 import random
 import secrets
+import threading
+import types
 from collections.abc import Iterator
 
 import pytest
 
 from app import settings
 from app.api.introspection import services
+from app.api.v1.exports import exports
 from app.domain import events
 from app.store.bundles import layout
 from app.store.server import embedded
@@ -237,6 +241,24 @@ def test_one_bundle_is_made_at_a_time(source: api_worlds.World) -> None:
     assert source.client.head("/apis/v1/export?from=0").status_code == 200
     with exports.admitted():
         pass
+
+
+def test_an_export_pauses_while_it_waits_for_heavy_questions(
+    source: api_worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would take the processor from the question that it waits for."""
+    with source.app.app_context():
+        turns = services.current().turns
+    slept: list[float] = []
+    times = types.SimpleNamespace(monotonic=itertools.count().__next__, sleep=slept.append)
+    reply = source.client.get("/apis/v1/export?from=0", buffered=False)
+    monkeypatch.setattr(exports, "time", times)
+    monkeypatch.setattr(turns, "_places", threading.BoundedSemaphore(1))
+    with turns.admitted():
+        found = bundled.members(reply.get_data())
+    assert "heavy question" in json.loads(found[layout.FAILED])["message"]
+    assert len(slept) > 100
+    assert min(slept) > 0.0
 
 
 def test_a_range_that_is_too_long_is_refused(

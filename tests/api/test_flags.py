@@ -1,9 +1,11 @@
 """Debug flags: Koordinator's sentences, one call for every process, an event for the audit."""
 
 import threading
+import time
 
 import pytest
 
+from app.api.introspection import times
 from app.domain import events
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem, assert_stamped, body, items
@@ -112,3 +114,30 @@ def test_a_flag_ends_by_itself(world: api_worlds.World) -> None:
     world.now[0] += 61
     assert body(world.client.get("/debug/flags/s"))["value"] == "0"
     assert [one["value"] for one in items(world.client.get("/apis/v1/flags"))] == ["0", "false", "0", "false"]
+
+
+def test_a_flag_of_the_past_has_the_value_that_was_in_force_then(world: api_worlds.World) -> None:
+    """It ends without an event, so that the moment itself has to be compared."""
+    world.now[0] = began = time.time()
+    world.client.put("/debug/flags/s?ttl=1m", data="7")
+    offset = world.store.follower.catch_up().offset
+    world.append(api_worlds.node("later"))
+    world.now[0] += 3600
+    expected = {
+        "": "0",
+        f"?at={offset}": "7",
+        f"?at={times.rfc3339(began + 30)}": "7",
+        f"?at={times.rfc3339(began + 61)}": "0",
+    }
+    found = {query: items(world.client.get(f"/apis/v1/flags{query}"))[0] for query in expected}
+    assert {query: one["value"] for query, one in found.items()} == expected
+
+
+def test_a_flag_on_the_second_page_has_the_value_of_the_time_of_the_first(world: api_worlds.World) -> None:
+    world.client.put("/debug/flags/f?ttl=1m", data="true")
+    first = world.client.get("/apis/v1/flags?limit=1")
+    world.append(api_worlds.node("meanwhile"))
+    world.now[0] += 61
+    token = body(first)["metadata"]["continue"]
+    (second,) = items(world.client.get(f"/apis/v1/flags?limit=1&continue={token}"))
+    assert (second["name"], second["value"]) == ("f", "true")

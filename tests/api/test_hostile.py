@@ -9,40 +9,45 @@ import pytest
 from app.api.extender import calls, strict_json
 from tests.support.extender import hostile_bodies
 
-SIZE = 4 * 1024**2
+LARGE = 4 * 1024**2
+"""The size of a body whose memory is limited; a smaller one may take as much."""
+SIZES = [LARGE, strict_json.MAX_BYTES]
+"""JSON of the second size is decoded whole, if only in some places of a call."""
 
 
 @contextlib.contextmanager
-def at_most_three_times(size: int) -> Iterator[None]:
-    """The block may allocate at most three times `size` bytes."""
+def at_most_three_times_as_much() -> Iterator[None]:
+    """The block may allocate three times the bytes of a large body."""
     tracemalloc.start()
     try:
         yield
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak <= 3 * size
+    assert peak <= 3 * LARGE
 
 
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("hostile", hostile_bodies.BODIES.values(), ids=hostile_bodies.BODIES)
 def test_a_hostile_body_is_refused_and_takes_at_most_three_times_its_size(
-    hostile: hostile_bodies.Body,
+    hostile: hostile_bodies.Body, size: int
 ) -> None:
-    body = hostile.make(SIZE)
-    assert SIZE * 0.9 < len(body) <= SIZE + 16
+    body = hostile.make(size)
+    assert size * 0.9 < len(body) <= size + 16
     for verb in hostile.verbs:
-        with at_most_three_times(len(body)), pytest.raises(strict_json.BadRequest):
+        with at_most_three_times_as_much(), pytest.raises(strict_json.BadRequest):
             hostile_bodies.READS[verb](body)
 
 
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("hostile", hostile_bodies.BODIES.values(), ids=hostile_bodies.BODIES)
 def test_a_verb_that_may_accept_a_hostile_body_takes_at_most_three_times_its_size(
-    hostile: hostile_bodies.Body,
+    hostile: hostile_bodies.Body, size: int
 ) -> None:
     """Its hostile value is at a place that only another verb reads."""
-    body = hostile.make(SIZE)
+    body = hostile.make(size)
     for verb in hostile_bodies.READS.keys() - set(hostile.verbs):
-        with at_most_three_times(len(body)), contextlib.suppress(strict_json.BadRequest):
+        with at_most_three_times_as_much(), contextlib.suppress(strict_json.BadRequest):
             hostile_bodies.READS[verb](body)
 
 

@@ -97,6 +97,20 @@ def test_an_invalid_moment_is_refused(text: str) -> None:
         moments.parse(text)
 
 
+@pytest.mark.parametrize("text", ["9999-12-31T23:59:59-01:00", "0001-01-01T00:59:59+01:00"])
+def test_a_time_whose_year_is_none_in_utc_is_refused_with_the_accepted_form(
+    still: api_worlds.World, text: str
+) -> None:
+    """What is not a number of milliseconds since 1970 is no error of the server."""
+    words = "an RFC 3339 time with its zone, such as 2026-07-01T12:00:00Z"
+    for path in ("nodes?at", "events?from", "decisions?since", "decisions/facets?pickedSince"):
+        name, _, parameter = path.partition("?")
+        response = still.client.get(f"/apis/v1/{name}", query_string={parameter: text})
+        assert_problem(response, 400, "BadRequest", words, repr(text))
+    refused = still.client.put("/apis/v1/shadows/strict", json={"until": text})
+    assert_problem(refused, 400, "BadRequest", "until")
+
+
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("5m", 300), ("1h30m", 5400), ("1h1m1s", 3661)])
 def test_durations(text: str, seconds: int) -> None:
     assert times.seconds(text) == seconds

@@ -126,3 +126,27 @@ def test_a_deep_place_in_a_list_is_refused(still: api_worlds.World) -> None:
     token = base64.urlsafe_b64encode(b'["/apis/v1/nodes","a",1,1,"",null,' + b"[" * 1_400).decode()
     response = still.client.get(f"/apis/v1/nodes?continue={token.rstrip('=')}")
     assert_problem(response, 400, "BadRequest", "not a value of metadata.continue")
+
+
+@pytest.mark.parametrize("clock", ["1e300", "-1e300", "1e12", "-1e12", "true", '"x"'])
+def test_a_forged_clock_is_refused(still: api_worlds.World, clock: str) -> None:
+    position = still.store.follower.catch_up().position
+    fields = f'["/apis/v1/flags","{position.incarnation}",{position.offset},0,"",0,{clock}]'
+    token = base64.urlsafe_b64encode(fields.encode()).decode().rstrip("=")
+    response = still.client.get(f"/apis/v1/flags?continue={token}")
+    assert_problem(response, 400, "BadRequest", "not a value of metadata.continue")
+
+
+def test_a_place_in_a_list_without_a_clock_is_a_page(still: api_worlds.World) -> None:
+    """Those of earlier versions have none."""
+    position = still.store.follower.catch_up().position
+    fields = f'["/apis/v1/flags","{position.incarnation}",{position.offset},0,"",0]'
+    token = base64.urlsafe_b64encode(fields.encode()).decode().rstrip("=")
+    page = items(still.client.get(f"/apis/v1/flags?continue={token}"))
+    assert [one["name"] for one in page] == ["f", "v", "d"]
+
+
+@pytest.mark.parametrize("at", ["0001-01-01T00:00:00Z", "1969-12-31T23:59:59.999Z"])
+def test_pages_of_a_time_before_1970_are_the_whole_list(still: api_worlds.World, at: str) -> None:
+    path = f"/apis/v1/flags?at={at}"
+    assert walk(still, path, 1) == items(still.client.get(path)) != []

@@ -1,5 +1,7 @@
 """The workloads of plugins: a gang that waits, and an elastic quota that is full."""
 
+import csv
+import io
 import pathlib
 import re
 import secrets
@@ -114,6 +116,18 @@ def test_what_is_in_flight_of_a_quota_is_shaded(page: browsers.Browser) -> None:
     for domain, in_flight in (("role=host", None), ("role=member", "1")):
         assert lines(page).get(f"{domain} in flight") == in_flight
         assert page.run(scripts.read("shaded"), domain) == (in_flight == "1"), domain
+
+
+def test_a_point_without_a_time_has_an_empty_field_in_the_file(page: browsers.Browser) -> None:
+    """The first event of the window may no longer be kept: 1970 is no time of a cluster."""
+    page.open("/dashboard/workloads")
+    points = [[0, 0, 3], [7, 1782900000000, 4]]
+    page.run(scripts.read("amended"), "/apis/v1/series", [{"lines": [{"name": "members", "points": points}]}])
+    page.click("#all-gang a[href*='train']")
+    page.until(lambda: "members" in rows(page, "#over-time"), "the line")
+    text = page.later(scripts.read("saved"), "#over-time .menu", "as CSV")
+    saved = [(one["offset"], one["at"], one["value"]) for one in csv.DictReader(io.StringIO(text))]
+    assert saved == [("0", "", "3"), ("7", "2026-07-01T10:00:00.000Z", "4")]
 
 
 def test_a_gang_that_waits_is_shown_with_what_it_needs(page: browsers.Browser) -> None:

@@ -20,7 +20,7 @@ from tests.support import declared
 from tests.support.simulation import processes, virtual_time
 from tests.support.simulation.cluster import api_client, cluster_objects
 from tests.support.simulation.store import lossy_calls
-from workers.controller import orphaned_placements
+from workers.controller.placements import orphaned_placements
 
 HOUR = 3600.0
 NAME = "away"

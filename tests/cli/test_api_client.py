@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import pytest
 
 from app.cli import explain
+from app.cli.client import api_client
 from app.serving.tls import certificate_issuer
 from tests.support import commands
 
@@ -89,6 +90,19 @@ PENDING = {
 }
 
 
+def test_the_certificates_of_up_are_named_in_place_of_the_kubeconfig(
+    certs: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They outlast `topolog up`, after which nothing listens there."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(certs.parent.parent.parent))
+    options = dict.fromkeys(("server", "server_name", "cert", "key", "ca"))
+    ways = (api_client.extender, api_client.view)
+    for found in (each(None, options) for each in ways):
+        assert found.otherwise.startswith(f"; remove {certs}, ")
+    for found in (each(None, {**options, "server": "https://127.0.0.1:9"}) for each in ways):
+        assert found.otherwise == "", "the kubeconfig would not be used"
+
+
 def test_control_characters_do_not_break_a_table(server: str, certs: pathlib.Path) -> None:
     Canned.replies["/apis/v1/pending"] = (200, PENDING)
     done = run(server, certs, "get", "pending", "--limit", "2", "--at", "7")
@@ -119,7 +133,7 @@ def test_an_object_is_shown_as_fields_and_tables(server: str, certs: pathlib.Pat
         ["FIELD", "VALUE"],
         ["name", "p"],
         ["valid", "yes"],
-        ["labelSelector", '{"matchLabels":', '{"app":', '"web"}}'],
+        ["labelSelector.matchLabels", "app=web"],
         [],
         ["domains:"],
         ["DOMAIN", "DESIRED", "PLACED"],
@@ -220,7 +234,10 @@ def test_a_preemption_is_shown_as_a_table_or_json(server: str, certs: pathlib.Pa
     assert (
         json.loads(run(server, certs, "explain", "ns/p", "--preemption", "-o", "json").stdout) == PREEMPTION
     )
-    assert Canned.requested == ["/apis/v1/pods/ns/p/preemption?at=7", "/apis/v1/pods/ns/p/preemption"]
+    assert Canned.requested == [
+        "/apis/v1/pods/ns/p/preemption?at=7&limit=1000",
+        "/apis/v1/pods/ns/p/preemption",
+    ]
     done = run(server, certs, "explain", "ns/p", "--preemption", "--attempt", "1")
     assert (done.returncode, "use it with --at" in done.stderr) == (2, True)
 
@@ -245,6 +262,23 @@ def test_a_preemption_is_shown_as_a_table_or_json(server: str, certs: pathlib.Pa
 )
 def test_the_conclusion_of_a_dry_run_is_one_sentence(changes: dict[str, Any], sentence: str) -> None:
     assert explain.conclusion(PREEMPTION | changes) == sentence
+
+
+def test_nodes_that_are_refused_alike_are_one_row(capsys: pytest.CaptureFixture[str]) -> None:
+    nodes: Any = PREEMPTION["nodes"]
+    chosen, other = nodes
+    alike = [{**other, "node": f"n{number}"} for number in range(2, 9)]
+    apart = {**other, "node": "n9", "dropped": "another cause"}
+    explain.show_dry_run(PREEMPTION | {"nodes": [chosen, *alike, apart]})
+    lines = [re.split(r"  +", line) for line in capsys.readouterr().out.splitlines()]
+    assert [line[0] for line in lines[2:6]] == ["NODE", "n1", "7 nodes: n2, n3, n4, ...", "n9"]
+    assert lines[4][1:] == ["cordoned", "-", "-", "no help"]
+
+
+def test_a_pod_that_may_not_preempt_has_no_table(capsys: pytest.CaptureFixture[str]) -> None:
+    result = PREEMPTION | {"eligible": {"is": False, "reason": "not pending: it is on node n1."}}
+    explain.show_dry_run(result)
+    assert capsys.readouterr().out.splitlines() == [explain.conclusion(result)]
 
 
 def test_nodes_that_a_dry_run_had_no_time_for_are_counted(capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,6 +96,36 @@ def test_events_are_exported_as_lines(folder: pathlib.Path) -> None:
     assert len(archive(folder, "export").stdout.splitlines()) == 10
 
 
+def test_what_a_later_incarnation_replaced_is_not_exported(folder: pathlib.Path, store: stores.Store) -> None:
+    archived = archives.Archive(archive_storage.Folder(folder / "berlin"), "berlin")
+    archived.keep_segment(store.log.raws(3, 8), "j")
+    done = archive(folder, "export", "--incarnation", "j")
+    assert [json.loads(line)["offset"] for line in done.stdout.splitlines()] == [*range(1, 9)]
+    assert archive(folder, "verify").returncode == 0
+
+
+def test_offsets_that_are_not_archived_fail_the_export_and_the_verification(
+    folder: pathlib.Path, store: stores.Store
+) -> None:
+    archived = archives.Archive(archive_storage.Folder(folder / "berlin"), "berlin")
+    (folder / "berlin" / archived.files()[-1].name).unlink()
+    archived.keep_segment(store.log.raws(7, 10), "j")
+    for words, offsets, missing in (
+        ((), range(1, 6), 6),
+        (("--from", "6", "--to", "7"), (), 6),
+        (("--from", "7"), (), 7),
+        (("--from", "8", "--to", "12"), range(8, 11), 11),
+        (("--from", "11"), (), 11),
+    ):
+        done = archive(folder, "export", "--incarnation", "j", *words)
+        assert [json.loads(line)["offset"] for line in done.stdout.splitlines()] == [*offsets]
+        assert (done.returncode, f"offset {missing} is not in {folder}" in done.stderr) == (1, True)
+    done = archive(folder, "export", "--incarnation", "j", "--from", "8")
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 3)
+    done = archive(folder, "verify", "-o", "json")
+    assert json.loads(done.stdout)["problems"] == ["offsets 6 to 7 of j are missing"]
+
+
 def test_without_an_archive_the_error_names_the_setting(tmp_path: pathlib.Path) -> None:
     done = commands.called("archive", "ls")
     assert done.returncode == 3

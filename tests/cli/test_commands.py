@@ -6,8 +6,10 @@ import subprocess
 import sys
 
 import pytest
+from cryptography import x509
 
 from app import __version__, cli, settings
+from app.serving.tls import certificate_checks
 from app.store import stores
 from app.store.server import embedded
 from tests.support import commands
@@ -57,6 +59,22 @@ def test_a_check_without_a_store_names_the_command_for_a_cluster() -> None:
     done = commands.called("doctor", "store")
     assert done.returncode == 3
     assert "kubectl -n topolog-system exec deployment/topolog-auditor -- topolog doctor store" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("exlpain", "shop/a"), "No such command 'exlpain'. Did you mean 'explain'?"),
+        (("zzz",), "No such command 'zzz'."),
+        (("settings", "stor"), "unknown setting stor; did you mean store?"),
+        (("settings", "store.ulr"), "unknown setting store.ulr; did you mean store.url?"),
+        (("settings", "zzz"), "unknown setting zzz; `topolog settings` lists them all"),
+    ],
+)
+def test_a_misspelt_name_is_answered_with_the_nearest_one(words: tuple[str, ...], message: str) -> None:
+    done = commands.called(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
 
 
 def test_version() -> None:
@@ -197,6 +215,34 @@ def test_certificates_are_created_and_renewed_under_the_same_ca(tmp_path: pathli
     assert refused.returncode == 3
     assert "would replace" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
+
+
+def test_renewed_certificates_keep_their_names_until_the_certificate_is_deleted(
+    tmp_path: pathlib.Path,
+) -> None:
+    def names(*arguments: str) -> set[str]:
+        done = commands.called("certs", str(tmp_path), *arguments)
+        assert done.returncode == 0, done.stderr
+        held = x509.load_pem_x509_certificate((tmp_path / "server.crt").read_bytes())
+        return set(certificate_checks.hosts(held))
+
+    assert names("--host", "extender.example", "--host", "10.0.0.7") == {"extender.example", "10.0.0.7"}
+    assert names("--renew") == {"extender.example", "10.0.0.7"}
+    assert names("--renew", "--host", "new.example") == {"extender.example", "10.0.0.7", "new.example"}
+    for file in ("server.crt", "server.key"):
+        (tmp_path / file).unlink()
+    assert commands.called("certs", str(tmp_path), "--renew").returncode == 2
+    assert names("--renew", "--host", "new.example") == {"new.example"}
+    assert names("--force", "--host", "extender.example") == {"extender.example"}
+
+
+def test_nothing_is_renewed_where_there_is_no_authority(tmp_path: pathlib.Path) -> None:
+    """A misspelt directory gets no CA that nothing trusts."""
+    misspelt = tmp_path / "misspelt"
+    done = commands.called("certs", str(misspelt), "--host", "extender.example", "--renew")
+    assert done.returncode == 2
+    assert f"{misspelt} has no ca.crt to renew certificates of" in done.stderr
+    assert not misspelt.exists()
 
 
 def test_certificates_need_a_valid_host(tmp_path: pathlib.Path) -> None:

@@ -165,11 +165,12 @@ USAGE = {
     "nothing": "'nothing' is not one of nodes, pods",
     "polices": "; did you mean policies?",
     "Pod": "; did you mean pod?",
-    "pods --where state=pending": "pods have no condition 'state'; known: namespace; -o 'jsonpath=",
-    "pods --where limit=1": "pods have no condition 'limit'; known: namespace",
+    "pods --where state=pending": "there is no condition 'state' of pods; known: namespace; -o 'jsonpath=",
+    "topology --where zone=a": "there is no condition 'zone' of topology; known: levels, within; -o",
+    "pods --where limit=1": "there is no condition 'limit' of pods; known: namespace",
     "pods --where kept<3": "'kept<3' is not FIELD=VALUE; only decisions are compared, as in kept<3",
-    "nodes --where ready=true": "nodes have no conditions, only pods, topology, decisions, events have",
-    "events --where limit=1": "events have no condition 'limit'; known: from, to, type, object",
+    "nodes --where ready=true": "there are no conditions of nodes, only of pods, topology, decisions, events",
+    "events --where limit=1": "there is no condition 'limit' of events; known: from, to, type, object",
     "nodes n0 -n shop": "leave out -n: no namespace contains nodes",
     "nodes ../lag": "'../lag' is not the name of one of nodes",
     "pods shop/": "'shop/' is not the name of one of pods",
@@ -180,6 +181,8 @@ USAGE = {
     "nodes -w --at 3": "-w watches the present; leave out --at",
     "nodes/a nodes/b -w": "-w watches one kind, or one item",
     "events -w": "events are watched by `topolog watch`",
+    "lag --at 5": "lag is a report on the present; leave out --at",
+    "consistency --at 5": "consistency is a report on the present; leave out --at",
     "lag -w": "lag is one report and has no rows to watch",
     "--raw /apis/v1/map -w": "is not watched",
     "nodes --sort-by name": "'name' is not a path; write .name",
@@ -200,6 +203,14 @@ def test_what_cannot_be_asked_is_a_usage_error(arguments: str) -> None:
     done = commands.called("get", *arguments.split())
     assert done.returncode == 2
     assert USAGE[arguments] in " ".join(done.stderr.split())
+
+
+def test_the_help_names_the_conditions_of_each_kind() -> None:
+    text = " ".join(commands.called("get", "--help").stdout.split())
+    assert (
+        "FIELD=VALUE: pods by namespace; topology by levels, within; events by from, to, type, object."
+        in text
+    )
 
 
 # -- completion ---------------------------------------------------------------------------------

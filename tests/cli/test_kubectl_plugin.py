@@ -226,6 +226,31 @@ def test_a_watch_goes_on_through_another_pod(
     assert "pod/topolog-view-1" in (tmp_path / "kubectl.log").read_text()
 
 
+def test_sigterm_leaves_neither_the_key_nor_kubectl(
+    cluster: clusters.Cluster, tmp_path: pathlib.Path
+) -> None:
+    """As `timeout` and the end of a job in CI send it."""
+    folder, temporary = tmp_path / "bin", tmp_path / "temporary"
+    temporary.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        ports = dict.fromkeys(("extender", "view"), silent.getsockname()[1])
+        script(tmp_path, FORWARDER.format(python=sys.executable, log=str(tmp_path / "log"), ports=ports))
+        environ = {**cluster.environ, "PATH": f"{folder}:/usr/bin:/bin", "TMPDIR": str(temporary)}
+        command = [sys.executable, "-m", "app.cli", "get", "lag"]
+        with subprocess.Popen(
+            command, env=commands.environment(environ), stderr=subprocess.PIPE, text=True
+        ) as asking:
+            accepted, _ = silent.accept()
+            with accepted:
+                assert [*temporary.glob("*/tls.key")], "it waits for the reply, with the key"
+                asking.send_signal(signal.SIGTERM)
+                _, errors = asking.communicate(timeout=60)
+    assert (asking.returncode, errors) == (130, "\n"), "as after Ctrl-C"
+    assert [*temporary.iterdir()] == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "log.pid").read_text()), 0)
+
+
 LOSING = """
     #!{python}
     # kubectl ends when it cannot reach the port in the pod.

@@ -127,6 +127,24 @@ def test_plugins_and_weights_are_read_from_the_settings() -> None:
         ),
         pytest.param('{"pod": {"name": "p"}, "nodes": [{}]}', "has no name", id="nameless"),
         pytest.param('{"pod": {"name": "p", "labels": 1}}', "pods default/p", id="bad labels"),
+        pytest.param(
+            '{"pod": {"name": "p", "lables": {}}}',
+            "unknown key lables in pod; allowed keys: name, namespace, uid, labels, ",
+            id="misspelt in a pod",
+        ),
+        pytest.param(
+            '{"pod": {"name": "p", "podsOnNode": []}}', "unknown key podsOnNode in pod", id="key of a node"
+        ),
+        pytest.param(
+            '{"pod": {"name": "p"}, "nodes": [{"name": "n", "podsOnNodes": []}]}',
+            "unknown key podsOnNodes in nodes",
+            id="misspelt in a node",
+        ),
+        pytest.param(
+            '{"pod": {"name": "p"}, "nodes": [{"name": "n", "podsOnNode": [{"name": "q", "label": {}}]}]}',
+            "unknown key label in podsOnNode",
+            id="misspelt in a pod on a node",
+        ),
     ],
 )
 def test_an_invalid_file_is_refused_with_the_place(text: str, message: str) -> None:

@@ -1,6 +1,6 @@
 """The bill of materials of a release: each component refers to the distributions that the lock allows.
 
-tests/e2e/test_release.py makes that of a release.
+tests/e2e/deploy/test_release.py makes that of a release.
 """
 
 from deploy.release import artifacts

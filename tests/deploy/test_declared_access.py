@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import pathlib
 import re
+from typing import Any
 
 from app import plugins
 from app.framework import capabilities
@@ -51,6 +52,19 @@ def definition_problems(given: list[capabilities.Plugin]) -> list[str]:
         found += declared_access.definition_problems(where, definition, kind, written)
     excess = {path.name for path in DEFINITIONS.iterdir()} - expected
     return found + [f"deploy/crds/{name}: no plugin declares this kind" for name in sorted(excess)]
+
+
+def test_a_manifest_may_have_the_fields_of_the_definition_and_no_others() -> None:
+    def below(schema: dict[str, Any]) -> dict[str, Any]:
+        schema = schema.get("items", schema)
+        return {name: below(part) for name, part in schema.get("properties", {}).items()}
+
+    for kind in declared_access.kinds(IN_TREE):
+        path = DEFINITIONS / f"{kind.group}_{kind.resource}.yaml"
+        if path.exists():
+            (definition,) = manifests.documents(path)
+            (version,) = definition["spec"]["versions"]
+            assert kind.spec == below(version["schema"]["openAPIV3Schema"])["spec"]
 
 
 def test_permissions_are_those_that_the_declared_kinds_need() -> None:

@@ -200,6 +200,15 @@ def test_the_page_states_what_ha_requests() -> None:
         assert 0 <= fractions.Fraction(number) - asked < fractions.Fraction(1, 10)
 
 
+@pytest.mark.parametrize("name", manifests.OVERLAYS)
+def test_a_pod_that_is_not_ready_blocks_no_drain(name: str) -> None:
+    """By default it does while too few others are ready, and the only pod of its budget always."""
+    budgets = manifests.in_overlay(name, "PodDisruptionBudget")
+    assert budgets
+    policies = {each: one["spec"].get("unhealthyPodEvictionPolicy") for each, one in budgets.items()}
+    assert set(policies.values()) == {"AlwaysAllow"}, policies
+
+
 @pytest.mark.parametrize("name", ["ha", "existing-scheduler"])
 def test_two_nodes_suffice_and_a_drain_leaves_one_of_each(name: str) -> None:
     deployments = manifests.in_overlay(name, "Deployment")

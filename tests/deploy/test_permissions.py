@@ -116,7 +116,7 @@ def test_permissions_are_exactly_those_of_the_list() -> None:
 
 
 def test_roles_for_people_grant_no_secret_and_no_change_but_of_policies_and_quotas() -> None:
-    """What each one has is tested on a real API server (tests/e2e/test_roles.py)."""
+    """What each one has is tested on a real API server (tests/e2e/deploy/test_roles.py)."""
     reading = {"get", "list", "watch"}
     found = [role for role in manifests.objects("ClusterRole", "roles") if role["rules"]]
     assert {role["metadata"]["name"] for role in found} == FOR_PEOPLE

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from app import plugins
+from app.doctor import api_reader
 from app.doctor.cluster import examination, rights
-from app.simulation.apiserver import faults
+from app.kube.client import clients as kube_clients
+from app.simulation.apiserver import apiservers, faults
 from app.store.server import embedded
-from tests.support import manifests
+from tests.support import declared, manifests
 from tests.support.doctor import cluster_changes, clusters, runs, sound_clusters
+from tests.support.kube import plain_access
 
 Json = dict[str, Any]
 HOME = clusters.HOME
@@ -36,6 +39,25 @@ def test_a_sound_cluster_has_nothing_wrong(cluster: clusters.Cluster) -> None:
     run = doctor(cluster)
     assert (run.wrong(), run.code) == ({}, 0)
     assert run.right() == RIGHT
+
+
+def test_a_simulated_cluster_has_the_definitions_of_the_kinds_that_it_serves() -> None:
+    """As that of ``topolog demo``, which has no objects of apiextensions.k8s.io."""
+    wanted = examination.expected(
+        plugins.IN_TREE, declared.SCHEMA, namespace=HOME, leases={}, elections=[HOME]
+    )
+    with apiservers.ApiServer(declared.SCHEMA) as server:
+        reader = api_reader.ApiReader(kube_clients.Client(plain_access.of(server.url)))
+
+        def verdicts() -> dict[str, str]:
+            return {one.subject: one.verdict for one in examination.definitions(reader, wanted)}
+
+        assert verdicts()["workloadpolicies.kosmos.io"] == "ok"
+        assert set(verdicts().values()) == {"ok"}
+        server.objects.define_status("workloadpolicies", False)
+        assert verdicts()["workloadpolicies.kosmos.io"] == "warning"
+        server.objects.serve("workloadpolicies", False)
+        assert verdicts()["workloadpolicies.kosmos.io"] == "problem"
 
 
 UNPLACED = [{"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available"}]
@@ -105,6 +127,15 @@ MISTAKES: dict[str, tuple[Callable[[clusters.Cluster], None], dict[str, str]]] =
         {"C06": "warning"},
     ),
     "an evicted pod beside those that run": (cluster_changes.evicted("topolog-extender-2", "n0"), {}),
+    "a pod that terminates": (
+        cluster_changes.terminating("topolog-auditor-1", "auditor", seconds=20),
+        {},
+    ),
+    "a pod that does not terminate": (
+        cluster_changes.terminating("topolog-auditor-1", "auditor", seconds=-60),
+        {"C06": "warning"},
+    ),
+    "one extender beside one that terminates": (cluster_changes.only_terminating, {"C07": "warning"}),
     "one extender beside an evicted pod": (cluster_changes.replaced, {"C07": "warning"}),
     "one node": (cluster_changes.on_one_node, {"C07": "warning"}),
     "one extender": (cluster_changes.removed("pods", "topolog-extender-1"), {"C07": "warning"}),

@@ -29,6 +29,19 @@ def storage_class(name: str, *, usual: bool) -> Json:
     return {"metadata": {"name": name, "annotations": marks}, "provisioner": "example.com/disk"}
 
 
+@pytest.mark.parametrize("group", ["storageclass", "storageclass.beta"])
+def test_a_class_that_kubernetes_takes_as_the_default_one_is_found(group: str) -> None:
+    """The admission plugin DefaultStorageClass and the controller of volumes read both annotations."""
+    annotation = f"{group}.kubernetes.io/is-default-class"
+
+    def verdict(value: str) -> str:
+        made = storage_class("disk", usual=False)
+        made["metadata"]["annotations"] = {annotation: value}
+        return prerequisites.storage([storage_class("slow", usual=False), made]).verdict
+
+    assert (verdict("true"), verdict("false")) == ("ok", "problem")
+
+
 def before(cluster: clusters.Cluster, area: str = "cluster") -> runs.Run:
     return runs.doctor(area, "--pre", environ=cluster.environ)
 

@@ -141,6 +141,20 @@ def test_a_pod_that_has_ended_is_no_process(cluster: clusters.Cluster) -> None:
     assert ready(cluster)["verdict"] == "ok"
 
 
+def test_a_pod_that_terminates_is_no_process(cluster: clusters.Cluster) -> None:
+    """In a rolling update its probes fail while another pod is ready in its place."""
+    serve(cluster, {READYZ: reply(200, b"ready\n"), METRICS: reply(200, UP)})
+    cluster.add_own_pod("topolog-recorder-b", metrics.RECORDER)
+    key = (clusters.HOME, "topolog-recorder-b")
+
+    def deleted(one: runs.Json) -> runs.Json:
+        metadata = {**one["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+        return {**one, "metadata": metadata, "status": {"containerStatuses": [ended("recorder", "Error", 1)]}}
+
+    cluster.api.objects.change("pods", key, deleted)
+    assert ready(cluster)["verdict"] == "ok"
+
+
 def test_processes_that_are_not_seen_are_not_counted(cluster: clusters.Cluster) -> None:
     """Those that answer are enough, but one that is not seen may lead."""
     serve(cluster, {READYZ: reply(503, json.dumps(UNREACHED).encode())})

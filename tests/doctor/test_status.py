@@ -159,7 +159,9 @@ def test_nothing_running_is_unsure() -> None:
     assert text.count("unsure") == 2, "the processes and the extender, each with its cause"
 
 
-def test_a_store_that_is_away_is_on_the_screen(tmp_path: pathlib.Path) -> None:
+def test_a_store_that_is_away_is_on_the_screen(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with installations.running(tmp_path) as broken:
         broken.server.stop()
 
@@ -174,8 +176,10 @@ def test_a_store_that_is_away_is_on_the_screen(tmp_path: pathlib.Path) -> None:
         # One cause is one line, whichever processes and checks it concerns.
         (line,) = re.findall(r"^problem  R12  .*$", text, re.MULTILINE)
         assert line.endswith("and 4 more: the store does not")
-        assert len(text.splitlines()) <= 32
         assert max(map(len, text.splitlines())) <= 80
+        whole = seen()
+    monkeypatch.setattr("app.cli.status.screens.sys.stdout.isatty", lambda: True, raising=False)
+    assert len(list(screens.lines(whole))) <= 32, "on a terminal"
 
 
 def serving(name: str, role: str = metrics.EXTENDER, **ends: float) -> processes.Process:
@@ -298,6 +302,30 @@ def test_long_names_and_many_reasons_stay_on_one_screen() -> None:
     assert "TLS       server EXPIRED 2d ago, ca expires in 2d" in lines
     assert any("and 12 more" in line for line in lines)
     assert lines[-1] == "... and 24 more"
+    assert " ".join(map(str.strip, lines)).count("15 " * 100) == 1, "through a pipe, no sentence is cut"
+
+
+NOTHING: Json = {
+    "topolog": "0.1.0",
+    "name": "a",
+    "at": "2026-07-01T10:00:00Z",
+    "verdict": "unsure",
+    "processes": [],
+    "store": {"up": None, "head": None, "memoryUsed": None},
+    "certificates": None,
+    "audit": None,
+    "cluster": None,
+    "pending": [],
+    "plugins": [],
+}
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_long_reason_is_cut_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
+    monkeypatch.setattr("app.cli.status.screens.sys.stdout.isatty", lambda: terminal, raising=False)
+    one = {"verdict": "unsure", "id": "R01", "subject": "a", "seen": "why " * 200 + "end"}
+    text = "\n".join(map(click.unstyle, screens.lines({**NOTHING, "attention": [one]})))
+    assert text.endswith(" ..." if terminal else " end")
 
 
 @pytest.mark.parametrize(
@@ -313,18 +341,5 @@ def test_checks_are_a_span_only_where_none_is_left_out(ids: str, span: str) -> N
     attention = [
         {"verdict": "unsure", "id": one, "subject": "processes", "seen": "no"} for one in ids.split()
     ]
-    found = {
-        "topolog": "0.1.0",
-        "name": "a",
-        "at": "2026-07-01T10:00:00Z",
-        "verdict": "unsure",
-        "processes": [],
-        "store": {"up": None, "head": None, "memoryUsed": None},
-        "certificates": None,
-        "audit": None,
-        "cluster": None,
-        "pending": [],
-        "plugins": [],
-        "attention": attention,
-    }
-    assert click.unstyle(list(screens.lines(found))[-1]) == f"unsure   {span}  processes: no"
+    (*_, last) = screens.lines({**NOTHING, "attention": attention})
+    assert click.unstyle(last) == f"unsure   {span}  processes: no"

@@ -1,6 +1,6 @@
 """Whether a pod fits on a node: kube-scheduler's rules one by one.
 
-Held against the real kube-scheduler in tests/e2e/test_node_fit.py.
+Held against the real kube-scheduler in tests/e2e/placement/test_node_fit.py.
 """
 
 import msgspec

@@ -224,14 +224,22 @@ def test_every_kind_must_be_listed() -> None:
 
 def test_the_form_of_the_counts_names_every_family() -> None:
     assert schema.Schema().forms == ""
-    assert declared.SCHEMA.forms == f"{schema.FIRST_FORMS},quota.3,sigsquota.3" == "2,quota.3,sigsquota.3"
-    assert gadgets.SCHEMA.forms == "2,quota.3,shares.1,sigsquota.3,sizes.1"
+    assert declared.SCHEMA.forms == f"{schema.FIRST_FORMS},quota.4,sigsquota.3" == "2,quota.4,sigsquota.3"
+    assert gadgets.SCHEMA.forms == "2,quota.4,shares.1,sigsquota.3,sizes.1"
     later = dataclasses.replace(gadgets.SIZES, form=3)
     assert schema.Schema(gadgets.SCHEMA.kinds, (later, gadgets.SHARES)).forms == "shares.1,sizes.3"
 
 
 STILL = dataclasses.replace(gadgets.GADGETS, moves=lambda _: ())
 APART = dataclasses.replace(gadgets.GADGETS, moves=lambda namespace: (f"gadgets-in:{namespace}",))
+
+
+def test_the_namespace_of_a_count_follows_its_family() -> None:
+    made = schema.Schema(
+        counters=[schema.Counter(family, 1, lambda *_: (), pod_fields=()) for family in ("", "racks")]
+    )
+    keys = ("shop/spread|role=host", "racks|shop/limit|n1", "racks|n1", "other|shop/limit")
+    assert [made.namespace(key) for key in keys] == ["shop", "shop", "", ""]
 
 
 def depending(

@@ -11,8 +11,9 @@ from app.store.server import connections
 from tests.support.extender import stages
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def raised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stages.Stage]:
+    """Not for the session: its processes take CPU even without work."""
     folder: pathlib.Path = tmp_path_factory.mktemp("stage")
     with stages.raised(folder) as stage:
         yield stage

@@ -157,7 +157,8 @@ def test_bodies_have_limits(stage: stages.Stage, own: str, pod: stages.Json, unh
         )
         assert received(connection).startswith(b"HTTP/1.1 413")
     victims = [{"UID": f"{number:0200}"} for number in range(NAMES_LIMIT // 200)]
-    reply = caller.post("/preempt", {"Pod": pod, "NodeNameToMetaVictims": {f"{own}-1": {"Pods": victims}}})
+    offer = {f"{own}-1": {"Pods": victims, "NumPDBViolations": 0}}
+    reply = caller.post("/preempt", {"Pod": pod, "NodeNameToMetaVictims": offer})
     assert (reply.status, reply.json["reasonCode"]) == (413, "BodyTooLarge")
     node = stage.api.objects.get("nodes", ("", f"{own}-1"))
     node["metadata"]["annotations"] = {"big": "x" * NAMES_LIMIT}

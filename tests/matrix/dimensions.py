@@ -45,7 +45,7 @@ def rows(dimension: str) -> list[str]:
     if dimension == STORE:
         return list(_OF_STORE)
     if dimension == KUBERNETES:
-        files = sorted((ROOT / "tests" / "e2e").glob("test_*.py"))
+        files = sorted((ROOT / "tests" / "e2e").glob("*/test_*.py"))
         return [_inside(path) for path in files if "pytest.mark.e2e" in path.read_text()]
     folders = {path.relative_to(ROOT / "tests").parts[0] for path in (ROOT / "tests").rglob("test_*.py")}
     return [f"tests/{name}" for name in sorted(folders - _APART)]

@@ -17,7 +17,7 @@ INTRODUCTION = {
     dimensions.PYTHON: "All tests that need no Kubernetes, in an environment from `requirements.lock`.",
 }
 BESIDE = {
-    dimensions.KUBERNETES: "The tests of the chart (`tests/e2e/test_chart.py`) run with "
+    dimensions.KUBERNETES: "The tests of the chart (`tests/e2e/deploy/test_chart.py`) run with "
     + " and ".join(f"Helm {each.version.removeprefix('v')}" for each in go_programs.HELM.values())
     + ".",
     dimensions.PYTHON: "3.14: not run. `requirements.lock` has all that its packages require there"

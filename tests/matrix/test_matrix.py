@@ -26,10 +26,12 @@ such gate"/></testcase>
 
 WHOLE = """<?xml version="1.0"?>
 <testsuites><testsuite name="pytest" tests="4" time="9.5" timestamp="2026-07-01T23:30:00-02:00">
-<testcase classname="tests.e2e.test_gangs" name="test_one" time="1.5"/>
-<testcase classname="tests.e2e.test_gangs.TestMore" name="test_two" time="1"><failure message="x"/></testcase>
-<testcase classname="tests.e2e.test_jobs" name="test_three" time="2"><skipped message="no gate"/></testcase>
-<testcase classname="tests.e2e.test_job" name="test_four" time="4"/>
+<testcase classname="tests.e2e.gangs.test_gangs" name="test_one" time="1.5"/>
+<testcase classname="tests.e2e.gangs.test_gangs.TestMore" name="test_two" time="1">
+<failure message="x"/></testcase>
+<testcase classname="tests.e2e.gangs.test_jobs" name="test_three" time="2">
+<skipped message="no gate"/></testcase>
+<testcase classname="tests.e2e.gangs.test_job" name="test_four" time="4"/>
 </testsuite></testsuites>
 """
 
@@ -71,12 +73,12 @@ def test_a_run_of_all_tests_has_a_result_for_each_row_that_it_ran() -> None:
     found = list(reports.rows(WHOLE, dimensions.Version(dimensions.KUBERNETES, "1.37.0")))
     gangs, jobs = found
     assert (gangs.tests, gangs.passed, gangs.failed, gangs.seconds) == (
-        "tests/e2e/test_gangs.py",
+        "tests/e2e/gangs/test_gangs.py",
         1,
-        ("tests.e2e.test_gangs.TestMore.test_two",),
+        ("tests.e2e.gangs.test_gangs.TestMore.test_two",),
         2.5,
     )
-    assert (jobs.tests, jobs.passed, jobs.skipped) == ("tests/e2e/test_jobs.py", 0, {"no gate": 1})
+    assert (jobs.tests, jobs.passed, jobs.skipped) == ("tests/e2e/gangs/test_jobs.py", 0, {"no gate": 1})
     assert {each.date for each in found} == {"2026-07-02"}
 
 
@@ -111,7 +113,7 @@ def test_make_leaves_a_report_of_a_run_of_all_tests_only() -> None:
 def test_a_new_result_replaces_that_of_the_same_tests_only(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "results.json"
     results.write(everything(), file)
-    new = result("tests/e2e/test_gangs.py", passed=9)
+    new = result("tests/e2e/gangs/test_gangs.py", passed=9)
     results.record([new], file)
     found = results.read(file)
     assert len(found) == len(everything())
@@ -119,14 +121,14 @@ def test_a_new_result_replaces_that_of_the_same_tests_only(tmp_path: pathlib.Pat
 
 
 def test_a_cell_has_the_counts_and_the_day_and_what_was_not_run_is_shown_so() -> None:
-    row = "tests/e2e/test_gangs.py"
-    text = page.page([result(row, failed=("tests.e2e.test_gangs.test_two",), skipped={"no gate": 2})])
+    row = "tests/e2e/gangs/test_gangs.py"
+    text = page.page([result(row, failed=("tests.e2e.gangs.test_gangs.test_two",), skipped={"no gate": 2})])
     (line,) = [each for each in text.splitlines() if each.startswith(f"| `{row}`")]
     at = control_plane_builds.versions().index("1.37.0")
     cells = [each.strip() for each in line.strip("|").split("|")][1:]
     assert cells[at] == "3 passed, 1 failed, 2 skipped; 2026-07-01"
     assert {*cells[:at], *cells[at + 1 :]} == {"not run"}
-    assert "- failed: `tests.e2e.test_gangs.test_two`\n- 2 skipped: no gate\n" in text
+    assert "- failed: `tests.e2e.gangs.test_gangs.test_two`\n- 2 skipped: no gate\n" in text
     assert "1.37.0: by Topolog 0.1.0 with Python 3.11.2, Valkey 9.1.2." in text
 
 
@@ -140,8 +142,8 @@ def test_versions_without_a_column_are_named() -> None:
 
 def test_of_many_failures_the_first_are_named() -> None:
     failed = tuple(f"test_{number}" for number in range(8))
-    text = page.page([result("tests/e2e/test_gangs.py", failed=failed)])
-    assert "- failed: `test_4`\n- failed: 3 more of `tests/e2e/test_gangs.py`\n" in text
+    text = page.page([result("tests/e2e/gangs/test_gangs.py", failed=failed)])
+    assert "- failed: `test_4`\n- failed: 3 more of `tests/e2e/gangs/test_gangs.py`\n" in text
 
 
 def test_the_readme_calls_a_version_tested_only_if_everything_passed() -> None:
@@ -150,14 +152,14 @@ def test_the_readme_calls_a_version_tested_only_if_everything_passed() -> None:
     assert kubernetes_line(everything()[1:]) == "| Kubernetes | - | 1.37.0 |"
     failed = msgspec.structs.replace(everything()[0], failed=("test_one",))
     assert kubernetes_line([failed, *everything()[1:]]) == "| Kubernetes | - | 1.37.0 |"
-    both = [*everything(), *everything("1.34.4"), result("tests/e2e/test_gangs.py", "1.4.0")]
+    both = [*everything(), *everything("1.34.4"), result("tests/e2e/gangs/test_gangs.py", "1.4.0")]
     assert kubernetes_line(both) == "| Kubernetes | 1.34.4, 1.37.0 | 1.4.0 |"
 
 
 def test_the_rows_are_the_tests_of_each_kind() -> None:
     rows = dimensions.rows(dimensions.KUBERNETES)
-    assert "tests/e2e/test_gangs.py" in rows
-    assert "tests/e2e/test_modules.py" not in rows
+    assert "tests/e2e/gangs/test_gangs.py" in rows
+    assert "tests/e2e/harness/test_modules.py" not in rows
     assert {"tests/store", "tests/plugins"} <= set(dimensions.rows(dimensions.PYTHON))
     assert "tests/e2e" not in dimensions.rows(dimensions.PYTHON)
     for dimension in dimensions.DIMENSIONS:

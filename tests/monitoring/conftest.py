@@ -8,8 +8,9 @@ import pytest
 from tests.support.monitoring import installations
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def healthy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[installations.Installation]:
+    """Not for the session: six processes without work take two seconds of CPU in 100."""
     folder: pathlib.Path = tmp_path_factory.mktemp("installation")
     with installations.running(folder, view=True) as made:
         yield made

@@ -60,7 +60,7 @@ def test_a_valid_policy() -> None:
     ],
 )
 def test_the_examples_of_kosmos_are_valid_unchanged(name: str, kind: str, method: str) -> None:
-    """tests/e2e/test_policy_schema.py creates them on an API server."""
+    """tests/e2e/quotas/test_policy_schema.py creates them on an API server."""
     example = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text())
     # JSON Schema ignores the extensions of Kubernetes.
     assert [error.message for error in jsonschema_rs.validator_for(definition()).iter_errors(example)] == []

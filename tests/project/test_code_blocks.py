@@ -1,8 +1,8 @@
 """The code blocks of READMEs, tutorial and how-tos: each has a language; commands are run or name why not.
 
 A block of commands has the language `console`. tests/cli/questions/test_console_blocks.py,
-tests/e2e/test_console_blocks.py and tests/e2e/test_readme.py run all of them, except those below a comment
-`<!-- not run: REASON -->`.
+tests/e2e/installation/test_console_blocks.py and tests/e2e/installation/test_readme.py run all of them,
+except those below a comment `<!-- not run: REASON -->`.
 """
 
 import pathlib

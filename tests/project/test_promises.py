@@ -36,7 +36,7 @@ def has_target(command: str, name: str) -> bool:
         case "campaign":
             return (ROOT / "tests" / f"{name}.py").is_file()
         case "e2e":
-            return (ROOT / "tests" / "e2e" / f"{name}.py").is_file()
+            return any((ROOT / "tests" / "e2e").glob(f"*/{name}.py"))
         case _:
             return name in cases.CASES
 

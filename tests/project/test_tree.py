@@ -136,6 +136,28 @@ def test_the_modules_with_a_place_in_the_order_exist(tracked: list[pathlib.Path]
     assert {ROOT / one for one in (*run_order.LONGEST, *run_order.LAST)} <= set(tracked)
 
 
+def test_the_end_to_end_tests_are_ordered_by_their_modules_whatever_the_folder() -> None:
+    modules = [
+        "tests/e2e/deploy/test_chart.py",
+        "tests/e2e/deploy/test_roles.py",
+        "tests/e2e/gangs/test_gangs.py",
+        "tests/e2e/gangs/test_jobs.py",
+        "tests/e2e/quotas/test_evictions.py",
+    ]
+    ordered = sorted(modules, key=run_order.place)
+    assert [pathlib.Path(one).stem.removeprefix("test_") for one in ordered] == [
+        *("evictions", "gangs", "jobs", "roles"),
+        "chart",
+    ]
+
+
+def test_the_modules_of_end_to_end_tests_differ_in_their_names(tracked: list[pathlib.Path]) -> None:
+    """`make e2e TARGET="-k NAME"` selects one by its name, whatever its folder."""
+    end_to_end = (path for path in tracked if path.is_relative_to(ROOT / "tests" / "e2e"))
+    names = collections.Counter(path.name for path in end_to_end if path.name.startswith("test_"))
+    assert [name for name, number in names.items() if number > 1] == []
+
+
 def test_a_conftest_has_fixtures_and_hooks_only(tracked: list[pathlib.Path]) -> None:
     found = [
         f"{path.relative_to(ROOT)}: {part.name}"

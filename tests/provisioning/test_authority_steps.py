@@ -83,10 +83,35 @@ def test_a_run_that_does_not_name_the_store_replaces_the_ca_of_its_certificate_t
 ) -> None:
     namespace.provision(store_hosts=["topolog-valkey", "topolog-valkey.topolog-system.svc"])
     before = secrets_of.names(secrets_of.certificate(namespace.secrets()[STORE]))
-    for each in ("announce", "take-over", "drop"):
+    for each in ("announce", "take-over"):
         step(namespace, each)
+    namespace.provision(step="drop", days_later=1)
     assert trusted(namespace, STORE) == trusted(namespace) == [signer(namespace, STORE)]
     assert secrets_of.names(secrets_of.certificate(namespace.secrets()[STORE])) == before
+
+
+@pytest.mark.parametrize(("minutes", "outcome"), [(0, "refused"), (64, "refused"), (66, "updated")])
+def test_the_former_ca_is_dropped_after_the_store_has_its_new_certificate(
+    namespace: namespaces.Namespace, minutes: float, outcome: str
+) -> None:
+    """An hourly run makes its server read it; a process that trusts the new CA alone refuses the former."""
+    namespace.provision(store_hosts=["topolog-valkey"])
+    for each in ("announce", "take-over"):
+        step(namespace, each)
+    before = trusted(namespace, STORE)
+    found = namespace.provision(step="drop", days_later=minutes / 1440)
+    assert found[CA] == outcome
+    if outcome == "refused":
+        assert "may still be of: drop it after" in namespace.detail(CA)
+        assert list(found) == [*secrets_of.STORE, CA]
+        assert trusted(namespace, STORE) == trusted(namespace) == before
+    else:
+        assert trusted(namespace, STORE) == trusted(namespace) == [signer(namespace, STORE)]
+
+
+def test_a_store_without_a_former_ca_refuses_no_step(namespace: namespaces.Namespace) -> None:
+    namespace.provision(store_hosts=["topolog-valkey"])
+    assert namespace.provision(store_hosts=["topolog-valkey"], step="drop")[CA] == "kept"
 
 
 def test_a_run_that_names_no_further_host_keeps_those_of_the_server(namespace: namespaces.Namespace) -> None:

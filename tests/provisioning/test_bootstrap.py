@@ -73,6 +73,14 @@ def test_a_certificate_is_renewed_after_two_thirds_of_its_life(
         assert left == (days_later if outcome == "renewed" else 0)
 
 
+def test_a_host_of_an_earlier_run_is_in_the_renewed_certificate(namespace: namespaces.Namespace) -> None:
+    namespace.provision(hosts=["Topolog.internal", "10.0.0.7"])
+    before = secrets_of.names(secrets_of.certificate(namespace.secrets()["topolog-tls"]))
+    assert namespace.provision(days_later=245)["topolog-tls"] == "renewed"
+    assert secrets_of.names(secrets_of.certificate(namespace.secrets()["topolog-tls"])) == before
+    assert {"topolog.internal", "10.0.0.7"} <= set(before)
+
+
 def test_a_further_host_renews_the_servers_certificate(namespace: namespaces.Namespace) -> None:
     namespace.provision()
     found = namespace.provision(hosts=["10.0.0.7"])
@@ -221,9 +229,10 @@ def broken(namespace: namespaces.Namespace, case: str) -> None:
 
 
 BROKEN = {
-    "certificate lacks a key": "topolog-tls lacks ca.crt: delete it, and it is issued again",
+    "certificate lacks a key": "topolog-tls lacks ca.crt: delete it, and run topolog bootstrap again; where"
+    f" its Deployment runs, `kubectl -n {secrets_of.HOME} rollout restart deployment/topolog-bootstrap`",
     "certificate is not a certificate": "topolog-tls cannot be used",
-    "key of another certificate": "does not belong to the certificate): delete it, and it is issued again",
+    "key of another certificate": "does not belong to the certificate): delete it, and run topolog bootstrap",
     "another CA": "topolog-tls is not signed by the CA in topolog-ca: delete it",
     "no CA": "topolog-ca is missing, but topolog-tls, topolog-scheduler-tls, topolog-viewer-tls,"
     " topolog-operator-tls exist: nothing can be issued or renewed",

@@ -180,4 +180,4 @@ def test_repeated_runs_end_at_one_that_fails(namespace: namespaces.Namespace) ->
     namespace.put("topolog-tls", {"tls.crt": b"no certificate", "tls.key": b"k", "ca.crt": b"c"})
     done = namespace.bootstrap("--every", "3600")
     assert done.returncode == 1
-    assert "delete it, and it is issued again" in done.stderr
+    assert "delete it, and run topolog bootstrap again" in done.stderr

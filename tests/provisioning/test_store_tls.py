@@ -3,7 +3,9 @@
 import base64
 import contextlib
 import pathlib
+import socket
 import ssl
+import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -18,7 +20,7 @@ from app.serving.tls import certificate_issuer
 from app.store import errors, keys, schemas
 from app.store.health import doctor
 from app.store.server import connections
-from tests.support import child_processes, declared
+from tests.support import child_processes, declared, issuing_authorities
 from tests.support.provisioning import namespaces, secrets_of
 from tests.support.store import servers, tls_servers
 
@@ -85,13 +87,23 @@ def unstarted(namespace: namespaces.Namespace, tmp_path: pathlib.Path) -> Bundle
     return made
 
 
+def listed(folder: pathlib.Path) -> testing.Result:
+    """Make the access list, as the manifests' init container does."""
+    given = tls_servers.users_arguments()
+    for inside, here in {
+        "/etc/topolog/hashes": folder / "hashes",
+        "/etc/valkey/users.acl": folder / "users.acl",
+    }.items():
+        given = [each.replace(inside, str(here)) for each in given]
+    return testing.CliRunner().invoke(cli.topolog, given, env={"TOPOLOG_CLUSTER": "default"})
+
+
 @contextlib.contextmanager
 def started(store: Bundled, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Run the server with the access list of the present hashes."""
     store.mount()
     folder = store.folder
-    command = ["doctor", "users", "--hashes", str(folder / "hashes"), "--to", str(folder / "users.acl")]
-    done = testing.CliRunner().invoke(cli.topolog, command, env={"TOPOLOG_CLUSTER": "default"})
+    done = listed(folder)
     assert done.exit_code == 0, done.output
     mounted = {store_certificates.FOLDER: str(folder / "tls")}
     monkeypatch.setattr(store_certificates, "FOLDER", str(folder / "tls"))
@@ -129,6 +141,27 @@ def test_a_process_that_trusts_another_ca_refuses_the_server_and_names_the_reaso
         connections.translated(),
     ):
         client.ping()
+
+
+def test_an_issuing_ca_is_trusted_without_its_root(
+    namespace: namespaces.Namespace, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = issuing_authorities.made()
+    data = {"tls.crt": authority.certificate_pem(), "tls.key": authority.key_pem()}
+    namespace.put("topolog-ca", data, type="kubernetes.io/tls", by="its-issuer")
+    store = Bundled(namespace, child_processes.free_port(), tmp_path)
+    assert store.provision()[TLS] == "created"
+    with started(store, monkeypatch):
+        assert store.bootstrap() == "the server shows it"
+        with connections.connect(store.url("recorder")) as client:
+            assert client.ping()
+        namespace.delete(TLS)
+        store.bootstrap()
+        store.mount()
+        assert store.bootstrap() == "the server has read it"
+        namespace.bootstrap("--passwords", "announce")
+        refusal = namespace.bootstrap("--passwords", "take-over").stderr
+        assert "the store refuses: restart it (the store refuses the credentials" in refusal
 
 
 def test_the_server_takes_up_a_renewed_certificate_without_a_restart(bundled: Bundled) -> None:
@@ -173,6 +206,20 @@ def test_the_user_of_certificates_may_do_nothing_else(bundled: Bundled) -> None:
                 client.execute_command(*command.split())
 
 
+def test_a_server_without_the_user_of_certificates_does_not_start(unstarted: Bundled) -> None:
+    """Its pod may be made before bootstrap has a password for it; the kubelet starts the container again."""
+    unstarted.mount()
+    missing = unstarted.folder / "hashes" / "certificates"
+    content = missing.read_bytes()
+    missing.unlink()
+    done = listed(unstarted.folder)
+    assert done.exit_code != 0
+    assert "no SHA-256 of 64 hexadecimal digits for: certificates" in done.output
+    assert not (unstarted.folder / "users.acl").exists()
+    missing.write_bytes(content)
+    assert listed(unstarted.folder).exit_code == 0
+
+
 def test_following_passwords_that_the_server_refuses_do_not_take_over(bundled: Bundled) -> None:
     former = bundled.url("recorder")
     assert bundled.namespace.bootstrap("--passwords", "announce").stderr == ""
@@ -200,6 +247,38 @@ def test_following_passwords_take_over_once_the_server_accepts_them(
 def test_a_server_that_cannot_be_asked_is_named_and_no_failure(namespace: namespaces.Namespace) -> None:
     url = f"--store-url=redis://127.0.0.1:{child_processes.free_port()}"
     done = namespace.bootstrap(url, "--store-tls")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "the server is not reached (127.0.0.1:" in done.stdout
+
+
+def test_a_server_whose_certificate_the_ca_no_longer_covers_fails_the_run(bundled: Bundled) -> None:
+    """Its pod has not read the certificate of the CA that has taken over, and the former CA is dropped."""
+    for step in ("announce", "take-over"):
+        assert bundled.namespace.bootstrap("--ca", step).returncode == 0
+    bundled.namespace.provision(store="", step="drop", days_later=1)
+    url = f"--store-url={bundled.server}"
+    done = bundled.namespace.bootstrap(url, "--store-tls")
+    assert done.returncode == 1
+    assert f"Secret {secrets_of.HOME}/{TLS} for " in done.stderr
+    assert "the server does not take it up (" in done.stderr
+    assert "certificate verify failed" in done.stderr
+    assert "restart its pod" in done.stderr
+
+
+def test_a_server_without_tls_yet_is_no_failure(namespace: namespaces.Namespace) -> None:
+    """Its pod is about to be replaced when an installation is switched to TLS."""
+    with socket.create_server(("127.0.0.1", 0)) as plain:
+
+        def reply() -> None:
+            connection, _ = plain.accept()
+            with connection:
+                connection.sendall(b"-ERR Protocol error\r\n")
+                connection.recv(65_536)
+
+        server = threading.Thread(target=reply)
+        server.start()
+        done = namespace.bootstrap(f"--store-url=redis://127.0.0.1:{plain.getsockname()[1]}", "--store-tls")
+        server.join()
     assert (done.returncode, done.stderr) == (0, "")
     assert "the server is not reached (127.0.0.1:" in done.stdout
 

@@ -1,6 +1,7 @@
 """Scenarios of Coscheduling: in which domains a gang is placed. A node has capacity for one member."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
@@ -11,7 +12,7 @@ from app.plugins.coscheduling import gang_model, options
 from app.plugins.coscheduling.plugin import Coscheduling
 from app.plugins.workload_policy.plugin import WorkloadPolicy
 from tests.support.decisions import small_clusters
-from tests.support.decisions.small_gangs import RACK, ZONE, Cluster, gang, native, node, pod
+from tests.support.decisions.small_gangs import CORE, RACK, ZONE, Cluster, gang, native, node, pod
 
 LAYERS = ("SpineLayer", "BlockLayer")
 TOR = gang_model.NetworkTopology(
@@ -191,6 +192,90 @@ def test_members_come_in_multiples(count: int, fits: bool) -> None:
     small = Cluster(TOR, *tree(places, {"n1": 3, "n2": 3, "n3": 2}), *members)
     names = sorted(filter(None, placed(small, members).values()))
     assert names == (sorted(["n1", "n2", "n3"] * 2) if fits else [])
+    assert fits or small.why(members[0]).endswith(" for 7 members by multiples of 2 in NodeTopologyLayer")
+
+
+@pytest.mark.scenario("CS-11")
+@pytest.mark.parametrize(("least", "expected"), [(2, 2), (3, 0)])
+def test_a_domain_that_takes_the_whole_gang_takes_multiples(least: int, expected: int) -> None:
+    three = gang("g", 3, minimum=least, network_topology_spec=gather(BlockLayer=2))
+    small = Cluster(TOR, *tree(dict.fromkeys(("n1", "n2"), "A/a"), {"n1": 2, "n2": 2}), *three)
+    assert sum(map(bool, placed(small, three).values())) == expected
+
+
+PAIRS = gather(BlockLayer="PreferGather", NodeTopologyLayer=2)
+
+
+@pytest.mark.scenario("CS-11")
+@pytest.mark.parametrize("match", ["once-satisfied", "waiting-and-running"])
+def test_a_member_that_is_made_again_completes_a_multiple(match: str) -> None:
+    """Neither a node with a whole multiple nor one without members takes a single one."""
+    four = gang("g", 4, 2, network_topology_spec=PAIRS, match_policy=match)
+    names = ("n1", "n2", "n3")
+    small = Cluster(TOR, *tree(dict.fromkeys(names, "A/a"), dict.fromkeys(names, 6)), *four)
+    planned = placed(small, four)
+    assert set(planned.values()) == {"n1", "n2"}
+    small.commit(four[0], planned["g0"])
+    for one in four:
+        small.run(one, planned[one.name])
+    small.gone(four[3])
+    again = msgspec.structs.replace(four[3], uid="again")
+    small.see(again)
+    assert small.planned(again) == planned["g3"]
+    small.see(pod("large", 3, node=planned["g3"]))
+    assert small.why(again) == (
+        "gang koordinator/x/g: no capacity for 1 member by multiples of 2 in NodeTopologyLayer"
+    )
+
+
+@pytest.mark.scenario("CS-11")
+def test_multiples_count_no_members_of_other_gangs_that_attract_the_gang() -> None:
+    like = {options.SELECTOR: "together"}
+    runs = pod("runs", node="n2", annotations=like)
+    for count, expected in ((2, {"n2"}), (3, {"n2", ""})):
+        members = gang("g", count, minimum=2, network_topology_spec=PAIRS)
+        members = [msgspec.structs.replace(one, annotations=one.annotations | like) for one in members]
+        nodes = tree(dict.fromkeys(("n1", "n2"), "A/a"), {"n1": 4, "n2": 4})
+        assert set(placed(Cluster(TOR, *nodes, *members, runs), members).values()) == expected
+
+
+@pytest.mark.scenario("CS-11")
+def test_members_come_in_multiples_if_a_planned_node_is_not_offered() -> None:
+    four = gang("g", 4, network_topology_spec=PAIRS)
+    names = ("n1", "n2", "n3", "n4")
+    small = Cluster(TOR, *tree(dict.fromkeys(names, "A/a"), dict.fromkeys(names, 2)), *four)
+    assert set(placed(small, four).values()) == {"n1", "n2"}
+    assert small.planned(four[0], ["n3", "n4"]) == "n3"
+    seats = small.commit(four[0], "n3")
+    assert (seats["g0"], sorted(Counter(seats.values()).values())) == ("n3", [2, 2])
+
+
+@pytest.mark.scenario("CS-11")
+@pytest.mark.parametrize("spec", [PAIRS, gather(BlockLayer=2)], ids=["nodes", "blocks"])
+@pytest.mark.parametrize(
+    ("sizes", "capacity", "expected"),
+    [
+        ((5, 5, 1, 1), 8, [(1, 5), (1, 5)]),
+        ((5, 1, 5, 1), 6, [(1, 5), (1, 5)]),
+        ((5, 5, 1, 1, 9), 8, [(1, 5), (1, 5)]),
+        ((8, 2, 2, 2), 8, []),
+    ],
+)
+def test_members_of_several_sizes_come_in_multiples(
+    sizes: tuple[int, ...], capacity: int, expected: list[tuple[int, ...]], spec: str
+) -> None:
+    equal = gang("g", len(sizes), minimum=4, network_topology_spec=spec)
+    members = [
+        msgspec.structs.replace(one, requests={"cpu": size * CORE})
+        for one, size in zip(equal, sizes, strict=True)
+    ]
+    small = Cluster(TOR, *tree({"n1": "A/a", "n2": "A/b"}, {"n1": capacity, "n2": capacity}), *members)
+    planned = placed(small, members)
+    found = [
+        tuple(sorted(size for size, name in zip(sizes, planned.values(), strict=True) if name == node))
+        for node in sorted(set(planned.values()) - {""})
+    ]
+    assert found == expected
 
 
 @pytest.mark.scenario("CS-12")
@@ -262,6 +347,24 @@ def test_another_node_is_planned_if_the_planned_one_is_not_offered() -> None:
     others = sorted({f"n{n}" for n in range(5)} - {first})
     assert small.planned(three[0], others[-1:]) == others[-1]
     assert len(set(small.commit(three[0], others[-1]).values())) == 3
+
+
+@pytest.mark.parametrize(
+    ("offered", "expected"),
+    [(("n1", "n4"), "n4"), (("n1", "n3"), "n3"), (("n1",), "")],
+    ids=["a free node", "a node whose member can move", "a node whose member cannot move"],
+)
+def test_a_member_takes_the_offered_node_on_which_the_plan_stays_complete(
+    offered: tuple[str, ...], expected: str
+) -> None:
+    """The member with eight cores needs the first node, and all nodes are in one domain."""
+    members = [pod(f"m{number}", cpu, group="g") for number, cpu in enumerate((1, 8, 1))]
+    small = Cluster(node("n1", 8), *(node(f"n{number}", 1) for number in (2, 3, 4)), native("g", 3), *members)
+    assert placed(small, members) == {"m0": "n2", "m1": "n1", "m2": "n3"}
+    assert small.filter(members[0], list(offered), offered=True).kept == {expected} - {""}
+    if expected:
+        seats = small.commit(members[0], expected)
+        assert (len(set(seats.values())), seats["m0"], seats["m1"]) == (3, expected, "n1")
 
 
 @pytest.mark.parametrize("demanded", ["native", "MustGather"])

@@ -1,5 +1,7 @@
 """Scenarios of gangs that belong to a group: they go together."""
 
+import json
+
 import msgspec
 import pytest
 
@@ -7,7 +9,14 @@ from app.domain import events
 from app.framework import cycles
 from app.plugins.coscheduling import admission, endpoints, options
 from app.plugins.coscheduling.plugin import Coscheduling
-from tests.support.decisions.small_gangs import CORE, Cluster, defined, gang, koordinator, node
+from tests.support.decisions.small_gangs import CORE, ZONE, Cluster, defined, gang, koordinator, node
+
+RACK = "example.com/rack"
+
+
+def gathered(layer: str) -> str:
+    """A network-topology-spec that does not let a gang leave one domain of the layer."""
+    return json.dumps({"gatherStrategy": [{"layer": layer, "strategy": "MustGather"}]})
 
 
 @pytest.mark.scenario("CS-5")
@@ -116,6 +125,50 @@ def test_gangs_that_are_placed_together_have_one_plan_whichever_pod_is_asked_abo
     assert len(planned[0]) == 5
     assert planned == planned[:1] * 5
     assert [small.planned(pod) for pod in (*a, *b)] == [planned[0][pod.name] for pod in (*a, *b)]
+
+
+@pytest.mark.parametrize("spare", [0, 20], ids=["all required", "some spare"])
+def test_the_domain_with_the_members_that_all_gangs_need_is_taken_before_one_with_more_members(
+    spare: int,
+) -> None:
+    """Zone a has capacity for more members, and none for the gang that needs a GPU."""
+    both, rules = '["x/a", "x/b"]', gathered(ZONE)
+    (driver,) = gang("a", 1, groups=both, network_topology_spec=rules)
+    driver = msgspec.structs.replace(driver, requests={"cpu": CORE, "gpu": 1})
+    workers = gang("b", 40 + spare, minimum=40, groups=both, network_topology_spec=rules)
+    special = node("z0", 41, {ZONE: "z"})
+    special = msgspec.structs.replace(special, allocatable={**special.allocatable, "gpu": 1})
+    small = Cluster(node("a0", 100, {ZONE: "a"}), special, driver, *workers)
+    placed = small.commit(driver, small.planned(driver))
+    assert (len(placed), set(placed.values())) == (41, {"z0"})
+
+
+@pytest.mark.scenario("CS-5")
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_gangs_of_a_group_with_other_topology_rules_are_refused(first: str) -> None:
+    """No plan would meet the rules of both."""
+    both = '["x/a", "x/b"]'
+    rules = {"a": RACK, "b": ZONE} if first == "a" else {"a": ZONE, "b": RACK}
+    a, b = (gang(name, 2, groups=both, network_topology_spec=gathered(rules[name])) for name in "ab")
+    small = Cluster(node("n1", 8, {RACK: "r1", ZONE: "z"}), *a, *b)
+    for one in (*a, *b):
+        assert small.why(one) == (
+            f"gang koordinator/x/{one.name[0]}: gang x/b of its group names other topology rules"
+        )
+
+
+@pytest.mark.scenario("CS-5")
+@pytest.mark.parametrize("bound", ["a", "b"])
+def test_the_topology_rules_of_one_gang_apply_to_its_group(bound: str) -> None:
+    both = '["x/a", "x/b"]'
+    rules = {bound: gathered(RACK)}
+    a, b = (gang(name, 2, groups=both, network_topology_spec=rules.get(name, "")) for name in "ab")
+    small = Cluster(*(node(f"n{number}", 3, {RACK: f"r{number}"}) for number in (1, 2)), *a, *b)
+    assert {small.why(one).partition(": ")[2] for one in (*a, *b)} == {
+        f"no domain of {RACK} has capacity for 4 members"
+    }
+    small.see(node("n3", 4, {RACK: "r3"}))
+    assert set(small.commit(a[0], small.planned(a[0])).values()) == {"n3"}
 
 
 def test_min_resources_of_every_gang_that_is_placed_hold() -> None:

@@ -114,6 +114,30 @@ def test_a_built_in_quota_that_is_invalid_refuses_its_pods_unless_it_is_ignored(
     assert ignoring.plugins.concerned(asks, ignoring.snapshot) == ()
 
 
+@pytest.mark.scenario("EQ-11")
+@pytest.mark.parametrize("name", sorted(quota_model.BUILT_IN - {quota_model.ROOT}))
+def test_pods_of_a_built_in_quota_that_is_invalid_reduce_the_total_once(name: str) -> None:
+    small = cluster(node("n1", 100), quota(name, errors=("max has no cpu",)), quota("a", 0, 100))
+    small.see(pod("runs", 20, name, node="n1"))
+    small.see(pod("asks", 100, "a"))
+    assert runtime(small, "a") == 80
+
+
+@pytest.mark.scenario("EQ-11", "EQ-16")
+@pytest.mark.parametrize("name", sorted(quota_model.BUILT_IN - {quota_model.ROOT}))
+def test_pods_of_a_built_in_quota_count_in_no_quota_that_it_names_as_its_parent(name: str) -> None:
+    """They reduce what is divided. A pod that was not observed yet is judged without a runtime of theirs."""
+    built_in = quota(name, 0, 50, parent="team")
+    things: list[scheduling_driver.Thing] = [node("n1", 100), built_in, quota("team", 0, 100, is_parent=True)]
+    small = cluster(*things, pod("runs", 40, name, node="n1"), pod("asks", 60, "team"), check_parents=True)
+    check(small)
+    assert (used(small, name), used(small, "team")) == (40 * CORE, 0)
+    assert runtime(small, "team") == 60
+    assert not small.filter(pod("asks", 60, "team")).refused
+    assert not small.filter(pod("new", 10, name)).refused
+    assert small.why(pod("new", 11, name)) == f"elastic quota {name}: no capacity in cpu"
+
+
 def gone(small: scheduling_driver.Cluster, one: object) -> None:
     assert isinstance(one, model.DeclaredObject)
     small.take(kinds.QUOTAS.gone(one.namespace, one.name, one.uid))

@@ -1,7 +1,7 @@
 """Scenarios of the dry run: which pods of a node are evicted, and which node is chosen.
 
 The node has 8 cores; a, b, c and d have 2 each, priorities 40, 30, 30 and 10, and started in this order. Held
-against the real kube-scheduler in tests/e2e/test_dry_runs.py.
+against the real kube-scheduler in tests/e2e/placement/test_dry_runs.py.
 """
 
 import pytest

@@ -36,11 +36,11 @@ IMPORTED = {
 """Module -> what Topolog imports from it."""
 REPLACED = {
     *("accept", "init_process", "murder_keepalived", "murder_pending", "run"),
-    *("wait_for_and_dispatch_events", "_cap_keepalive"),
+    *("wait_for_and_dispatch_events", "_cap_keepalive", "get_thread_pool"),
 }
 """The methods of gunicorn's worker that ours replaces or extends."""
 KEPT = {
-    *("__init__", "check_config", "get_thread_pool", "handle_exit", "handle_quit", "is_parent_alive"),
+    *("__init__", "check_config", "handle_exit", "handle_quit", "is_parent_alive"),
     "set_accept_enabled",
 }
 """Its methods that ours uses as they are."""

@@ -64,6 +64,23 @@ def test_an_introspection_process_that_dies_is_replaced_and_verbs_continue(
         assert (status, document["pid"]) == (200, booted(server)[2])
 
 
+def test_a_connection_for_which_no_thread_can_be_started_ends_no_introspection_process(
+    server: server_processes.Server,
+) -> None:
+    with server.client("viewer") as first, server.client("viewer") as second:
+        assert second.ask("GET", "/apis/v1/nodes")[0] == 200
+        assert first.ask("GET", "/apis/v1/poolless")[0] == 200
+        slow = threading.Thread(target=first.ask, args=("GET", "/apis/v1/slower"))
+        slow.start()
+        server.process.wait_for("a slower call began")
+        # Another thread of the worker, whose connection to the process is new.
+        status, document = second.ask("GET", "/apis/v1/nodes")
+        assert (status, document["reasonCode"]) == (503, "Unavailable")
+        slow.join()
+        assert first.ask("GET", "/apis/v1/nodes")[0] in (200, 503)
+    assert len(booted(server)) == 2, "no process was replaced"
+
+
 def test_an_error_of_the_introspection_process_is_reported_and_logged(
     server: server_processes.Server,
 ) -> None:

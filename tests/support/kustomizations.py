@@ -39,6 +39,12 @@ def documents(text: str) -> list[Any]:
     return [each for each in yaml.load_all(text, yaml.CSafeLoader) if each is not None]
 
 
+def document(path: pathlib.Path) -> Object:
+    """The only document of a file."""
+    (found,) = documents(path.read_text())
+    return dict(found)
+
+
 def render(folder: pathlib.Path) -> list[Object]:
     """The objects of a kustomization."""
     found, generated = _Accumulation(), set[str]()
@@ -76,7 +82,7 @@ class _Accumulation:
 
     def add(self, folder: pathlib.Path) -> None:
         """Everything of a kustomization, in kustomize's order."""
-        read = yaml.safe_load((folder / "kustomization.yaml").read_text())
+        read = document(folder / "kustomization.yaml")
         assert not read.keys() - _FIELDS, f"{folder}: {read.keys() - _FIELDS} is not known to this reader"
         for name in read.get("resources", []):
             self._add_resource(folder / name)

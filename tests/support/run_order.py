@@ -1,7 +1,8 @@
 """The order of the modules: the longest first, since one that starts last runs while other processes wait.
 
 Of the end-to-end tests, the longest three are last. A run whose time is limited (tests/e2e/conftest.py) does
-without the commands of pages and the chart before it does without gangs, quotas and the contract.
+without the commands of pages and the chart before it does without gangs, quotas and the contract. The others
+are ordered by the names of their modules alone: by folders, such a run would do without a whole subject.
 """
 
 import pytest
@@ -24,11 +25,22 @@ LONGEST = (
     "tests/provisioning/test_passwords_under_load.py",
 )
 """The modules that take a minute or more in a run of all tests, the longest first."""
-LAST = ("tests/e2e/test_chart.py", "tests/e2e/test_console_blocks.py", "tests/e2e/test_readme.py")
+LAST = (
+    "tests/e2e/deploy/test_chart.py",
+    "tests/e2e/installation/test_console_blocks.py",
+    "tests/e2e/installation/test_readme.py",
+)
 """They take as long as each other."""
+_RANK = {module: number for number, module in enumerate((*LONGEST, "", *LAST))}
+_END_TO_END = "tests/e2e/"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Move the longest modules to the front and LAST to the end; all others keep their order."""
-    rank = {module: number for number, module in enumerate((*LONGEST, "", *LAST))}
-    items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], rank[""]))
+    """Order all tests; those of a module keep their order."""
+    items.sort(key=lambda item: place(item.nodeid.partition("::")[0]))
+
+
+def place(module: str) -> tuple[int, str]:
+    """The place of a module: the longest are in front, LAST at the end, all others between as they were."""
+    name = module.rpartition("/")[2] if module.startswith(_END_TO_END) else ""
+    return _RANK.get(module, _RANK[""]), name

@@ -1,6 +1,7 @@
 """Log lines, read from the standard error of real processes."""
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -72,6 +73,21 @@ telemetry.log.debug("detail")
     assert (first["event"], first["port"], first["level"]) == ("started", 1, "info")
     assert (second["event"], second["level"]) == ("lost it", "warning")
     assert list(first)[:3] == list(second)[:3] == ["time", "level", "event"]
+
+
+def test_calls_and_other_lines_are_spelled_alike() -> None:
+    program = """
+telemetry.configure(process="extender")
+telemetry.verb("filter", "ns/p", outcome="kept", seconds=0.0015)
+telemetry.log.info("started", port=1)
+import logging
+logging.getLogger("redis").warning("lost")
+"""
+    lines = written(program).splitlines()
+    begin = re.compile(
+        r'\{"time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z","level":"(info|warning)","event":"'
+    )
+    assert [bool(begin.match(line)) for line in lines] == [True] * 3, lines
 
 
 def test_the_level_applies_to_calls() -> None:

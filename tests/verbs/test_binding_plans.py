@@ -21,7 +21,7 @@ from tests.support.decisions import pod_sets
 from tests.support.extender import bind_plays, replicas
 from tests.support.simulation.oracle import plain_fold, pod_set_law
 from tests.support.store import materialised
-from workers.controller import orphaned_placements
+from workers.controller.placements import orphaned_placements
 
 SEATS = ("m1", "m2", "h1")
 

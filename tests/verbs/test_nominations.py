@@ -12,6 +12,7 @@ from app.plugins.coscheduling.plugin import Coscheduling
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.simulation.apiserver import objects
 from app.verbs import candidates, decision_reports, filtering, nominations, preempting
+from tests.support import declared
 from tests.support.extender import replicas, small_shops
 from tests.support.monitoring import samples
 
@@ -199,11 +200,8 @@ def test_a_gang_evicts_no_more_pods_than_it_needs(shop: replicas.Cluster) -> Non
     """Its nominated nodes take it once the victims of all members are gone, of which some end earlier."""
     one = shop.replica(beside=(Coscheduling,))
     small_shops.nodes(shop, ("a", "b", "c"))
-    group = {"metadata": {"namespace": "shop", "name": "gang"}, "spec": {"minMember": 2}}
-    shop.api.objects.create("sigspodgroups", group)
-    cores, labels = containers(80), {membership.SIGS_LABEL: "gang"}
-    victims = {name: shop.pod(f"old-{name}", {}, containers=cores) for name in ("a", "b", "c")}
-    members = [shop.pod(f"member-{at}", labels, priority=100, containers=cores) for at in (0, 1)]
+    victims = {name: shop.pod(f"old-{name}", {}, containers=containers(80)) for name in ("a", "b", "c")}
+    members = gang_of_two(shop)
     for name, victim in victims.items():
         shop.put(victim, name)
     shop.see()
@@ -220,21 +218,74 @@ def test_a_gang_evicts_no_more_pods_than_it_needs(shop: replicas.Cluster) -> Non
     assert preempt(one, first, {"c": offer["c"]}) == (set(), {preempting.AWAITS_VICTIMS})
 
 
+def gang_of_two(shop: replicas.Cluster) -> list[model.Pod]:
+    """Two members that each need a node without its pod."""
+    group = {"metadata": {"namespace": "shop", "name": "gang"}, "spec": {"minMember": 2}}
+    shop.api.objects.create("sigspodgroups", group)
+    labels = {membership.SIGS_LABEL: "gang"}
+    return [shop.pod(f"member-{at}", labels, priority=100, containers=containers(80)) for at in (0, 1)]
+
+
+def fill(shop: replicas.Cluster, *names: str) -> preempting.Offer:
+    """Put a pod on each node; their evictions."""
+    victims = {name: shop.pod(f"old-{name}", {}, containers=containers(80)) for name in names}
+    for name, victim in victims.items():
+        shop.put(victim, name)
+    return {name: [victim.uid] for name, victim in victims.items()}
+
+
 @pytest.mark.scenario("PR-50")
 def test_the_last_member_of_a_gang_is_judged_with_all_others(shop: replicas.Cluster) -> None:
     """kube-scheduler has seen it earlier than the log, and would not try any member again."""
     small_shops.nodes(shop, ("a", "b"))
-    group = {"metadata": {"namespace": "shop", "name": "gang"}, "spec": {"minMember": 2}}
-    shop.api.objects.create("sigspodgroups", group)
-    cores, labels = containers(80), {membership.SIGS_LABEL: "gang"}
-    victims = {name: shop.pod(f"old-{name}", {}, containers=cores) for name in ("a", "b")}
-    for name, victim in victims.items():
-        shop.put(victim, name)
+    offer = fill(shop, "a", "b")
     shop.see()
-    members = [shop.pod(f"member-{at}", labels, priority=100, containers=cores) for at in (0, 1)]
+    members = gang_of_two(shop)
     one = while_waiting(shop.replica(beside=(Coscheduling,)), shop.see)
-    offer = {name: [victim.uid] for name, victim in victims.items()}
     assert preempt(one, members[1], offer) == ({"a", "b"}, set())
+
+
+@pytest.mark.scenario("PR-51")
+def test_a_gang_is_judged_on_nodes_that_the_log_has_cordoned(shop: replicas.Cluster) -> None:
+    """kube-scheduler has seen earlier than the log that they are uncordoned."""
+    small_shops.nodes(shop, ("a", "b"))
+    offer, members = fill(shop, "a", "b"), gang_of_two(shop)
+    small_shops.cordon(shop, "a", "b")
+    shop.see()
+    one = while_waiting(shop.replica(beside=(Coscheduling,)), lambda: None, shop.see)
+    small_shops.cordon(shop, "a", "b", cordoned=False)
+    assert preempt(one, members[1], offer) == ({"a", "b"}, set())
+
+
+@pytest.mark.scenario("PR-51")
+def test_a_gang_is_judged_on_nodes_that_the_log_does_not_have(shop: replicas.Cluster) -> None:
+    small_shops.nodes(shop, ("a",))
+    shop.see()
+    small_shops.nodes(shop, ("b",))
+    offer, members = fill(shop, "a", "b"), gang_of_two(shop)
+    shop.see(declared.SCHEMA.names - {"nodes"})
+    one = while_waiting(shop.replica(beside=(Coscheduling,)), lambda: None, shop.see)
+    assert preempt(one, members[1], offer) == ({"a", "b"}, set())
+
+
+@pytest.mark.scenario("PR-51")
+def test_nodes_that_stay_cordoned_are_not_waited_for_by_every_call(shop: replicas.Cluster) -> None:
+    """kube-scheduler may run without the filter that refuses them."""
+    small_shops.nodes(shop, ("a", "b"))
+    offer, members = fill(shop, "a", "b"), gang_of_two(shop)
+    small_shops.cordon(shop, "a", "b")
+    shop.see()
+    unrecorded = shop.pod("other", {membership.SIGS_LABEL: "gang"}, priority=100, containers=containers(80))
+    one = while_waiting(shop.replica(beside=(Coscheduling,)))
+
+    def waits(member: model.Pod) -> bool:
+        one.clock.slept.clear()
+        assert preempt(one, member, offer)[0] == set()
+        return bool(one.clock.slept)
+
+    assert [waits(member) for member in members] == [True, False]
+    # Calls still wait for pods.
+    assert waits(unrecorded)
 
 
 def test_no_pod_is_evicted_for_one_whose_binding_may_be_carried_out(shop: replicas.Cluster) -> None:

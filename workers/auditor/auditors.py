@@ -50,12 +50,14 @@ class Auditor:
         self._reports = audit_reports.Reports(store.client, store.keys)
         self._repairer = repairs.Repairs(store.log, self.identity)
         self.board = findings.Board()
-        self._diff = cluster_diff.ClusterDiff(client, self.board, watched=self._kinds)
+        self._diff = cluster_diff.ClusterDiff(client, self.board, watched=self._kinds, monotonic=monotonic)
         self._due = dict.fromkeys((kind.name for kind in self._kinds), float("-inf"))
         """Kind -> when it is due for comparison."""
         self._request_after = dict(self._due)
         self._listing = ""
         """The kind that is being compared."""
+        self._reading = False
+        """The last run has read a part of a list, which has to be read on before it expires."""
         self._repairs: list[findings.Repair] = []
         self._repaired_at = float("-inf")
         self._requested: dict[str, int] = {}
@@ -86,13 +88,18 @@ class Auditor:
         pause = 0.0
         while not self._stopped.wait(pause):
             try:
-                pause = self._options.interval if self.run_once() else 0.0
+                pause = self._pause() if self.run_once() else 0.0
                 self.problem.pop("store", None)
             except errors.StoreError as away:
                 if "store" not in self.problem:
                     telemetry.log.warning("cannot audit", error=str(away))
                 self.problem["store"] = str(away)
                 pause = min(max(2 * pause, self._options.interval), _LONGEST_PAUSE)
+
+    def _pause(self) -> float:
+        """Seconds until the next run: fewer while a list is read."""
+        every = self._options.interval
+        return min(every, cluster_diff.SECONDS) if self._reading else every
 
     def stop(self) -> None:
         """Let ``run`` return soon."""
@@ -105,6 +112,7 @@ class Auditor:
 
         Raises StoreAway, Rewound or OtherCluster.
         """
+        self._reading = False
         self._store.log.check_owner()
         own = self._current()
         if own is None:
@@ -114,8 +122,10 @@ class Auditor:
         except errors.Trimmed:
             self._ledger = None  # What it would read next is gone: the replay begins again at a checkpoint.
             raise
-        # Also during a long replay: what a reader has not read is not trimmed.
-        self._reader.heartbeat(own.snapshot.offset)
+        # Also during a long replay: what a reader has not read is not trimmed. A replay that cannot continue
+        # holds back no trim: it begins again at a checkpoint behind what it cannot read.
+        if not own.broken:
+            self._reader.heartbeat(own.snapshot.offset)
         if view is None:
             return not own.behind
         own.compare(view)
@@ -147,7 +157,7 @@ class Auditor:
             if former is not None:
                 self._repairs = list(former.repairs)
         if not own.began and not own.begin():
-            self.problem["log"] = "the start of the log was trimmed, and no checkpoint covers it"
+            self.problem["log"] = own.uncovered
             return None
         self.problem.pop("log", None)
         return own
@@ -178,6 +188,7 @@ class Auditor:
             self._listing = kind.name
             self._diff.begin(kind, snapshot)
         complete = self._diff.run_once(snapshot, view.meta)
+        self._reading = self._diff.reading
         if complete and self._listed.get(complete):
             self._listed.pop(complete)
             self._requested.pop(complete)
@@ -270,6 +281,9 @@ class Auditor:
         waiting = {"facts": self._diff.waiting} if self._diff.waiting else {}
         if own.broken:
             waiting["counts"] = own.broken
+        if own.checkpoints.skipped:
+            offsets = ", ".join(map(str, own.checkpoints.skipped))
+            waiting["checkpoints"] = f"a later version of Topolog wrote those at {offsets}; upgrade this one"
         self.report = findings.Report(
             incarnation=own.incarnation,
             offset=own.snapshot.offset,

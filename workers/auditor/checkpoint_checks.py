@@ -55,6 +55,8 @@ class CheckpointChecks:
         """Offset -> digest that was verified."""
         self._wrong: dict[int, str] = {}
         """Offset -> digest that was found wrong."""
+        self.skipped: list[int] = []
+        """Offsets of the checkpoints in a newer form than this process reads."""
         self.checked: dict[int, int] = {}
         """Offset of a checkpoint -> head when it was last verified."""
 
@@ -196,32 +198,39 @@ class CheckpointChecks:
         self._turns, self._head = self._turns + 1, head
         found = self.headers()
         self._uncovered(found, oldest, head)
+        self.skipped = [offset for offset, one in sorted(found.items()) if snapshot_format.newer(one)]
+        for offset in self.skipped:
+            del found[offset]
         new = [offset for offset in found if offset not in self.checked and offset <= head]
         due = new or [offset for offset, one in found.items() if self._due(one) and offset <= head]
         if not due:
             return
         offset = min(due, key=lambda at: (self.checked.get(at, -1), at))
-        if self._verify(found[offset], head):
-            self.checked[offset] = head
+        self._verify(found[offset])
+        self.checked[offset] = head
 
     def _due(self, header: snapshot_format.Header) -> bool:
         known = self._digests.get(header.offset)
         changed = known is not None and known != header.digest
         return changed or header.items <= _LARGE or self._turns % _SELDOM == 0
 
-    def _verify(self, header: snapshot_format.Header, head: int) -> bool:
+    def _verify(self, header: snapshot_format.Header) -> None:
         try:
-            snapshot_format.prove(header, self._kept.image(header).members)
+            self._examine(header)
         except errors.Damaged as damaged:
+            # The compactor may have removed it meanwhile.
             if header.offset in self.headers():
                 self._damaged(str(header.offset), str(damaged), header.offset)
-            return True
+
+    def _examine(self, header: snapshot_format.Header) -> None:
+        """Verify the digest and, if that was not done yet, compare the contents. Raises Damaged."""
+        snapshot_format.prove(header, self._kept.image(header).members)
         known = self._digests.get(header.offset)
         if known == header.digest:
             self._verified(header)
-            return True
+            return
         if self._wrong.get(header.offset) == header.digest:
-            return True
+            return
         snapshot = self._at(header.offset)
         if snapshot is not None:
             read = functools.partial(self._kept.read, header, incarnation=self._incarnation)
@@ -230,8 +239,7 @@ class CheckpointChecks:
             else:
                 self._differs(header, snapshot, read(), 0)
         elif known is not None:
-            self._damaged(str(header.offset), f"its digest was {known} and is {header.digest}", header.offset)
-        return True
+            raise errors.Damaged(f"its digest was {known} and is {header.digest}")
 
     def _at(self, offset: int) -> snapshots.Snapshot | None:
         """The snapshot at an offset, replayed from an anchor; None if no anchor is old enough."""

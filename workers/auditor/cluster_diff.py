@@ -1,13 +1,14 @@
 """Compares every object in the log with the API server, without being misled by changes under way.
 
-A list is read page by page, a few pages in each run, and compared with the replayed state. An object that
+A list is read page by page, for a second in each run, and compared with the replayed state. An object that
 differs is only a suspect: the watch may be behind or ahead. Once the recorder has recorded everything up to
 the version of the list, the changes under way have arrived; a suspect that still differs, and has not changed
 at the API server since it was listed, is reported.
 """
 
 import http
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from app.domain import model, snapshots
@@ -17,8 +18,9 @@ from app.kube.client import clients
 from app.kube.objects import decoding
 from app.kube.watch import discovery, kinds, resource_versions
 
-PAGES = 4
-"""Pages of a list that one run reads."""
+SECONDS = 1.0
+"""How long one run reads pages of a list, and the longest pause between two such runs: the API server forgets
+a list after five minutes, in which a million objects can be read."""
 MAX_SUSPECTS = 1000
 """Suspects of one list that are kept."""
 
@@ -50,9 +52,15 @@ class ClusterDiff:
     """Compares the kinds one after another; used by one thread."""
 
     def __init__(
-        self, client: clients.Client, board: findings.Board, *, watched: tuple[kinds.WatchedKind, ...]
+        self,
+        client: clients.Client,
+        board: findings.Board,
+        *,
+        watched: tuple[kinds.WatchedKind, ...],
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
+        self._monotonic = monotonic
         self._board = board
         self._kinds = watched
         self._paths: dict[str, str] = {}
@@ -71,6 +79,11 @@ class ClusterDiff:
     def idle(self) -> bool:
         """No comparison is under way."""
         return self._comparison is None
+
+    @property
+    def reading(self) -> bool:
+        """A list is under way, and its next page can be read."""
+        return self._comparison is not None and not self._comparison.complete
 
     @property
     def complete(self) -> bool:
@@ -95,9 +108,11 @@ class ClusterDiff:
         if underway is None:
             return ""
         try:
-            for _ in range(PAGES):
-                if not underway.complete:
-                    self._read_page(underway, snapshot)
+            end = self._monotonic() + SECONDS
+            while not underway.complete:
+                self._read_page(underway, snapshot)
+                if self._monotonic() >= end:
+                    break
             if underway.complete and (
                 not self._suspicious(underway, snapshot) or self._arrived(underway, marks)
             ):
@@ -200,8 +215,10 @@ class ClusterDiff:
             for uid, placement in underway.placements.items()
             if uid not in underway.identities and snapshot.placements.get(uid) == placement
         )
-        confirmed = set()
-        for uid in sorted(orphaned & self._orphaned):
+        confirmed, shown = set(), {one.key for one in self._board.of("placement")}
+        # Those on the board first, which stay there only if they are confirmed.
+        twice = sorted(orphaned & self._orphaned, key=lambda uid: (f"pod:{uid}" not in shown, uid))
+        for uid in twice[:MAX_SUSPECTS]:
             placement = snapshot.placements[uid]
             if self._absent(kinds.PODS, placement.pod):
                 confirmed.add(f"pod:{uid}")

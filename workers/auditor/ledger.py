@@ -45,6 +45,8 @@ class AuditLedger:
         self.base = 0
         """Every entry after this offset was replayed by this process."""
         self.began = False
+        self.uncovered = ""
+        """Why the replay cannot begin; empty if it has begun."""
         self.behind = False
         """The last run did not reach the end of the log."""
         self.broken = ""
@@ -77,7 +79,14 @@ class AuditLedger:
         start = None if oldest <= 1 else self._oldest_checkpoint(oldest, headers)
         if oldest > 1 and start is None:
             self.began = False
+            later = [str(at) for at, one in sorted(headers.items()) if snapshot_format.newer(one)]
+            self.uncovered = "the start of the log was trimmed, and no checkpoint covers it"
+            if later:
+                self.uncovered += (
+                    f": a later version of Topolog wrote those at {', '.join(later)}; upgrade this one"
+                )
             return False
+        self.uncovered = ""
         if start is not None:
             self.ledger.snapshot = self.ledger.before = start
             self.base = start.offset
@@ -85,7 +94,11 @@ class AuditLedger:
         if meta.epoch and meta.writer:
             self.ledger.recorders[meta.epoch] = meta.writer
         self.checkpoints.begin(self.ledger.snapshot)
-        self._stops = {at: header for at, header in headers.items() if at > self.base}
+        self._stops = {
+            at: header
+            for at, header in headers.items()
+            if at > self.base and not snapshot_format.newer(header)
+        }
         self._resume()
         return True
 
@@ -93,6 +106,8 @@ class AuditLedger:
         self, oldest: int, headers: Mapping[int, snapshot_format.Header]
     ) -> snapshots.Snapshot | None:
         for offset in sorted(headers):
+            if snapshot_format.newer(headers[offset]):
+                continue
             if offset + 1 < oldest or not self._follows(headers[offset], oldest):
                 continue
             try:

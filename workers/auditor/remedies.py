@@ -39,7 +39,7 @@ def problem(differences: list[findings.Difference], *, repair: bool) -> str:
 
 
 def _command(one: findings.Difference, names: keys.Keys) -> str:
-    kind, _, name = one.key.partition(":")
+    name = one.key.partition(":")[2]
     match one.kind:
         case "count" if not one.found.lstrip("-").isdigit():
             return f"HDEL {names.counts} {_quoted(one.key)}"
@@ -51,8 +51,6 @@ def _command(one: findings.Difference, names: keys.Keys) -> str:
             return f"DEL {one.key}"
         case "tail" | "foreign":
             return REPAIR_TAIL
-        case "checkpoint":
-            return f"HDEL {names.checkpoints} {_quoted(name)}" if kind == "checkpoint" else ""
         case of if of in findings.LOG:
             # The recorder then begins a new incarnation and lists the cluster.
             return f"DEL {names.meta} (or restore a backup first: docs/how-to/history.md)"

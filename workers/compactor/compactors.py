@@ -14,16 +14,16 @@ from collections.abc import Callable, Mapping
 from app import settings, telemetry
 from app.domain import snapshots
 from app.store import audit_reports, errors, snapshot_format, stores
-from app.store.checkpoints import archives, checkpoints
-from workers.compactor import memory_pressure
+from app.store.checkpoints import checkpoints
+from workers.compactor import archivers, memory_pressure
 
 EVERY = 1.0
 """Seconds between two runs; fewer if memory gets short."""
-SEGMENT = 20_000
-"""Maximum entries of a segment, which a query of the archive reads as a whole."""
 _STEP = 20_000
 """Entries trimmed by one call, during which the store serves no other."""
 _LONGEST_PAUSE = 30.0
+_PROVEN_SECONDS = 60.0
+"""Seconds for which a checkpoint that was found intact is not read again."""
 
 
 class Compactor:
@@ -40,6 +40,7 @@ class Compactor:
         self._options = options
         self._monotonic = monotonic
         self._pressure = memory_pressure.MemoryPressure(store.memory_use, options, monotonic=monotonic)
+        self._archiver = archivers.Archiver(store, self._verified)
         self._reports = audit_reports.Reports(store.client, store.keys)
         self._stopped = threading.Event()
         self._since = monotonic()
@@ -47,8 +48,11 @@ class Compactor:
         self._reached = False
         self._pending = True
         """Something may be left to archive or to trim."""
-        self._last_read_back = ""
-        """The last segment that was read back. Nothing is trimmed while there is a later one."""
+        self._proven: snapshot_format.Header | None = None
+        """The last checkpoint that was found intact before a trim, which may have to wait for a reader."""
+        self._proven_at = 0.0
+        self._dropped: frozenset[str] = frozenset()
+        """The checkpoints that the last report of the auditor has, by the fields of their headers."""
         self.problem: dict[str, str] = {}
         """Step -> why it cannot be done."""
 
@@ -74,8 +78,11 @@ class Compactor:
                 self.run_once()
                 pause = min(EVERY, self._pressure.pause)
                 self.problem.pop("store", None)
+                if self._store.archive is None:
+                    self.problem.pop("archive", None)
             except (errors.ArchiveAway, errors.Damaged) as problem:
                 self._failed("archive", problem)
+                self._pending = True
                 pause = min(2 * pause, _LONGEST_PAUSE)
             except (errors.StoreAway, errors.Rewound, errors.OtherCluster) as away:
                 # The recorder recovers from a loss; then compacting continues in a new incarnation.
@@ -108,9 +115,12 @@ class Compactor:
                 # A store whose memory is full accepts no checkpoint, but it accepts trimming.
                 away = problem
             self._pending = True
+        if kept:
+            telemetry.metrics.CHECKPOINT.set(kept[0].offset)
         if kept and (self._pending or self._pressure.excessive):
-            self._archive(kept[0])
-            self._pending = not self._trim(self._target(snapshot.offset - self._options.keep, kept))
+            self._archiver.extend(kept[0])
+            self.problem.pop("archive", None)
+            self._pending = not self._trim(self._target(snapshot.offset - self._options.keep, kept), kept[0])
             self._shed(kept)
             self._thin(store.checkpoints.headers())
         if self._pressure.pressed:
@@ -159,28 +169,31 @@ class Compactor:
         while pressure.excessive:
             oldest = log.oldest()
             target = self._target(kept[0].offset, [one for one in reversed(kept) if one.offset > oldest])
-            shorter = target is not None and self._trim(target)
-            if shorter:
-                pressure.trimmed(whole=target is kept[0])
+            shorter = target is not None and self._trim(target, kept[0])
             if not pressure.relieve() and not shorter:
                 break
 
     def _drop_corrupt(self) -> None:
-        """Delete the checkpoints that the auditor found to be corrupt, or not the state at their offset."""
+        """Delete the checkpoints that the auditor found to be corrupt, or not the state at their offset.
+
+        Each is deleted once while reports have it: the auditor may verify the next one at the same offset
+        much later, or have ended.
+        """
         try:
             report = self._reports.latest()
         except errors.StoreAway:
             raise
         except errors.StoreError:
             return  # The auditor overwrites it with its next report.
-        if report is None or report.incarnation != self._store.log.incarnation:
-            return
-        for one in report.differences:
-            field = one.key.removeprefix("checkpoint:")
-            if one.kind == "checkpoint":
-                telemetry.log.error("deleting corrupt checkpoint", key=one.key, error=one.blame)
-                self._store.checkpoints.forget(field)
+        found = {}
+        if report is not None and report.incarnation == self._store.log.incarnation:
+            corrupt = (one for one in report.differences if one.kind == "checkpoint")
+            found = {one.key.removeprefix("checkpoint:"): one.blame for one in corrupt}
+        for field in found.keys() - self._dropped:
+            if self._store.checkpoints.forget(field):
+                telemetry.log.error("deleted corrupt checkpoint", offset=field, error=found[field])
                 self._pending = True
+        self._dropped = frozenset(found)
 
     # -- checkpoint ------------------------------------------------------------------------
 
@@ -196,7 +209,6 @@ class Compactor:
         header = self._store.checkpoints.write(snapshot, at_ms)
         self._since = self._monotonic()
         self._pressure.checkpointed()
-        telemetry.metrics.CHECKPOINT.set(header.offset)
         telemetry.log.info(
             "checkpoint taken",
             offset=header.offset,
@@ -227,56 +239,20 @@ class Compactor:
             if header.offset in useless:
                 self._store.checkpoints.remove(header)
 
-    # -- archive ---------------------------------------------------------------------------
-
-    def _archive(self, newest: snapshot_format.Header) -> None:
-        """Extend the archive to the newest checkpoint; each segment is verified by reading it back."""
-        archive, log = self._store.archive, self._store.log
-        if archive is None:
-            return
-        latest = archive.latest()
-        if latest is not None and latest.name != self._last_read_back and latest.first >= log.oldest():
-            # It may be of a process that ended before it had read it back.
-            self._verify(archive, latest.name)
-        after = max(archive.newest(), log.oldest() - 1)
-        while after < newest.offset:
-            until = min(newest.offset, after + SEGMENT)
-            name = archive.keep_segment(log.raws(after, until), log.incarnation)
-            self._verify(archive, name)
-            telemetry.log.info("archived", first=after + 1, last=until, file=name)
-            after = until
-        telemetry.metrics.ARCHIVED.set(after)
-        last = max((file.last for file in archive.history("checkpoint")), default=0)
-        # A checkpoint with more items than there are events since the last one costs more than it saves.
-        if newest.offset - last >= newest.items or not last:
-            image = self._verified(newest)
-            if image is not None:
-                archive.keep_checkpoint(image)
-        self.problem.pop("archive", None)
-
-    def _verify(self, archive: archives.Archive, name: str) -> None:
-        """Read a segment back; one that is not as it was written is removed.
-
-        Raises Damaged or ArchiveAway.
-        """
-        try:
-            archive.raws(name)
-        except errors.Damaged:
-            archive.remove(name)
-            raise
-        self._last_read_back = name
-
     # -- trim ------------------------------------------------------------------------------
 
-    def _trim(self, target: snapshot_format.Header | None) -> bool:
+    def _trim(self, target: snapshot_format.Header | None, newest: snapshot_format.Header) -> bool:
         """Trim to a checkpoint; false if a reader needs older entries."""
         log = self._store.log
         keep = oldest = log.oldest()
         telemetry.metrics.OLDEST.set(oldest)
         if target is None or target.offset <= oldest:
             return True
-        if self._verified(target) is None:
-            return False
+        now = self._monotonic()
+        if target != self._proven or now - self._proven_at >= _PROVEN_SECONDS:
+            if self._verified(target) is None:
+                return False
+            self._proven, self._proven_at = target, now
         self._store.follower.heartbeat()
         try:
             while keep < target.offset:
@@ -292,13 +268,13 @@ class Compactor:
             telemetry.log.debug("trimming waits for a checkpoint", problem=str(gone))
             return False
         telemetry.log.info("trimmed", removed=target.offset - oldest, oldest=target.offset)
+        self._pressure.trimmed(whole=target == newest)
         return True
 
     def _target(self, limit: int, kept: list[snapshot_format.Header]) -> snapshot_format.Header | None:
         """The first of the checkpoints that is within the limit and within the archive."""
-        archive = self._store.archive
-        if archive is not None:
-            limit = min(limit, archive.newest())
+        if self._store.archive is not None:
+            limit = min(limit, self._archiver.archived)
         return next((header for header in kept if header.offset <= limit), None)
 
     def _failed(self, step: str, problem: Exception) -> None:

@@ -26,7 +26,6 @@ from workers import election
 from workers.controller import (
     evictions,
     executors,
-    orphaned_placements,
     pod_events,
     reconciliation,
     stale_refusals,
@@ -34,13 +33,14 @@ from workers.controller import (
     statuses,
     wakeups,
 )
+from workers.controller.placements import joint_releases, orphaned_placements
 
 GATHER = 0.1
 """Seconds between two reads of the log: this work is not latency-sensitive."""
 ORPHANS_EVERY = 2.0
 EVENTS_EVERY = 1.0
 REFUSALS_EVERY = 0.25
-RECONCILED_EVERY = STATUSES_EVERY = 0.2
+RECONCILED_EVERY = STATUSES_EVERY = RELEASES_EVERY = 0.2
 """Seconds between two polls for work; reconciliation and statuses set how often they act on it."""
 _LONGEST_PAUSE = 5.0
 
@@ -86,8 +86,17 @@ class Controller:
         self.evictor = evictions.Evictor(
             client, lambda: follower.snapshot, plugins, self.poster.submit, limit, self._clock
         )
+        self.joint_releases = joint_releases.JointReleases(
+            functools.partial(placement_releases.release_together, follower, store.log), self._term
+        )
         self.executor = executors.Executor(
-            self.waker, self.poster, self.statuses, self.evictor, self.orphans.look_up, self._term
+            self.waker,
+            self.poster,
+            self.statuses,
+            self.evictor,
+            self.orphans.look_up,
+            self.joint_releases,
+            self._term,
         )
         self.reconciliation = reconciliation.Reconciliation(
             plugins, lambda: follower.snapshot, self.executor, self._clock
@@ -149,6 +158,7 @@ class Controller:
             self._start("catching up", self._catch_up, pause=0.2),
             self._start("waking", lambda: self.waker.run_once(timeout=1.0), pause=0.0),
             self._start("orphaned placements", self.orphans.run_once, pause=ORPHANS_EVERY),
+            self._start("joint releases", self.joint_releases.run_once, pause=RELEASES_EVERY),
             self._start("reconciling", self._reconcile, pause=RECONCILED_EVERY),
             self._start("statuses", self.statuses.run_once, pause=STATUSES_EVERY),
             self._start("evictions", self._evict, pause=RECONCILED_EVERY),

@@ -48,6 +48,14 @@ class Evictor(Protocol):
         ...
 
 
+class JointReleaser(Protocol):
+    """Releases planned placements together (joint_releases.JointReleases)."""
+
+    def submit(self, found: effects.ReleasePlacements, term: str) -> bool:
+        """Release them soon; false if that was requested already."""
+        ...
+
+
 class Executor:
     """The one way from an effect to the API server. Thread-safe."""
 
@@ -58,16 +66,19 @@ class Executor:
         statuses: StatusWriter,
         evictor: Evictor,
         look_up: Callable[[model.Uid, model.Position], bool],
+        together: JointReleaser,
         term: Callable[[], str | None],
     ) -> None:
         """``look_up`` looks up a placement at once, releases it on evidence, and returns whether that was not
-        requested already; ``term``: the epoch of the present leadership, None without one.
+        requested already; ``together`` releases planned ones, which need no evidence; ``term``: the epoch of
+        the present leadership, None without one.
         """
         self._waker = waker
         self._poster = poster
         self._statuses = statuses
         self._evictor = evictor
         self._look_up = look_up
+        self._together = together
         self._term = term
 
     def submit(
@@ -90,15 +101,19 @@ class Executor:
             case effects.EvictPods():
                 self._evictor.submit(found, snapshot, term)
             case effects.ReleasePlacements():
-                self._release(found, snapshot)
+                self._release(found, snapshot, term)
 
     def verify(self) -> None:
         """Compare the next status of every object with the API server's, even if it was written before."""
         self._statuses.verify()
 
-    def _release(self, found: effects.ReleasePlacements, snapshot: snapshots.Snapshot) -> None:
+    def _release(self, found: effects.ReleasePlacements, snapshot: snapshots.Snapshot, term: str) -> None:
+        if found.renewed is not None and self._together.submit(found, term):
+            telemetry.log.info("releasing placements together", pods=len(found.pods), reason=found.reason)
         for uid in found.pods:
             placed = snapshot.placements.get(uid)
             position = snapshot.placement_position(uid)
-            if placed is not None and position is not None and self._look_up(uid, position):
+            if placed is None or position is None or (found.renewed is not None and placed.planned):
+                continue
+            if self._look_up(uid, position):
                 telemetry.log.info("looking up a placement", pod=placed.pod.key, reason=found.reason)

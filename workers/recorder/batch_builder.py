@@ -14,7 +14,9 @@ from app.kube.objects import decoding
 from app.kube.watch import kinds, reflectors
 from app.store.log import batches
 
-MAX_FACTS = batches.MAX_EVENTS - 2
+MAX_EVENTS = 256
+"""Events of a batch, which may be as large as the objects that they hold."""
+MAX_FACTS = MAX_EVENTS - 2
 """A batch with more events takes no further step: a step makes at most two."""
 
 OPTIMISTIC_MIN = 64

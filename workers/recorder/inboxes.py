@@ -15,6 +15,8 @@ from app.kube.watch import reflectors
 
 LIMIT = 8_192
 """Objects that may wait in an inbox; a whole part of a list is accepted even if it exceeds the limit."""
+_ENDING = 5.0
+"""Seconds within which the threads end, or are left: they have an inbox that is closed."""
 
 
 class Inbox:
@@ -102,8 +104,10 @@ class WatchThreads:
         self._inbox.close()
         for reflector in self.sources:
             reflector.stop()
+        # One limit for all: while no request is answered, each of them waits as long.
+        end = time.monotonic() + _ENDING
         for loop in self._loops:
-            loop.join(timeout=5.0)
+            loop.join(timeout=max(0.0, end - time.monotonic()))
         # On standby nothing is watched, and an old time would look like a watch that hangs.
         telemetry.metrics.WATCH_PROGRESS.clear()
         telemetry.metrics.QUEUE_LENGTH.forget()

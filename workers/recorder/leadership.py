@@ -105,6 +105,8 @@ class RecorderLeadership:
                     continue
                 term = self._enter(tenure)
                 if term is None:
+                    if self._elector.problem:
+                        self._wait(self._elector.problem)
                     continue
                 self._tenure, self._pause, self.problem = tenure, _FIRST_PAUSE, ""
                 telemetry.log.info(
@@ -118,6 +120,12 @@ class RecorderLeadership:
             except (errors.Fenced, errors.Rewound, errors.OtherCluster) as problem:
                 self.recover(problem)
         return None
+
+    def abandon(self, problem: Exception) -> None:
+        """End the term because recording failed; the recorder's loop enters another one."""
+        if self.held:
+            self._tenure = None
+            telemetry.log.warning("recorder no longer leads", problem=str(problem) or type(problem).__name__)
 
     def recover(self, problem: errors.Fenced | errors.Rewound | errors.OtherCluster) -> None:
         """Give up the term after a refused append, and repair what this process may repair."""

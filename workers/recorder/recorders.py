@@ -15,7 +15,7 @@ from app import telemetry
 from app.kube.client import clients, cluster_identity
 from app.kube.watch import kinds, reflectors
 from app.store import errors
-from app.store.log import batches, logs
+from app.store.log import logs
 from app.store.state import followers, gc_pause
 from workers import election
 from workers.recorder import batch_builder, inboxes, leader_terms, leadership, log_writer, settle_time
@@ -125,6 +125,9 @@ class Recorder:
                 self._record(term)
             except (errors.Fenced, errors.Rewound, errors.OtherCluster) as problem:
                 self._leadership.recover(problem)
+            except Exception as problem:
+                self._leadership.abandon(problem)
+                raise
 
     def _record(self, term: leader_terms.LeaderTerm) -> None:
         """Record as long as this process leads."""
@@ -164,7 +167,7 @@ class Recorder:
     def _run_once(self) -> None:
         """Append the changes that have arrived, and carry out requests for lists."""
         linger = max(LINGER, self._writer.versions.written_at + PACE - time.monotonic())
-        changes = self._inbox.take(batches.MAX_EVENTS, linger=linger, timeout=1.0)
+        changes = self._inbox.take(batch_builder.MAX_EVENTS, linger=linger, timeout=1.0)
         waiting: list[batch_builder.Step] = []
         for change in changes:
             if isinstance(change, reflectors.Listed):

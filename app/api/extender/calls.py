@@ -201,6 +201,7 @@ def _meta(raw: msgspec.Raw) -> _Offered:
     limit = max(_FEW, len(spelled) // _LEAST_NAMED)
     if strict_json.occurrences(spelled, b"{") > limit:
         raise _too_many(limit, "victims", len(spelled))
+    strict_json.refuse_wide(spelled)
     try:
         found = _decode_meta_victims(raw)
     except msgspec.ValidationError:
@@ -272,6 +273,7 @@ def names_of(raw: bytes, everywhere: node_sets.Names = node_sets.NONE) -> candid
     # Each name takes four bytes at least: most lists need not be counted before they are decoded.
     if len(raw) > 4 * limit and (offered := strict_json.occurrences(raw, b",") + 1) > limit:
         raise strict_json.BadRequest(f"{offered} nodes are offered; the limit is {limit}")
+    strict_json.refuse_wide(raw)
     try:
         found = candidates.Candidates(_decode_names(raw), raw, everywhere=everywhere)
     except (ValueError, RecursionError) as error:

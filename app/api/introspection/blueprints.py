@@ -5,6 +5,7 @@ Only the declared fields of an answer are sent, so that the document is complete
 """
 
 import functools
+import http
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
@@ -116,9 +117,8 @@ def get(
             documented = blueprint.alt_response(
                 200, schema={"type": "string"}, content_type=kind, success=True
             )(documented)
-        for status in (*ERRORS, *also_status):
-            documented = blueprint.alt_response(status, schema=schemas.Problem)(documented)
-        parsed = blueprint.arguments(query, location="query")(documented)
+        described = blueprint.doc(responses=_problems(*ERRORS, *also_status))(documented)
+        parsed = blueprint.arguments(query, location="query")(described)
         blueprint.add_url_rule(path, endpoint, parsed, methods=["GET"])
         return view
 
@@ -141,9 +141,8 @@ def stream(
 
     def decorate(view: View) -> View:
         documented = blueprint.response(200, shape, content_type=content_type, description=description)(view)
-        for status in (*ERRORS, 429):
-            documented = blueprint.alt_response(status, schema=schemas.Problem)(documented)
-        parsed = blueprint.arguments(query, location="query")(documented)
+        described = blueprint.doc(responses=_problems(*ERRORS, 429))(documented)
+        parsed = blueprint.arguments(query, location="query")(described)
         blueprint.add_url_rule(path, None, parsed, methods=["GET"])
         return view
 
@@ -168,10 +167,9 @@ def ask(
 
     def decorate(view: View) -> View:
         documented = blueprint.response(200, answers)(view if dumped else _json(view))
-        for status in (*ERRORS, 413, 415, 429):
-            documented = blueprint.alt_response(status, schema=schemas.Problem)(documented)
         described = blueprint.doc(
-            requestBody={"required": True, "content": {"application/json": {"schema": shape}}}
+            requestBody={"required": True, "content": {"application/json": {"schema": shape}}},
+            responses=_problems(*ERRORS, 413, 415, 429),
         )(documented)
         parsed = blueprint.arguments(queries.Empty, location="query")(described)
         blueprint.add_url_rule(path, None, parsed, methods=[method])
@@ -185,9 +183,8 @@ def remove(blueprint: Blueprint, path: str, answers: SchemaClass) -> Callable[[V
 
     def decorate(view: View) -> View:
         documented = blueprint.response(200, answers)(view)
-        for status in ERRORS:
-            documented = blueprint.alt_response(status, schema=schemas.Problem)(documented)
-        parsed = blueprint.arguments(queries.Empty, location="query")(documented)
+        described = blueprint.doc(responses=_problems(*ERRORS))(documented)
+        parsed = blueprint.arguments(queries.Empty, location="query")(described)
         blueprint.add_url_rule(path, None, parsed, methods=["DELETE"])
         return view
 
@@ -205,16 +202,27 @@ def change(blueprint: Blueprint, path: str, *, query: SchemaClass, body: str) ->
             content_type="text/plain",
             description="A sentence: which flag was set to which value.",
         )(view)
-        for status in (*ERRORS, 413, 415):
-            documented = blueprint.alt_response(status, schema=schemas.Problem)(documented)
         described = blueprint.doc(
-            requestBody={"required": True, "description": body, "content": {"text/plain": text}}
+            requestBody={"required": True, "description": body, "content": {"text/plain": text}},
+            responses=_problems(*ERRORS, 413, 415),
         )(documented)
         parsed = blueprint.arguments(query, location="query")(described)
         blueprint.add_url_rule(path, None, parsed, methods=["PUT", "POST"])
         return view
 
     return decorate
+
+
+def _problems(*statuses: int) -> dict[int, object]:
+    """What is documented of these errors.
+
+    alt_response does the same for one of them, with a copy of all that is documented of the view, and with
+    one more function around it.
+    """
+    content = {"application/json": {"schema": schemas.Problem}}
+    return {
+        status: {"description": http.HTTPStatus(status).phrase, "content": content} for status in statuses
+    }
 
 
 def _unchanged(blueprint: Blueprint) -> Decorator:

@@ -46,6 +46,9 @@ class Moment:
     """RFC 3339: the time of its latest event, or of the request if it is the head."""
     age: float
     """Seconds since then; for the head, since this process last read it as the head."""
+    clock: float
+    """Seconds since 1970: the requested time, that of the latest event, or now if it is the head. What ends
+    without an event has ended by it, or not."""
 
     @property
     def position(self) -> model.Position:
@@ -81,7 +84,8 @@ def take(at: At = NOW, path: str = "at") -> Moment:
     if at.offset == head.offset or (at.offset is None and _is_present(given, at.time_ms, path)):
         moment = _present(given, head)
     else:
-        moment = _past(given, given.histories.at(at.offset, at.time_ms, attended=heavy.attended()))
+        past = given.histories.at(at.offset, at.time_ms, attended=heavy.attended())
+        moment = _past(given, past, at.time_ms)
     flask.g.moment = moment
     return moment
 
@@ -157,13 +161,17 @@ def stamp(response: flask.Response) -> flask.Response:
 
 
 def _present(given: services.Services, snapshot: snapshots.Snapshot) -> Moment:
-    age = given.follower.lag_seconds
-    return Moment(snapshot, times.rfc3339(given.wall() - age), age)
+    age, now = given.follower.lag_seconds, given.wall()
+    return Moment(snapshot, times.rfc3339(now - age), age, now)
 
 
-def _past(given: services.Services, snapshot: snapshots.Snapshot) -> Moment:
+def _past(given: services.Services, snapshot: snapshots.Snapshot, time_ms: int | None) -> Moment:
+    """``time_ms``: the requested time, if it is one."""
+    now = given.wall()
     at_ms = given.histories.appended_ms(snapshot.offset) if snapshot.offset > 0 else None
+    asked = time_ms if time_ms is not None else at_ms
+    clock = now if asked is None else asked / 1000
     if at_ms is None:
-        return Moment(snapshot, "", 0.0)
+        return Moment(snapshot, "", 0.0, clock)
     since = at_ms / 1000
-    return Moment(snapshot, times.rfc3339(since), given.wall() - since)
+    return Moment(snapshot, times.rfc3339(since), now - since, clock)

@@ -1,16 +1,17 @@
 """Cuts lists into bounded pages, in a stable order and of one state from the first page to the last.
 
-``continue`` is opaque to clients. For lists of a snapshot it pins the position of the first page, so that no
-item is skipped or repeated while the cluster changes.
+``continue`` is opaque to clients. For lists of a snapshot it pins the position and the clock of the first
+page, so that no item is skipped, repeated or judged by another time while the cluster changes.
 """
 
 import base64
 import binascii
+import dataclasses
 import heapq
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import flask
 import msgspec
@@ -39,6 +40,9 @@ class Cursor(msgspec.Struct, array_like=True, frozen=True):
     """For lists that grow at their end: the id of the last item on the page before."""
     after: views.Key | None = None
     """For lists of a snapshot: the key of the last item on the page before."""
+    clock: Annotated[float, msgspec.Meta(ge=-62_135_596_800, le=253_402_300_799)] | None = None
+    """For lists of a snapshot: that of the first page, in the years 1 to 9999. What ends without an event has
+    ended by it, or not."""
 
 
 def write(cursor: Cursor) -> str:
@@ -69,7 +73,8 @@ def moment(query: Query) -> moments.Moment:
     cursor = read(query)
     if cursor is None:
         return moments.take(query.get("at") or moments.NOW)
-    return moments.take(moments.At(offset=cursor.offset, incarnation=cursor.incarnation))
+    shown = moments.take(moments.At(offset=cursor.offset, incarnation=cursor.incarnation))
+    return shown if cursor.clock is None else dataclasses.replace(shown, clock=cursor.clock)
 
 
 def cut(keys: Iterable[K], query: Query, shown: moments.Moment) -> tuple[list[K], Body]:
@@ -106,7 +111,8 @@ def first(keys: Iterable[K], query: Query, shown: moments.Moment) -> tuple[list[
 
 
 def _behind(key: views.Key, shown: moments.Moment) -> Cursor:
-    return Cursor(flask.request.path, shown.position.incarnation, shown.position.offset, after=key)
+    position = shown.position
+    return Cursor(flask.request.path, position.incarnation, position.offset, after=key, clock=shown.clock)
 
 
 def _text(key: views.Key) -> str:

@@ -21,7 +21,10 @@ def milliseconds(text: str) -> int:
     day, clock, fraction, zone = match.groups("")
     zone = zone.upper().replace(" ", "+")
     moment = datetime.fromisoformat(f"{day}T{clock}.{fraction[:6].ljust(6, '0')}{zone}")
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
+    try:
+        return (moment.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
+    except OverflowError as error:
+        raise ValueError(f"{text!r} is outside the years 1 to 9999 in UTC") from error
 
 
 def seconds(text: str) -> int:

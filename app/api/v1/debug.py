@@ -20,7 +20,7 @@ _MAX_TTL = 7 * 24 * 3600
 @blueprints.get(routes, "/<letter>", flags.Flag, query=queries.Empty)
 def read(_: pages.Query, letter: str) -> pages.Body:
     """One debug flag."""
-    return flags.present(moments.take().snapshot, _kind(letter))
+    return flags.present(moments.take(), _kind(letter))
 
 
 @blueprints.change(routes, "/<letter>", query=queries.Flag, body="The value, such as 100 or true.")

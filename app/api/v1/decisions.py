@@ -8,10 +8,14 @@ from marshmallow import Schema, fields
 
 from app.api import errors
 from app.api.introspection import blueprints, heavy, moments, pages, queries, schemas, services, times
+from app.store import errors as store_errors
 from app.store.decisions import records
 
 routes = blueprints.create("decisions", "/apis/v1", "The answers to kube-scheduler.")
 _CHUNK = 100
+_AHEAD_MS = 10_000
+"""How far the clock of an extender may be ahead of the store's (``topolog doctor`` warns from 1,000): a
+record has its time by the one, and its id, in whose order it is read, by the other."""
 
 
 class Decision(Schema):
@@ -88,9 +92,15 @@ def one(_: pages.Query, identifier: str) -> pages.Body:
 
 
 def asked(query: pages.Query) -> records.DecisionQuery:
-    """What the query asks for. Raises Problem 400 if ``since`` or ``until`` is in the future."""
+    """What the query asks for.
+
+    Raises Problem 400 if ``since`` or ``until`` is in the future, and Superseded for another incarnation.
+    """
     for name in ("since", "until"):
-        if (at := query.get(name)) is not None and at.time_ms is not None:
+        at = query.get(name)
+        if at is not None and at.incarnation:
+            services.current().histories.check(at.incarnation)
+        if at is not None and at.time_ms is not None:
             moments.reached(at.time_ms, name)
     return records.DecisionQuery(**{name: query.get(name) for name in records.DecisionQuery._fields})
 
@@ -106,7 +116,8 @@ def find(identifier: str) -> records.Decision:
 class Scan:
     """The decisions that match a query, newest first, within the limit of one request.
 
-    Reads a few at a time, so that a request holds only the decisions that it keeps.
+    Reads a few at a time, so that a request holds only the decisions that it keeps. Several extenders append
+    records, each a moment after the decision: one before ``since`` may be behind one that is not.
     """
 
     def __init__(
@@ -126,15 +137,16 @@ class Scan:
         """The last id scanned, if there may be older matching decisions."""
 
     def __iter__(self) -> Iterator[records.Decision]:
-        before, left = self._before, self._limit
+        given = services.current()
+        before, left, since = self._before, self._limit, self._since
+        incarnation = given.log.incarnation
+        ends_ms = _began_ms(since) - _AHEAD_MS if since is not None else 0
         while left > 0:
-            book = services.current().decisions
-            found = book.search(self._wanted, limit=_CHUNK, before=before, max_scanned=left)
+            found = given.decisions.search(self._wanted, limit=_CHUNK, before=before, max_scanned=left)
             for decision in found.records:
-                if self._since is not None and _earlier(decision, self._since):
-                    return
-                yield decision
-            if found.behind is None:
+                if since is None or not _earlier(decision, since, incarnation):
+                    yield decision
+            if found.behind is None or int(found.behind.partition("-")[0]) < ends_ms:
                 return
             before, left = found.behind, left - found.scanned
         self.unfinished = before
@@ -147,16 +159,30 @@ def wanted(decision: records.Decision, query: pages.Query, shown: moments.Moment
         return False
     if not moments.upto(decision.position, shown.snapshot):
         return False
-    return until is None or _earlier(decision, until)
+    return until is None or _earlier(decision, until, shown.position.incarnation)
 
 
-def _earlier(decision: records.Decision, at: moments.At) -> bool:
+def _earlier(decision: records.Decision, at: moments.At, incarnation: str) -> bool:
+    """Whether the decision is before the moment; those of former incarnations are, as offsets go."""
     if at.time_ms is None:
-        return decision.position.offset < (at.offset or 0)
+        position = decision.position
+        return position.incarnation != incarnation or position.offset < (at.offset or 0)
     try:
         return times.milliseconds(decision.at) < at.time_ms
     except ValueError:
         return False
+
+
+def _began_ms(since: moments.At) -> int:
+    """The store's time before which no decision since then was recorded; 0 if it is not known."""
+    if since.time_ms is not None:
+        return since.time_ms
+    given = services.current()
+    offset = max(1, min(since.offset or 0, given.follower.snapshot.offset))
+    try:
+        return given.histories.appended_ms(offset) or 0
+    except store_errors.StoreError:
+        return 0  # It only saves reading, which an archive that is away must not keep from being done.
 
 
 def _row(decision: records.Decision) -> pages.Body:

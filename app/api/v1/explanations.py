@@ -122,7 +122,11 @@ class Explained(Schema):
     weights = schemas.counts("Plugin -> weight.")
     notes = schemas.nested(Note, "The sources of the scores; at most ``limit`` of each plugin.", many=True)
     moreNotes = schemas.number("Notes that are not shown.")
-    scores = schemas.nested(Score, "The nodes, best first.", many=True)
+    scores = schemas.nested(
+        Score,
+        "The nodes, best first; after the first ``limit`` the node that was chosen, or that the pod is on.",
+        many=True,
+    )
     more = schemas.number("Nodes that are not in scores.")
     change = schemas.texts("Changes that would let the pod fit, the smallest first.")
     inFlight = schemas.nested(

@@ -12,8 +12,8 @@ from typing import Literal
 
 from marshmallow import Schema
 
-from app.api.introspection import blueprints, pages, queries, schemas, services, times
-from app.domain import events, snapshots
+from app.api.introspection import blueprints, moments, pages, queries, schemas, services, times
+from app.domain import events
 from app.store import errors
 from app.verbs import debug_flags
 
@@ -94,14 +94,14 @@ def flags(query: pages.Query) -> pages.Body:
     shown = pages.moment(query)
     kinds = list(KINDS.values())
     part, metadata = pages.cut(range(len(kinds)), query, shown)
-    return {"items": [present(shown.snapshot, kinds[at]) for at in part], "metadata": metadata}
+    return {"items": [present(shown, kinds[at]) for at in part], "metadata": metadata}
 
 
-def present(snapshot: snapshots.Snapshot, kind: FlagKind) -> pages.Body:
-    """One flag in the snapshot; an expired one has its value at start."""
-    given = services.current()
-    default = given.flags.get(kind.letter, kind.default)
-    flag = debug_flags.in_force(snapshot, kind.letter, now=times.rfc3339(given.wall()))
+def present(shown: moments.Moment, kind: FlagKind) -> pages.Body:
+    """One flag at the moment; one that has expired by then has its value at start."""
+    snapshot = shown.snapshot
+    default = services.current().flags.get(kind.letter, kind.default)
+    flag = debug_flags.in_force(snapshot, kind.letter, now=times.rfc3339(shown.clock))
     changed = snapshot.version(f"flag:{kind.letter}")
     by, at = _setter(changed)
     return {

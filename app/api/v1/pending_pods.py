@@ -45,13 +45,12 @@ def pending(query: pages.Query) -> pages.Body:
     The reason and the change are computed for the moment shown, over all nodes.
     """
     shown = pages.moment(query)
-    given, snapshot = services.current(), shown.snapshot
+    snapshot = shown.snapshot
     keys, metadata = pages.cut(_keys(snapshot), query, shown)
     part = [pod for *_, uid in keys if (pod := snapshot.pod(uid)) is not None]
     attempts = _Attempts(snapshot, part)
-    until = times.milliseconds(shown.as_of) / 1000 if shown.as_of else given.wall()
-    waits = explanations.Waits(snapshot, given.registry)
-    return {"items": [_row(pod, waits.of(pod), attempts, until) for pod in part], "metadata": metadata}
+    waits = explanations.Waits(snapshot, services.current().registry)
+    return {"items": [_row(pod, waits.of(pod), attempts, shown.clock) for pod in part], "metadata": metadata}
 
 
 def _keys(snapshot: snapshots.Snapshot) -> Iterator[tuple[str, str, model.Uid]]:

@@ -2,7 +2,8 @@
 
 import os
 import pathlib
-from typing import TextIO
+from collections.abc import Sequence
+from typing import Any, TextIO
 
 from app import exit_codes, plugins
 from app.cli import exits
@@ -25,12 +26,7 @@ def replaced(source: pathlib.Path, file: pathlib.Path) -> None:
     written: list[pathlib.Path] = []
     try:
         catalog = plugins.catalog()
-        packages = {"app", "workers", *(kind.__module__.partition(".")[0] for kind in catalog.classes)}
-        public = pseudonyms.Public(
-            vocabulary.words(packages),
-            frozenset(plugin.name for plugin in plugins.IN_TREE),
-            registry_builder.terms_of(catalog.classes),
-        )
+        public = _public(catalog.classes)
         with source.open("rb") as opened, partial.open("xb") as out:
             written.append(partial)
             _, found = pseudonymizer.names_of(opened, public, catalog.schema)
@@ -53,6 +49,19 @@ def replaced(source: pathlib.Path, file: pathlib.Path) -> None:
     finally:
         for one in written:
             one.unlink(missing_ok=True)
+
+
+def _public(classes: Sequence[type[Any]]) -> pseudonyms.Public:
+    """What names nothing of a cluster that has these plugins. Raises ConfigurationRefused."""
+    product = vocabulary.words(("app", "workers"))
+    modules = {kind.__module__ for kind in classes if kind not in plugins.IN_TREE}
+    terms = frozenset[str]().union(*map(vocabulary.of_plugin, modules))
+    return pseudonyms.Public(
+        product | vocabulary.without_packages(terms, modules, product),
+        frozenset(plugin.name for plugin in plugins.IN_TREE),
+        registry_builder.terms_of(classes),
+        terms,
+    )
 
 
 def translate(names: pathlib.Path, text: TextIO, out: TextIO) -> None:

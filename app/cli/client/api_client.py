@@ -53,7 +53,7 @@ class ExtenderClient:
 
     client: settings.Client
     otherwise: str = ""
-    """Why the kubeconfig led to no process, for the message if this one is unreachable."""
+    """Why the kubeconfig led to no process or is not used, for the message if this one is unreachable."""
     process: str = _EXTENDER
     """What answers there, for the same message."""
     forward: "port_forwards.Forward | None" = None
@@ -65,15 +65,17 @@ class ExtenderClient:
         query: Mapping[str, object] | Sequence[tuple[str, object]] = (),
         *,
         accept: str = "application/json",
+        timeout: float = 0.0,
     ) -> dict[str, Any] | str:
         """JSON at a path, or text if `accept` allows it. Raises Failed with the exit code of the error.
 
-        Pairs may repeat a parameter; those without a value are left out.
+        Waits for at least ``timeout`` seconds. Pairs may repeat a parameter; those without a value are left
+        out.
         """
         pairs = query.items() if isinstance(query, Mapping) else query
         parameters = [(name, str(value)) for name, value in pairs if value is not None]
         query_text = f"?{urllib.parse.urlencode(parameters)}" if parameters else ""
-        return self._sent("GET", path, query_text, accept)
+        return self._patient(timeout)._sent("GET", path, query_text, accept)
 
     def document(self, path: str) -> dict[str, Any]:
         """JSON at a path. Raises Failed."""
@@ -199,6 +201,8 @@ class ExtenderClient:
         what = f"the CA certificates {client.ca} (client.ca)"
         try:
             context = ssl.create_default_context(cafile=client.ca or None)
+            # The CA that issued the extender's certificate suffices, without its root.
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
             if client.cert:
                 key = client.key or client.cert
                 for file, name in ((client.cert, "the certificate"), (key, "the private key")):
@@ -300,26 +304,28 @@ def extender(
     place of client.namespace.
     """
     loaded = settings.load(config, os.environ)
-    client, found = _chosen(loaded, options, role)
+    client, found, otherwise = _chosen(loaded, options, role)
     client = replace(client, namespace=namespace or client.namespace)
-    return ExtenderClient(client) if found else _forwarded(replace(loaded, client=client), role, "extender")
+    if found:
+        return ExtenderClient(client, otherwise)
+    return _forwarded(replace(loaded, client=client), role, "extender")
 
 
 def view(config: str | None, options: Mapping[str, str | None]) -> ExtenderClient:
     """Client of ``topolog view``, found in the same ways."""
     loaded = settings.load(config, os.environ)
-    client, found = _chosen(loaded, options, role_names.VIEWER)
+    client, found, otherwise = _chosen(loaded, options, role_names.VIEWER)
     if not options["server"]:
         client = replace(client, url=client.view_url or _next_port(client.url))
     if found or client.view_url:
-        return ExtenderClient(client, process=_VIEW)
+        return ExtenderClient(client, otherwise, _VIEW)
     return _forwarded(replace(loaded, client=client), role_names.VIEWER, "view")
 
 
 def _chosen(
     loaded: settings.Settings, options: Mapping[str, str | None], role: str
-) -> tuple[settings.Client, bool]:
-    """The settings of a client, and whether they lead to a process without the kubeconfig."""
+) -> tuple[settings.Client, bool, str]:
+    """The settings of a client, whether they lead to a process, and why the kubeconfig is not used then."""
     client = loaded.client
     given = options["server"] or options["cert"] or client.cert or client.url != settings.Client().url
     client = replace(
@@ -332,9 +338,10 @@ def _chosen(
     )
     made = certs.default_directory(loaded.cluster)
     if client.cert or not _exist(made / f"{role}.crt", made / f"{role}.key", made / "ca.crt"):
-        return client, bool(given)
+        return client, bool(given), ""
     cert, key, ca = (str(made / name) for name in (f"{role}.crt", f"{role}.key", "ca.crt"))
-    return replace(client, cert=cert, key=key, ca=client.ca or ca), True
+    otherwise = f"; remove {made}, the certificates of `topolog up`, to ask the cluster of the kubeconfig"
+    return replace(client, cert=cert, key=key, ca=client.ca or ca), True, "" if given else otherwise
 
 
 def _forwarded(loaded: settings.Settings, role: str, component: str) -> ExtenderClient:

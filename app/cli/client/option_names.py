@@ -7,7 +7,7 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
-_REFUSAL: Final = re.compile(r"(?P<path>[A-Za-z]\w*(?:\[\d+\]|\.\w+)*): (?P<text>.*)", re.DOTALL)
+_REFUSAL: Final = re.compile(r"(?P<path>[A-Za-z]\w*(?:\[\d+\]|\.[-\w./]+)*): (?P<text>.*)", re.DOTALL)
 _OVERRIDE: Final = re.compile(r"overrides\[(?P<number>\d+)\]\.?(?P<rest>.*)")
 _SITUATIONS: Final = ("situation.", "to.", "configuration.")
 """Parts of documents that are made of the options of one command."""
@@ -27,7 +27,29 @@ def prepend_overrides(options: Sequence[str]) -> None:
     """Keep the options of further overrides, which come before those that were set."""
     context = click.get_current_context(silent=True)
     if context is not None:
-        context.meta[_OVERRIDES] = (*options, *context.meta.get(_OVERRIDES, ()))
+        context.meta[_OVERRIDES] = (*options, *_options())
+
+
+def option_of(number: int) -> str:
+    """The option whose value the override is; empty for one of a file with a situation."""
+    options = _options()
+    return options[number] if number < len(options) else ""
+
+
+def override(number: int) -> str:
+    """The override as it was given: its option, counted if it is given several times; else its number."""
+    option = option_of(number)
+    if not option:
+        return f"override {number + 1}"
+    options = _options()
+    at = options[: number + 1].count(option)
+    return option if options.count(option) == 1 else f"{option} (number {at})"
+
+
+def _options() -> Sequence[str]:
+    context = click.get_current_context(silent=True)
+    options: Sequence[str] = context.meta.get(_OVERRIDES, ()) if context is not None else ()
+    return options
 
 
 def spelled(message: str) -> str:
@@ -38,16 +60,14 @@ def spelled(message: str) -> str:
     path = match["path"]
     for part in _SITUATIONS:
         path = path.removeprefix(part)
-    override = _OVERRIDE.fullmatch(path)
-    if override is not None:
-        options: Sequence[str] = context.meta.get(_OVERRIDES, ())
-        number = int(override["number"])
-        option = options[number] if number < len(options) else ""
-        rest = f"{override['rest']}: " if override["rest"] and option not in _WHOLE else ""
+    found = _OVERRIDE.fullmatch(path)
+    if found is not None:
+        option = option_of(int(found["number"]))
+        rest = f"{found['rest']}: " if found["rest"] and option not in _WHOLE else ""
         return f"{option}: {rest}{match['text']}" if option else message
     field = re.split(r"[.\[]", path, maxsplit=1)[0]
-    found = _given(context, _OPTIONS.get(field, f"--{field}"))
-    return f"{found}: {match['text']}" if found else message
+    given = _given(context, _OPTIONS.get(field, f"--{field}"))
+    return f"{given}: {match['text']}" if given else message
 
 
 _WHOLE: Final = ("--cordon", "--uncordon", "--remove-node", "--add-nodes", "--delete-pod")

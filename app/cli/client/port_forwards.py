@@ -2,7 +2,7 @@
 
 The way there (SPDY or WebSockets, proxies, exec plugins for credentials) is kubectl's own. The certificate is
 that of a role, if the user may read its Secret; it is written to a directory that only this user can
-read, and that is removed when the command ends.
+read, and that is removed when the command ends, and by the next command if this one is killed.
 """
 
 import base64
@@ -12,15 +12,15 @@ import functools
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
-import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any, Final, Self
 
-from app import settings
+from app import settings, temporary_folders
 
 if TYPE_CHECKING:
     from app.doctor import api_reader
@@ -151,7 +151,8 @@ def opened(loaded: settings.Settings, role: str, component: str) -> Iterator[tup
     with _api(loaded) as api:
         secret = api.get(f"/api/v1/namespaces/{cluster.namespace}/secrets/{name}")
     with contextlib.ExitStack() as until:
-        folder = pathlib.Path(until.enter_context(tempfile.TemporaryDirectory(prefix="topolog-")))
+        until.enter_context(_interrupted_by_sigterm())
+        folder = until.enter_context(temporary_folders.temporary_folder("topolog-forward-"))
         client = replace(
             loaded.client,
             cert=_written(secret, name, "tls.crt", folder),
@@ -162,6 +163,16 @@ def opened(loaded: settings.Settings, role: str, component: str) -> Iterator[tup
         forward = until.enter_context(Forward(command, pod, _PORTS[component], other_pod=ready_pod))
         server = client.server_name or f"topolog-{component}.{cluster.namespace}.svc"
         yield replace(client, url=f"https://127.0.0.1:{forward.port}", server_name=server), forward
+
+
+@contextlib.contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends the command as Ctrl-C does: kubectl and the private key do not outlast it."""
+    former = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
 
 
 @contextlib.contextmanager

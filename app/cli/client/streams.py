@@ -14,8 +14,8 @@ from app.cli.client import api_client, outages
 _PATH = "/apis/v1/watch"
 _SILENCE = 60.0
 """Seconds without a message; the head is sent every 15 s."""
-_TICK = 1000
-"""Milliseconds between two summaries at least."""
+TICK = 1.0
+"""Seconds between two positions."""
 
 
 def messages(
@@ -30,7 +30,7 @@ def messages(
 def positions(client: api_client.ExtenderClient) -> Iterator[str]:
     """The position of the log: at the start, and about every second even if it stays. Raises Failed."""
     position = ""
-    for fields in _blocks(client, {"tick": _TICK}):
+    for fields in _blocks(client, {"tick": int(TICK * 1000)}):
         position = fields.get("id", position)
         # A comment, which keeps the connection alive, has no fields.
         if position and (not fields or fields.get("event") == "head"):

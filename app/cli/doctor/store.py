@@ -141,6 +141,12 @@ def _confirmed(output: str) -> bool:
     help="Fill in the passwords: a file per role, named as the role, with the SHA-256 of its password.",
 )
 @click.option(
+    "--store-tls",
+    is_flag=True,
+    help="With --hashes: the store has TLS, so also add the user by whom `topolog bootstrap` makes it read a"
+    " renewed certificate.",
+)
+@click.option(
     "--to",
     "path",
     type=click.Path(dir_okay=False, path_type=pathlib.Path),
@@ -148,12 +154,15 @@ def _confirmed(output: str) -> bool:
     help="Write the access list to this file, readable by its owner.",
 )
 @click.pass_obj
-def users_command(config: str | None, hashes: pathlib.Path | None, path: pathlib.Path | None) -> None:
+def users_command(
+    config: str | None, hashes: pathlib.Path | None, store_tls: bool, path: pathlib.Path | None
+) -> None:
     """Print the server's ACL file: one user per role, with the permissions that the role needs.
 
-    The users are named topolog-CLUSTER-ROLE; clusters that share a server share one file. Replace each
-    #PASSWORD by the SHA-256 of the password (the server does not start with the placeholder):
-    `printf %s "$SECRET" | sha256sum`. Does not connect to a server.
+    The users are named topolog-CLUSTER-ROLE. Clusters that share a server share one file; the users default,
+    topolog-replica and topolog-sentinel may be in it only once. Replace each #PASSWORD by the SHA-256 of the
+    password (the server does not start with the placeholder): `printf %s "$SECRET" | sha256sum`. Does not
+    connect to a server.
 
     With --hashes, the passwords are filled in, and the list has no users for replicas and sentinels. The
     bundled store of deploy/ makes its access list in this way whenever it starts.
@@ -161,13 +170,15 @@ def users_command(config: str | None, hashes: pathlib.Path | None, path: pathlib
     from app.store import errors
     from app.store.server import acl
 
+    if store_tls and hashes is None:
+        raise click.UsageError("--store-tls needs the passwords of the users: add --hashes")
     loaded = settings.load(config, os.environ)
     try:
         if hashes is None:
             text = acl.access_list(loaded.cluster, loaded.store.placements)
         else:
             known = {each.name: _text(hashes / each.name) for each in (*acl.ROLES, acl.CERTIFICATES)}
-            text = acl.filled(loaded.cluster, known, loaded.store.placements)
+            text = acl.filled(loaded.cluster, known, loaded.store.placements, tls=store_tls)
         if path is None:
             click.echo(text, nl=False)
             return

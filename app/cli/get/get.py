@@ -17,6 +17,11 @@ from app.cli.output import formats, paths
 from app.domain import model
 from app.framework import views
 
+_SHOWN = 100
+"""Rows of a table without --limit."""
+_TABLES = (formats.TABLE, formats.WIDE)
+"""Formats for people; what programs read is complete."""
+
 
 class Path(click.ParamType[str]):
     """A path in an item; a wrong one is a usage error, before any request."""
@@ -49,13 +54,18 @@ class Path(click.ParamType[str]):
     "--at", type=moment_option.MOMENT, help="Show the state at this position instead of the current one."
 )
 @click.option(
-    "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Maximum number of items."
+    "--limit",
+    type=click.IntRange(1),
+    help="Maximum number of items. Default: 100 in a table, and all with -w or in another format; of"
+    " decisions and events always 100.",
 )
 @click.option(
     "--where",
     multiple=True,
     metavar="CONDITION",
-    help="Filter decisions, such as by pod=ns/name or kept<3, or by FIELD=VALUE events, pods and topology.",
+    help="Filter decisions, such as by pod=ns/name or kept<3, and others by FIELD=VALUE: "
+    + where_options.listing()
+    + ".",
 )
 @click.option(
     "-n",
@@ -98,7 +108,7 @@ def get_command(
     what: tuple[str, ...],
     raw: str | None,
     at: str | None,
-    limit: int,
+    limit: int | None,
     where: tuple[str, ...],
     namespace: str | None,
     selector: model.Selector | None,
@@ -124,22 +134,27 @@ def get_command(
     if selector is not None:
         _refuse_labels(asked)
     selected = where_options.query(where, [kind for kind, _ in asked])
+    reports = [kind for kind, _ in asked if not resources.RESOURCES[kind].columns]
+    if at is not None and reports:
+        raise click.UsageError(f"{reports[0]} is a report on the present; leave out --at")
     if chosen:
         if watch or sort_by or asked != [("decisions", None)]:
             raise click.UsageError("--facet counts decisions: topolog get decisions --facet reason")
         within = f"where=namespace={namespace}" if namespace else ""
         wanted = lists.selecting({"at": at, **selected}, within) if within else {"at": at, **selected}
         client = api_client.extender(config, options)
-        facets.show(client, wanted, facets.Chosen(chosen, limit), output, heading=not no_headers)
+        facets.show(client, wanted, facets.Chosen(chosen, limit or _SHOWN), output, heading=not no_headers)
         return
     if watch:
         if len(asked) > 1:
             raise click.UsageError("-w watches one kind, or one item: topolog get nodes -w")
         list_watch.refuse(asked[0][0], at=at)
     client = api_client.view(config, options) if watch else api_client.extender(config, options)
-    selection = lists.Selection(limit, namespace or "", sort_by or "", selector or model.Selector())
-    request = _Request(client, {"at": at, **selected}, selection, output)
     for kind, name in asked:
+        whole = (watch or output not in _TABLES) and not resources.RESOURCES[kind].endless
+        most = limit or (None if whole else _SHOWN)
+        selection = lists.Selection(most, namespace or "", sort_by or "", selector or model.Selector())
+        request = _Request(client, {"at": at, **selected}, selection, output)
         rows = printers.Rows(kind, output, heading=not no_headers, name=name or "")
         if watch:
             request.watch(rows, name)
@@ -172,6 +187,7 @@ class _Request:
         reply = lists.read(self.client, rows.kind, self.query, self.selection)
         if formats.columns(self.output) is None and formats.is_document(self.output):
             formats.show_document(reply, self.output)
+            printers.note_left(reply)
         else:
             printers.show_list(rows, reply)
 
@@ -185,7 +201,7 @@ class _Request:
         elif self.output == formats.NAME:
             click.echo(rows.kind if name is None else f"{rows.kind}/{name}")
         else:
-            printers.show_one(reply, heading=rows.heading)
+            printers.show_one(reply, rows.kind, heading=rows.heading)
 
     def watch(self, rows: printers.Rows, name: str | None) -> None:
         """Print a list or an item and its changes, until the user interrupts."""
@@ -198,10 +214,7 @@ class _Request:
 
     def _listed(self, kind: str) -> list_watch.Read:
         reply = lists.read(self.client, kind, self.query, self.selection)
-        metadata = reply.get("metadata") or {}
-        return list_watch.Read(
-            reply["items"], whole=not (metadata.get("remaining") or metadata.get("continue"))
-        )
+        return list_watch.Read(reply["items"], lists.left(reply))
 
     def _one(self, kind: str, name: str | None) -> dict[str, Any]:
         resource = resources.RESOURCES[kind]

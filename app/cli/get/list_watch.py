@@ -5,6 +5,7 @@ same as in a list, and nothing is missed while the connection was lost.
 """
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from app import exit_codes
 from app.cli import exits
 from app.cli.client import api_client, outages, streams
 from app.cli.get import printers, resources
+from app.cli.output import notes
 
 Item = Mapping[str, Any]
 _PASSING = ("age",)
@@ -24,8 +26,8 @@ class Read(NamedTuple):
     """What is there now."""
 
     items: Sequence[Item]
-    whole: bool
-    """Whether an item that is not among them is gone, and not only beyond the limit."""
+    left: int | None = 0
+    """Items beyond the limit, which are not among them although they are not gone; None: unknown."""
 
 
 def refuse(kind: str, *, at: str | None) -> None:
@@ -45,10 +47,12 @@ def follow(client: api_client.ExtenderClient, rows: printers.Rows, read: Callabl
     """
     resource = resources.RESOURCES[rows.kind]
     seen: dict[str, str] | None = None
-    last, outage = "", outages.Outage()
+    last, outage, outdated = "", outages.Outage(), 0
     for position in streams.positions(client):
-        if position == last and resource.recorded:
+        if outdated or (position == last and resource.recorded):
+            outdated = max(0, outdated - 1)
             continue
+        started = time.monotonic()
         try:
             found = read()
         except exits.Failed as failed:
@@ -56,8 +60,14 @@ def follow(client: api_client.ExtenderClient, rows: printers.Rows, read: Callabl
                 raise
             outage.wait(failed)
             continue
+        # Positions that arrived meanwhile; so a long list takes at most half of the time of the server.
+        outdated = int((time.monotonic() - started) / streams.TICK)
         outage.over()
         last = position
+        if found.left != 0 and not resource.endless:
+            number = len(found.items)
+            most = f"{number} of {number + found.left}" if found.left else f"{number}"
+            notes.once("watched", f"only the first {most} {rows.kind} are watched (--limit)")
         now = {resources.named(resource, item): _lasting(item) for item in found.items}
         if seen is None:
             rows.show(found.items)
@@ -67,7 +77,7 @@ def follow(client: api_client.ExtenderClient, rows: printers.Rows, read: Callabl
             ]
             # A list of what happened begins with the newest, and the newest line is the last.
             rows.show(changed[::-1] if resource.endless else changed)
-            if found.whole:
+            if found.left == 0:
                 for name in seen.keys() - now.keys():
                     click.echo(f"{rows.kind}/{rows.name or name} is gone", err=True)
         seen = now
@@ -76,11 +86,11 @@ def follow(client: api_client.ExtenderClient, rows: printers.Rows, read: Callabl
 def one(read: Callable[[], Item]) -> Read:
     """An item that was asked by name; nothing while it does not exist. Raises Failed."""
     try:
-        return Read([read()], whole=True)
+        return Read([read()])
     except exits.Failed as failed:
         if failed.code != exit_codes.NEGATIVE:
             raise
-        return Read([], whole=True)
+        return Read([])
 
 
 def _lasting(item: Item) -> str:

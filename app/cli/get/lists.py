@@ -11,12 +11,14 @@ from app import exit_codes
 from app.cli import exits
 from app.cli.client import api_client
 from app.cli.get import resources
-from app.cli.output import paths, progress, tables
+from app.cli.output import notes, paths, progress, tables
 from app.domain import model, selectors
 
 _PAGE = 500
+"""Items of one request; the API allows 1,000."""
 _MOST = 20_000
-"""Items that are read for one list. For a name all are, because one that exists has to be found."""
+"""Items that are read for one list with a limit. For a name all are, because one that exists has to be
+found."""
 _OFFSET: Final = re.compile(r"[1-9][0-9]{0,17}")
 
 
@@ -27,7 +29,8 @@ _ALL: Final = model.Selector()
 class Selection:
     """Which items of a list are shown, and in which order."""
 
-    limit: int
+    limit: int | None
+    """None: all."""
     namespace: str = ""
     sort: str = ""
     """A path (app.cli.output.paths); empty: as the API has them."""
@@ -59,19 +62,21 @@ def read(
         return {**reply, "items": _sorted(reply["items"], selection.sort)}
     items: list[Mapping[str, Any]] = []
     seen = 0
-    asked: dict[str, object] = {**query, "limit": max(_PAGE, selection.limit)}
+    limit = selection.limit
+    bounded = limit is not None and not selection.name
+    asked: dict[str, object] = {**query, "limit": _PAGE}
     while True:
         reply = _page(client, path, asked)
         seen += len(reply["items"])
         items += (one for one in reply["items"] if _is_selected(resource, one, selection))
         following = (reply.get("metadata") or {}).get("continue")
-        found = len(items) >= selection.limit and not whole
-        if not following or found or (seen >= _MOST and not selection.name):
+        found = limit is not None and len(items) >= limit and not whole
+        if not following or found or (seen >= _MOST and bounded):
             break
         asked["continue"] = following
     if following and not found:
-        click.echo(f"only the first {seen} {kind} were read", err=True)
-    shown = _sorted(items, selection.sort)[: selection.limit]
+        notes.once(f"{kind} read", f"only the first {seen} {kind} were read")
+    shown = _sorted(items, selection.sort)[:limit]
     left = len(items) - len(shown)
     # Where the API has more, the number of those that are selected is not known.
     metadata = {**(reply.get("metadata") or {}), "remaining": None if following else left}
@@ -79,20 +84,29 @@ def read(
 
 
 def _filled(
-    client: api_client.ExtenderClient, path: str, query: Mapping[str, object], limit: int
+    client: api_client.ExtenderClient, path: str, query: Mapping[str, object], limit: int | None
 ) -> dict[str, Any]:
     """The list up to the limit; a page of the API may be short, because it covers a part of the log."""
     items: list[Mapping[str, Any]] = []
     asked: Mapping[str, object] = query
     with progress.shown(f"reading {path}") as line:
         while True:
-            reply = _page(client, path, {**asked, "limit": limit - len(items)})
+            wanted = _PAGE if limit is None else min(_PAGE, limit - len(items))
+            reply = _page(client, path, {**asked, "limit": wanted})
             items += reply["items"]
             following = (reply.get("metadata") or {}).get("continue")
-            if not following or following == asked.get("continue") or len(items) >= limit:
+            enough = limit is not None and len(items) >= limit
+            if not following or following == asked.get("continue") or enough:
                 return {**reply, "items": items}
-            line.text = f"reading {path}: {len(items)} of at most {limit} found"
+            most = "" if limit is None else f" of at most {limit}"
+            line.text = f"reading {path}: {len(items)}{most} found"
             asked = {**query, "continue": following}
+
+
+def left(reply: Mapping[str, Any]) -> int | None:
+    """How many items of the list are not in the reply; None if that is unknown."""
+    metadata = reply.get("metadata") or {}
+    return metadata.get("remaining") or (None if metadata.get("continue") else 0)
 
 
 def selecting(query: Mapping[str, object], condition: str) -> Mapping[str, object]:

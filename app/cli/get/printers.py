@@ -1,16 +1,16 @@
 """Prints for ``topolog get``: lists as tables or names, objects as their fields."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import click
 
-from app.cli.get import resources
+from app.cli.get import lists, resources
 from app.cli.output import formats, paths, tables
 
-_NAMES = ("domain", "key", "kind", "name", "op", "pod", "policy")
-"""Fields that identify a row."""
+_NAMES = ("namespace", "domain", "key", "kind", "name", "op", "pod", "policy", "state")
+"""Fields that identify a row or show its state, in this order."""
 _SECONDS = ("age", "seconds")
 """Fields that are durations; a negative one is that of something that never happened."""
 
@@ -45,7 +45,7 @@ class Rows:
                 click.echo(f"{self.kind}/{self.name or resources.named(kind, item)}")
         elif self.name:
             for item in items:
-                show_one(item, heading=self.heading)
+                show_one(item, self.kind, heading=self.heading)
         elif items:
             columns = self._columns(items)
             rows = [[tables.pick(item, path) for path in columns.values()] for item in items]
@@ -57,42 +57,66 @@ class Rows:
             return columns
         if not self._fields:
             self._fields = list(dict.fromkeys(name for item in items for name in item))
-        shown = {part for path in columns.values() for part in path.rstrip("#~").split("+")}
+        shown = {part for path in columns.values() for part in tables.parts(path)}
         further = {tables.heading(name): name for name in self._fields if name not in shown}
         # A field of which the table shows a part may have the heading of that part.
         return columns | {head: name for head, name in further.items() if head not in columns}
 
     def _write(self, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         if self._table is None:
-            self._table = tables.Table(headings, heading=self.heading, whole=self.output == formats.WIDE)
+            whole, wide = self.output == formats.WIDE, self._chosen is None
+            self._table = tables.Table(headings, heading=self.heading, whole=whole, wide=wide)
         self._table.write(rows)
 
 
 def show_list(rows: Rows, reply: Mapping[str, Any]) -> None:
     """Print a list, and on standard error what is missing of it."""
     rows.show(reply["items"])
-    if rows.output == formats.NAME:
-        return
     metadata = reply.get("metadata", {})
-    if not reply["items"]:
+    if not reply["items"] and rows.output != formats.NAME:
         early = str(metadata.get("position")).endswith("/0")
         click.echo(f"nothing found{': this is before the first event of the log' * early}", err=True)
-    if metadata.get("remaining") or metadata.get("continue"):
-        click.echo(f"... and {metadata.get('remaining') or 'maybe'} more (--limit)", err=True)
+    note_left(reply)
 
 
-def show_one(reply: Mapping[str, Any], *, heading: bool = True) -> None:
-    """Print one object: scalar fields as lines, lists of objects as tables."""
-    lists = {key: value for key, value in reply.items() if _is_table(value)}
-    fields = [(key, _value(key, value)) for key, value in reply.items() if key not in lists]
+def note_left(reply: Mapping[str, Any]) -> None:
+    """Write to standard error how many items of a list are missing, if any are."""
+    left = lists.left(reply)
+    if left != 0:
+        click.echo(f"... and {left or 'maybe'} more (--limit)", err=True)
+
+
+def show_one(reply: Mapping[str, Any], kind: str, *, heading: bool = True) -> None:
+    """Print one object: its fields as lines, those of its list first; lists of objects as tables."""
+    resource = resources.RESOURCES[kind]
+    nested = {key: value for key, value in reply.items() if _is_table(value)}
+    listed = [part.partition(".")[0] for path in resource.columns.values() for part in tables.parts(path)]
+    plain = sorted(
+        (key for key in reply if key not in nested),
+        key=lambda key: listed.index(key) if key in listed else len(listed),
+    )
+    fields = [
+        (f"{name} ({resource.units[name]})" if name in resource.units else name, _value(name, value))
+        for key in plain
+        for name, value in _leaves(key, reply[key])
+    ]
     tables.show(["FIELD", "VALUE"], fields, heading=heading)
-    for key, items in lists.items():
+    for key, items in nested.items():
         click.echo(f"\n{key}:")
         found = dict.fromkeys(name for item in items for name in item)
         # The fields that identify a row come first.
-        names = sorted(found, key=lambda name: name not in _NAMES)
+        names = sorted(found, key=lambda name: _NAMES.index(name) if name in _NAMES else len(_NAMES))
         rows = [[item.get(name) for name in names] for item in items]
         tables.show([tables.heading(name) for name in names], rows, heading=heading)
+
+
+def _leaves(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """The fields of an object of objects with their paths, ``node.spec.taints``; another value as it is."""
+    if isinstance(value, Mapping) and any(isinstance(one, Mapping | list) for one in value.values()):
+        for key, inner in value.items():
+            yield from _leaves(f"{name}.{key}", inner)
+    else:
+        yield name, value
 
 
 def _value(key: str, value: object) -> object:

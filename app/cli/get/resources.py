@@ -1,15 +1,14 @@
 """The kinds of ``topolog get``, and which of them the arguments ask for."""
 
-import difflib
 import operator
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
 from click import shell_completion
 
-from app import plugins
+from app import misspellings, plugins
 from app.cli.completion import items
 from app.framework import registry, views
 
@@ -45,6 +44,8 @@ class Resource:
     """A list of what happened, whose end is not read to sort it."""
     recorded: bool = True
     """Whether it changes only by events of the log."""
+    units: Mapping[str, str] = field(default_factory=dict)
+    """Field of one object -> what its numbers are, where they would be read as counts."""
 
 
 _CORE: Mapping[str, Resource] = {
@@ -81,7 +82,7 @@ _CORE: Mapping[str, Resource] = {
             "POD": "namespace+name",
             "AGE": "age~",
             "ATTEMPTS": "attempts",
-            "REASON": "reason",
+            "REASON": "reason!",
             "SMALLEST CHANGE": "change.0",
         },
         namespace="namespace",
@@ -148,8 +149,31 @@ _CORE: Mapping[str, Resource] = {
         named=True,
         recorded=False,
     ),
-    "consistency": Resource("consistency", "consistency report (counts vs. log vs. API server)", {}),
-    "lag": Resource("lag", "how far the extender lags behind the log", {}),
+    "consistency": Resource(
+        "consistency",
+        "consistency report (counts vs. log vs. API server)",
+        {},
+        units={
+            "oldest": "first offset of the log",
+            "folded": "replayed from this offset",
+            "proven": "replayed up to this offset",
+            "versions": "offset when last compared",
+            "checkpoints": "offset when last verified",
+            "facts": "offset when last compared",
+            "total": "open differences",
+        },
+    ),
+    "lag": Resource(
+        "lag",
+        "how far the extender lags behind the log",
+        {},
+        units={
+            "began": "offset",
+            "head": "last offset of the log",
+            "behind": "events",
+            "listed": "resourceVersion of the latest list",
+        },
+    ),
 }
 
 
@@ -254,8 +278,7 @@ def asked(what: tuple[str, ...], namespace: str = "") -> Iterator[tuple[str, str
 
 
 def _unknown(kind: str) -> str:
-    near = difflib.get_close_matches(kind.lower(), [*RESOURCES, *_KINDS], n=1)
-    meant = f"; did you mean {near[0]}?" if near else ""
+    meant = misspellings.meant(kind.lower(), [*RESOURCES, *_KINDS])
     return f"{kind!r} is not one of {', '.join(RESOURCES)}{meant}"
 
 

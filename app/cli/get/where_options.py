@@ -14,6 +14,12 @@ _MOMENTS: Final = ("since", "until", "from", "to")
 _PLAIN: Final = re.compile(r"(?P<field>[A-Za-z]\w*)=(?!=)(?P<value>.*)\Z", re.DOTALL)
 
 
+def listing() -> str:
+    """The fields of each kind that only FIELD=VALUE selects, for the help."""
+    fields = {kind: one.conditions for kind, one in resources.RESOURCES.items() if kind != "decisions"}
+    return "; ".join(f"{kind} by {', '.join(names)}" for kind, names in fields.items() if names)
+
+
 def query(where: Sequence[str], kinds: Sequence[str]) -> dict[str, object]:
     """Query parameters; only decisions take more than FIELD=VALUE. Raises BadParameter."""
     expressions = all(kind == "decisions" for kind in kinds)
@@ -49,9 +55,9 @@ def _refusal(condition: str, plain: re.Match[str] | None, kinds: Sequence[str]) 
     known = resources.RESOURCES[kind].conditions
     if not known:
         filtered = ", ".join(name for name, one in resources.RESOURCES.items() if one.conditions)
-        cause = f"{kind} have no conditions, only {filtered} have"
+        cause = f"there are no conditions of {kind}, only of {filtered}"
     elif plain is None:
         return f"{condition!r} is not FIELD=VALUE; only decisions are compared, as in kept<3"
     else:
-        cause = f"{kind} have no condition {field!r}; known: {', '.join(known)}"
+        cause = f"there is no condition {field!r} of {kind}; known: {', '.join(known)}"
     return f"{cause}; -o 'jsonpath=$.items[?@.FIELD == \"VALUE\"]' selects by any field"

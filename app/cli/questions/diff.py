@@ -25,7 +25,7 @@ from app.cli.questions import declared_overrides, question_options
     "--namespace",
     type=items.NAMESPACE,
     metavar="NAMESPACE",
-    help="Only what is in this namespace, which no node is.",
+    help="Only what is in this namespace, which no node is; also that of objects of a file that name none.",
 )
 @click.option("--measure", metavar="pods|resource:NAME", help="Also the nodes that have more or less of it.")
 @click.option(
@@ -63,7 +63,7 @@ def diff_command(
     if from_ is not None and from_situation is not None:
         raise click.UsageError("FROM and --from-situation exclude each other")
     first = question_options.situation_in(from_situation, "--from-situation") if from_situation else {}
-    second = question_options.situation(options)
+    second = question_options.situation(options, namespace)
     if to is not None:
         second["at"] = to
     if from_ is not None:
@@ -81,7 +81,7 @@ def diff_command(
             "namespace": namespace,
             "measure": measure,
         }
-        reply = extender.get("/apis/v1/diff", query)
+        reply = extender.get("/apis/v1/diff", query, timeout=question_options.MAX_WAIT)
         if isinstance(reply, str):
             raise click.ClickException(reply)
     else:
@@ -107,6 +107,8 @@ def _table(reply: question_options.Document, *, wide: bool = False) -> None:
         click.echo()
         classes = [(one["label"], one["count"]) for one in reply["map"]["classes"]]
         tables.show([reply["map"]["color"].upper(), "NODES"], classes)
+    for situation, of in zip(reply.get("situations", ()), (" of the first situation", ""), strict=False):
+        question_options.show_idle(situation, of)
     for section, found in reply["sections"].items():
         if found["more"]:
             click.echo(f"... and {found['more']} more {section} (--limit)", err=True)

@@ -1,11 +1,12 @@
 """Prints the decisions that would have been others, for ``topolog replay`` and ``topolog shadow``."""
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Final
 
 import click
 
+from app import plurals
+from app.cli.client import option_names
 from app.cli.output import tables
 from app.cli.questions import question_options
 
@@ -30,14 +31,20 @@ def show_numbers(found: question_options.Document) -> None:
         click.echo(f"  of {name}: {number}")
     if len(objects) > _OBJECTS:
         click.echo(f"  of {len(objects) - _OBJECTS} other objects: -o json")
-    for index in found["idle"]:
-        click.echo(f"note: override {index + 1} changed nothing at any decision", err=True)
+    for index in found["idle"] or ():
+        click.echo(f"note: {option_names.override(index)} changed nothing at any decision", err=True)
     skipped = ", ".join(f"{number} {cause}" for cause, number in found["skipped"].items() if number)
     if skipped:
         click.echo(f"note: skipped, because they cannot be compared: {skipped}", err=True)
 
 
-def show_items(items: Sequence[question_options.Document]) -> None:
+def more(found: question_options.Document) -> int:
+    """How many decisions that would have been others are not in the answer."""
+    total: int = sum(found["classes"].values())
+    return total - len(found["items"])
+
+
+def show_items(found: question_options.Document) -> None:
     """Write a table of decisions that would have been others, if there are any."""
     rows = [
         (
@@ -48,8 +55,10 @@ def show_items(items: Sequence[question_options.Document]) -> None:
             f"{one['was']['kept']} -> {one['would']['kept']}",
             "; ".join(one["would"]["reasons"]),
         )
-        for one in items
+        for one in found["items"]
     ]
     if rows:
         click.echo()
         tables.show(["CLASS", "ID", "VERB", "POD", "KEPT", "REASONS THEN"], rows)
+    if number := more(found):
+        click.echo(f"({plurals.counted(number, 'more decision')})")

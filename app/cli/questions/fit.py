@@ -26,9 +26,7 @@ from app.cli.questions import declared_overrides, groups, question_options
     "--namespace",
     type=items.NAMESPACE,
     metavar="NAMESPACE",
-    default="default",
-    show_default=True,
-    help="Of the pod.",
+    help="The namespace of the pod, and of objects of a file that name none.  [default: default]",
 )
 @click.option(
     "--allow",
@@ -47,7 +45,7 @@ def fit_command(
     /,
     pod: str | None,
     file: str | None,
-    namespace: str,
+    namespace: str | None,
     allow: str | None,
     candidates: str | None,
     most: int,
@@ -67,21 +65,23 @@ def fit_command(
 
     Exit code 0 if it fits as it is, or no pod of the gang waits, and 1 if not.
     """
-    manifests, created = question_options.pods_and_objects([file] if file is not None else [], namespace)
+    own = namespace or "default"
+    manifests, created = groups.pods_and_objects([file] if file is not None else [], own)
     asked: list[str | question_options.Document] = (
-        [question_options.pod_name(pod, namespace)] if pod is not None else []
+        [question_options.pod_name(pod, own)] if pod is not None else []
     )
     asked += manifests
     question: question_options.Document = groups.question(options, asked, namespace)
     if not question:
         if file is not None and not asked:
-            question_options.refuse_without_pod([file], created)
+            groups.refuse_without_pod([file], created)
         if file is not None and len(manifests) != 1:
             raise click.BadParameter(f"{file} must contain one pod", param_hint="-f")
         if len(asked) != 1:
             raise click.UsageError("name a pod, or use -f FILE or --group")
         question["pod"] = asked[0]
-    question |= {"most": most, "budget": budget, "situation": question_options.situation(options, created)}
+    situation = question_options.situation(options, namespace, created)
+    question |= {"most": most, "budget": budget, "situation": situation}
     if allow:
         question["allow"] = allow.split(",")
     if candidates:

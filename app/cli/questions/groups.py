@@ -1,4 +1,4 @@
-"""Pods that are placed together, in the commands that ask about pods."""
+"""Pods of a file, what is created with them, and pods that are placed together, in questions about pods."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -15,7 +15,10 @@ def options(command: F) -> F:
     for option in (
         click.option("--group", metavar="[NS/]NAME", help="The waiting pods of this gang, placed together."),
         click.option(
-            "--minimum", type=click.IntRange(1), metavar="N", help="With --members: how many at least."
+            "--minimum",
+            type=click.IntRange(1),
+            metavar="N",
+            help="With --members: how many at least, unless they name a group.",
         ),
         click.option(
             "--members",
@@ -50,3 +53,21 @@ def question(
         raise click.UsageError("--members requires -f FILE with one pod")
     gang = {"members": members, "template": pods[0], **({"minimum": minimum} if minimum else {})}
     return {"gang": gang}
+
+
+def pods_and_objects(
+    files: Sequence[str], namespace: str
+) -> tuple[list[question_options.Document], list[question_options.Document]]:
+    """The pods of the files, and the overrides that create the other objects, such as PodGroups."""
+    documents = [
+        question_options.in_namespace(one, namespace) for file in files for one in question_options.read(file)
+    ]
+    pods = [one for one in documents if one.get("kind", "Pod") == "Pod"]
+    others = [one for one in documents if one.get("kind", "Pod") != "Pod"]
+    return pods, [{"op": "setObject", "manifest": one} for one in others]
+
+
+def refuse_without_pod(files: Sequence[str], created: Sequence[question_options.Document]) -> None:
+    """Raise BadParameter for files that were to contain pods and have other objects only."""
+    kinds = dict.fromkeys(str(one["manifest"].get("kind")) for one in created)
+    raise click.BadParameter(f"{', '.join(files)}: contains no Pod, only {', '.join(kinds)}", param_hint="-f")

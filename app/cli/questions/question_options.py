@@ -26,6 +26,8 @@ Value: TypeAlias = Any
 
 MAX_WAIT: Final = 30.0
 """Seconds to wait for an answer at least: a question may take 20."""
+_CREATED: Final = "-f"
+"""The option of objects that are created with the pods of a file."""
 _OF_NODES: Final = {
     "cordon": ("--cordon", "Mark a node, or those with these labels, unschedulable."),
     "uncordon": ("--uncordon", "Mark a node, or those with these labels, schedulable."),
@@ -131,10 +133,12 @@ def _object_options(*file: str) -> Iterator[Callable[[F], F]]:
     )
 
 
-def situation(options: dict[str, Value], first: Sequence[Document] = ()) -> Document:
+def situation(
+    options: dict[str, Value], namespace: str | None = None, first: Sequence[Document] = ()
+) -> Document:
     """The situation of the options, which are taken out of ``options``.
 
-    ``first``: overrides before those of the options.
+    ``namespace``: of objects that name none; ``first``: overrides before those of the options.
     """
     base: Document = {}
     file = options.pop("situation", None)
@@ -143,11 +147,11 @@ def situation(options: dict[str, Value], first: Sequence[Document] = ()) -> Docu
     at = options.pop("at", None)
     if at is not None:
         base["at"] = at
-    made = overridden(options)
+    made = overridden(options, namespace)
     spelled = [*first, *made.get("overrides", [])]
     if spelled:
         held = base.get("overrides", [])
-        option_names.prepend_overrides([""] * len(held) + ["-f"] * len(first))
+        option_names.prepend_overrides([""] * len(held) + [_CREATED] * len(first))
         base["overrides"] = [*held, *spelled]
     if "configuration" in made:
         base["configuration"] = _merged(base.get("configuration"), made["configuration"])
@@ -176,20 +180,21 @@ def situation_in(file: str, option: str) -> Document:
     return documents[0]
 
 
-def overridden(options: dict[str, Value]) -> Document:
+def overridden(options: dict[str, Value], namespace: str | None = None) -> Document:
     """Overrides and configuration of the options, which are taken out of ``options``."""
-    found, configuration = overrides(options), _configuration(options)
+    found, configuration = overrides(options, namespace), _configuration(options)
     return {
         **({"overrides": found} if found else {}),
         **({"configuration": configuration} if configuration else {}),
     }
 
 
-def overrides(options: dict[str, Value]) -> list[Document]:
+def overrides(options: dict[str, Value], namespace: str | None = None) -> list[Document]:
     """The overrides of the options, which are taken out of ``options``, in the order of the help text."""
     found = [*_of_core(options), *declared_overrides.taken(options)]
     for file in options.pop("set_objects"):
-        found += [("--set-policy", {"op": "setObject", "manifest": one}) for one in read(file)]
+        objects = (in_namespace(one, namespace) for one in read(file))
+        found += [("--set-policy", {"op": "setObject", "manifest": one}) for one in objects]
     found += [("--override", _json(text, "--override")) for text in options.pop("override")]
     option_names.set_overrides([option for option, _ in found])
     return [override for _, override in found]
@@ -270,20 +275,6 @@ def read(file: str) -> list[Document]:
     return found
 
 
-def pods_and_objects(files: Sequence[str], namespace: str | None) -> tuple[list[Document], list[Document]]:
-    """The pods of the files, and the overrides that create the other objects, such as PodGroups."""
-    documents = [in_namespace(one, namespace) for file in files for one in read(file)]
-    pods = [one for one in documents if one.get("kind", "Pod") == "Pod"]
-    others = [one for one in documents if one.get("kind", "Pod") != "Pod"]
-    return pods, [{"op": "setObject", "manifest": one} for one in others]
-
-
-def refuse_without_pod(files: Sequence[str], created: Sequence[Document]) -> None:
-    """Raise BadParameter for files that were to contain pods and have other objects only."""
-    kinds = dict.fromkeys(str(one["manifest"].get("kind")) for one in created)
-    raise click.BadParameter(f"{', '.join(files)}: contains no Pod, only {', '.join(kinds)}", param_hint="-f")
-
-
 def labels(selector: model.Selector | None, option: str = "-l") -> dict[str, str]:
     """``a=b,c=d`` as labels. Raises BadParameter, of that option, for what labels cannot express."""
     found: dict[str, str] = {}
@@ -302,9 +293,9 @@ def pod_name(name: str, namespace: str) -> str:
 def in_namespace(manifest: Document, namespace: str | None) -> Document:
     """The manifest, in the namespace unless it names one."""
     metadata = manifest.get("metadata")
-    if namespace is None or not isinstance(metadata, dict):
+    if namespace is None or not isinstance(metadata, dict) or metadata.get("namespace"):
         return manifest
-    return {**manifest, "metadata": {"namespace": namespace, **metadata}}
+    return {**manifest, "metadata": {**metadata, "namespace": namespace}}
 
 
 def candidates(text: str) -> str | list[str]:
@@ -358,11 +349,23 @@ def show(
 
 
 def show_limits(reply: Document) -> None:
-    """Write what an answer does not model, and whether it is incomplete, to standard error."""
+    """Write to standard error what changes nothing, what is not modelled, and whether time ran out."""
+    show_idle(reply.get("situation"))
     for limit in reply.get("limits", ()):
         click.echo(f"note: {limit}", err=True)
     if reply.get("complete") is False:
         click.echo("incomplete: more time is needed (--budget)", err=True)
+
+
+def show_idle(situation: Document | None, of: str = "") -> None:
+    """Write which overrides of a situation change nothing to standard error; ``of``: which situation.
+
+    An object that a file has beside its pods may exist already.
+    """
+    for index in situation["idle"] if situation is not None else ():
+        if of or option_names.option_of(index) != _CREATED:
+            name = f"override {index + 1}{of}" if of else option_names.override(index)
+            click.echo(f"note: {name} changes nothing", err=True)
 
 
 def _pair(text: str, option: str) -> tuple[str, str]:

@@ -9,10 +9,10 @@ import click
 
 from app import exit_codes, plurals
 from app.cli import exits
-from app.cli.client import api_client, moment_option
+from app.cli.client import api_client, moment_option, option_names, outages
 from app.cli.completion import items
 from app.cli.get import selectors
-from app.cli.output import tables
+from app.cli.output import formats, tables
 from app.cli.questions import declared_overrides, differences, question_options
 from app.domain import model
 
@@ -29,7 +29,11 @@ _SUMMED = ("classes", "skipped")
 )
 @click.option("--to", type=moment_option.MOMENT, help="The last moment.  [default: now]")
 @click.option(
-    "-n", "--namespace", type=items.NAMESPACE, metavar="NAMESPACE", help="Only pods of this namespace."
+    "-n",
+    "--namespace",
+    type=items.NAMESPACE,
+    metavar="NAMESPACE",
+    help="Only pods of this namespace, which is also that of objects of a file that name none.",
 )
 @click.option(
     "-l",
@@ -92,12 +96,13 @@ def replay_command(
     topolog replay --since 24h --set-policy new.yaml --fail-on refused
 
     Exit code 0 if nothing differs (in the classes of --fail-on), 1 if something does. Decisions that
-    cannot be compared are counted as skipped. Exit code 2 if there is none to compare.
+    cannot be compared are counted as skipped. Exit code 2 if there is none to compare, or if an override
+    applies to none, such as one of a policy that does not exist.
     """
     failing = _classes(fail_on)
     if choice and not chain:
         raise click.UsageError("--choice requires --chain")
-    situation = question_options.situation(options)
+    situation = question_options.situation(options, namespace)
     if "at" in situation:
         raise click.UsageError("a replay is of a range, not of the moment `at`: use --from and --to")
     question_options.save(options, situation)
@@ -111,12 +116,19 @@ def replay_command(
         "budget": budget,
         **({"mode": "chain"} if chain else {}),
         **({"choice": choice} if choice else {}),
+        **({"first": list(failing)} if fail_on else {}),
         **{name: value for name, value in given.items() if value},
         **({"verbs": list(verbs)} if verbs else {}),
     }
     reply = _whole(config, options, question, functools.partial(_show, output))
     if not reply["examined"]:
         raise exits.Failed(exit_codes.USAGE, _incomparable(reply))
+    # An earlier version has no reasons.
+    unapplied = (reply.get("unapplied") or {}) if reply["complete"] else {}
+    if unapplied:
+        why = option_names.spelled(next(iter(unapplied.values())))
+        text = f"an override applies to no decision of the range; at the latest: {why}"
+        raise exits.Failed(exit_codes.USAGE, text)
     if not reply["complete"] or any(reply["classes"][name] for name in failing):
         click.get_current_context().exit(exit_codes.NEGATIVE)
 
@@ -152,6 +164,8 @@ def _incomparable(reply: question_options.Document) -> str:
 
 def _show(output: str, reply: question_options.Document) -> None:
     question_options.show(output, reply, _table, lambda shown: [one["id"] for one in shown["items"]])
+    if output == formats.NAME and (number := differences.more(reply)):
+        click.echo(f"note: {plurals.counted(number, 'more decision')} (--limit)", err=True)
 
 
 def _whole(
@@ -162,17 +176,29 @@ def _whole(
 ) -> question_options.Document:
     """Show the answer about the whole range: asks for the rest until it is complete.
 
-    Ctrl-C shows what there is, and ends the command.
+    A failure that may pass is waited for. Any other one, and Ctrl-C, show what there is and end the command.
     """
-    whole = question_options.answer(config, options, "replay", question)
+    whole, outage = question_options.answer(config, options, "replay", question), outages.Outage()
     try:
         while whole["continue"]:
             rest = {**question, "to": whole["to"], "continue": whole["continue"]}
-            rest["limit"] = max(0, question["limit"] - len(whole["items"]))
             so_far = f"{whole['examined']} decisions, waiting for more"
-            whole = _sum(whole, question_options.part(config, options, "replay", rest, so_far))
+            try:
+                found = question_options.part(config, options, "replay", rest, so_far)
+            except exits.Failed as failed:
+                outage.wait(failed)
+                continue
+            outage.over()
+            whole = _sum(whole, found)
+            ranks = list(dict.fromkeys((*question.get("first", ()), *differences.CLASSES)))
+            whole["items"].sort(key=lambda one: ranks.index(one["class"]))
+            del whole["items"][question["limit"] :]
     except KeyboardInterrupt:
         click.echo("interrupted: the answer is incomplete", err=True)
+        shown(whole)
+        raise
+    except exits.Failed:
+        click.echo("the answer is incomplete", err=True)
         shown(whole)
         raise
     shown(whole)
@@ -191,13 +217,18 @@ def _sum(one: question_options.Document, other: question_options.Document) -> qu
         for what in one["by"] | other["by"]
     }
     total["limits"] = list(dict.fromkeys([*one["limits"], *other["limits"]]))
+    if one["idle"] is None or other["idle"] is None:  # No decision of that part was compared.
+        compared = one if other["idle"] is None else other
+        return total | {name: compared.get(name) for name in ("idle", "unapplied")}
     total["idle"] = sorted(set(one["idle"]) & set(other["idle"]))
+    of_both = one.get("unapplied", {}).keys() & other.get("unapplied", {}).keys()
+    total["unapplied"] = {at: other["unapplied"][at] for at in sorted(of_both)}
     return total
 
 
 def _table(reply: question_options.Document) -> None:
     differences.show_numbers(reply)
-    differences.show_items(reply["items"])
+    differences.show_items(reply)
     if reply["chain"] is not None:
         _chain(reply["chain"])
     question_options.show_limits(reply)

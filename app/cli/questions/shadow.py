@@ -27,6 +27,13 @@ def shadow_command() -> None:
 @click.option("--until", metavar="TIME", help="When it ends (RFC 3339).  [default: never]")
 @click.option("--ttl", metavar="DURATION", help="Instead of --until: how long it lasts, such as 24h.")
 @click.option("--note", metavar="TEXT", help="What it is for.")
+@click.option(
+    "-n",
+    "--namespace",
+    type=items.NAMESPACE,
+    metavar="NAMESPACE",
+    help="The namespace of objects of a file that name none.",
+)
 @question_options.object_options
 @api_client.server_options
 @question_options.output_option
@@ -38,6 +45,7 @@ def set_command(
     until: str | None,
     ttl: str | None,
     note: str | None,
+    namespace: str | None,
     output: str,
     **options: question_options.Value,
 ) -> None:
@@ -46,7 +54,7 @@ def set_command(
     It may change objects such as policies, and the weights and the enabled plugins; no nodes and no pods.
     Setting it again as it is keeps its differences.
     """
-    edit = question_options.overridden(options)
+    edit = question_options.overridden(options, namespace)
     if not edit:
         raise click.UsageError(
             "a shadow needs an edit: --set-policy, --scale, --override, --weights or --enable"
@@ -112,5 +120,5 @@ def _table(reply: question_options.Document) -> None:
         click.echo("note: records may have been trimmed before they were compared", err=True)
     if found["behindSeconds"]:
         click.echo(f"note: {found['behindSeconds']:.0f} s behind the latest record", err=True)
-    differences.show_items(found["items"])
+    differences.show_items(found)
     question_options.show_limits(found)

@@ -31,7 +31,7 @@ from app.domain import model
     "--namespace",
     type=items.NAMESPACE,
     metavar="NAMESPACE",
-    help="The namespace of pods.  [default: default; all]",
+    help="The namespace of pods, and of objects of a file that name none.  [default: default; all]",
 )
 @click.option(
     "-l",
@@ -81,17 +81,18 @@ def simulate_command(
 
     Exit code 0 if all pods fit, the gang is placed, or no pod waits, and 1 if not.
     """
-    manifests, created = question_options.pods_and_objects(files, namespace)
+    manifests, created = groups.pods_and_objects(files, namespace or "default")
     asked: list[str | question_options.Document] = [
         question_options.pod_name(pod, namespace or "default") for pod in pods
     ]
     asked += manifests
     question: question_options.Document = groups.question(options, asked, namespace)
     if files and not (pending or question or asked):
-        question_options.refuse_without_pod(files, created)
+        groups.refuse_without_pod(files, created)
     if pending + bool(question or asked) != 1:
         raise click.UsageError("name pods, or use -f FILE or --pending, or --group")
-    question |= {"situation": question_options.situation(options, created), "top": top, "budget": budget}
+    situation = question_options.situation(options, namespace, created)
+    question |= {"situation": situation, "top": top, "budget": budget}
     if pending:
         question["pending"] = {"namespace": namespace or "", "selector": question_options.labels(selector)}
     elif selector is not None:

@@ -1,4 +1,4 @@
-"""The document of ``topolog status`` as text: 80 columns in a file or pipe."""
+"""The document of ``topolog status`` as text: 80 columns in a file or pipe, where no sentence is cut."""
 
 import shutil
 import sys
@@ -45,6 +45,11 @@ def _width() -> int:
     if not sys.stdout.isatty():
         return _WIDTH
     return max(40, min(_WIDEST, shutil.get_terminal_size().columns))
+
+
+def _most(lines: int) -> int | None:
+    """Lines of one text on a terminal; None: any, where it may be read by no person."""
+    return lines if sys.stdout.isatty() else None
 
 
 def _cut(text: str, width: int) -> str:
@@ -141,13 +146,13 @@ def _listed(
 
 
 def _section(name: str, text: str, width: int) -> list[str]:
-    """The text behind the name of its section, in at most three lines."""
+    """The text behind the name of its section, on a terminal in at most three lines."""
     return textwrap.wrap(
         tables.cell(text),
         width,
         initial_indent=f"{name.upper():{_LABEL}}",
         subsequent_indent=" " * _LABEL,
-        max_lines=3,
+        max_lines=_most(3),
         placeholder=" ...",
     )
 
@@ -168,7 +173,7 @@ def _attention(found: Sequence[Json], width: int) -> Iterator[str]:
             width,
             initial_indent=text,
             subsequent_indent=" " * len(text),
-            max_lines=2,
+            max_lines=_most(2),
             placeholder=" ...",
         )
         wrapped[0] = wrapped[0].replace(one["verdict"], colours.verdict(one["verdict"], one["verdict"]), 1)

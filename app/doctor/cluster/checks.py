@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from app import plurals
+from app.doctor import own_pods
 from app.doctor.cluster import catalog, rights
 from app.domain import declared_objects, selectors
 from app.framework import doctor_checks
@@ -25,7 +26,7 @@ _BIND = (
 _RESTARTS = 5
 _NAMED = 3
 _SECONDS_BEYOND = 30.0
-"""How long a Lease may be overdue: a replica that takes over needs a moment, and clocks differ."""
+"""How long a Lease or the end of a pod may be overdue: either takes a moment, and clocks differ."""
 
 
 def version(text: str) -> doctor_checks.Result:
@@ -109,12 +110,17 @@ def identity(name: str, stored: str, here: str) -> doctor_checks.Result:
     return catalog.IDENTITY.ok(subject, f"kube-system has UID {here}")
 
 
-def pods(found: Sequence[Object], events: Mapping[str, str]) -> Iterator[doctor_checks.Result]:
+def pods(
+    found: Sequence[Object], events: Mapping[str, str], now: datetime.datetime
+) -> Iterator[doctor_checks.Result]:
     """C06 for each pod of Topolog. ``events``: name of a pod -> its latest warning."""
     for pod in found:
         subject = f"pod {pod['metadata']['name']}"
         known = {"NAMESPACE": str(pod["metadata"]["namespace"]), "POD": str(pod["metadata"]["name"])}
         status = pod.get("status") or {}
+        if own_pods.terminates(pod):
+            yield _terminating(pod, subject, known, now)
+            continue
         statuses = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
         waiting = [
             ": ".join(filter(None, (one.get("name"), reason.get("reason"), reason.get("message"))))
@@ -145,6 +151,22 @@ def pods(found: Sequence[Object], events: Mapping[str, str]) -> Iterator[doctor_
             )
         else:
             yield catalog.PODS.ok(subject, f"ready, {restarts} restarts")
+
+
+def _terminating(
+    pod: Object, subject: str, known: Mapping[str, str], now: datetime.datetime
+) -> doctor_checks.Result:
+    """C06 of a deleted pod. Its deletionTimestamp is the end of its grace period."""
+    until = datetime.datetime.fromisoformat(pod["metadata"]["deletionTimestamp"])
+    overdue = (now - until).total_seconds()
+    if overdue > _SECONDS_BEYOND:
+        return catalog.PODS.warning(
+            subject,
+            f"terminates, and should have ended {overdue:.0f} s ago",
+            why="the kubelet of its node has not confirmed its end, and a StatefulSet waits for that",
+            known=known,
+        )
+    return catalog.PODS.ok(subject, "terminates")
 
 
 def spread(extenders: Sequence[Object], budgets: Sequence[Object]) -> doctor_checks.Result:

@@ -73,8 +73,10 @@ def examine(
         )
         yield from unseen_checks(none, (catalog.PODS, catalog.SPREAD))
     else:
-        yield from checks.pods(own, _warnings(reader, f"{prefix}/events"))
-        extenders = [pod for pod in own if own_pods.component(pod) == metrics.EXTENDER]
+        yield from checks.pods(own, _warnings(reader, f"{prefix}/events"), now)
+        extenders = [
+            pod for pod in own if own_pods.component(pod) == metrics.EXTENDER and not own_pods.terminates(pod)
+        ]
         path = f"/apis/policy/v1/namespaces/{wanted.namespace}/poddisruptionbudgets"
         yield from each((catalog.SPREAD,), lambda: [checks.spread(extenders, reader.items(path))])
     known = [] if isinstance(own, api_reader.Unseen) else own

@@ -32,7 +32,10 @@ _NO_CLASS: Final = (
     "install a provisioner of volumes and make its StorageClass the default one, or set store.url to a server"
     " of your own"
 )
-_DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
+_DEFAULT: Final = tuple(
+    f"{group}.kubernetes.io/is-default-class" for group in ("storageclass", "storageclass.beta")
+)
+"""Annotations of a default StorageClass: Kubernetes honours the beta one, too."""
 
 
 def examine(
@@ -58,7 +61,7 @@ def storage(classes: Sequence[Mapping[str, Any]]) -> doctor_checks.Result:
     usual = [
         str(one["metadata"]["name"])
         for one in classes
-        if (one["metadata"].get("annotations") or {}).get(_DEFAULT) == "true"
+        if any((one["metadata"].get("annotations") or {}).get(each) == "true" for each in _DEFAULT)
     ]
     if usual:
         return catalog.STORAGE.ok("StorageClass", usual[0])

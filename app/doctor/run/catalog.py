@@ -110,11 +110,17 @@ STORE = doctor_checks.Check(
 )
 CERTIFICATES = doctor_checks.Check(
     "R13",
-    "The TLS files that extenders serve are valid, for seven days or more.",
+    "The TLS files that extenders serve, and the certificate that kube-scheduler shows, are valid, for seven"
+    " days or more.",
     "kube-scheduler can no longer call the extender",
     "topolog doctor tls: it names the files or the Secret, and what renews them",
     f"{_PAGE}#topologcertificateexpiressoon",
 )
+COPY: Final = (
+    "copy the certificate of the Secret topolog-scheduler-tls to the nodes of kube-scheduler again (how-to/"
+    "install-existing-scheduler.md)"
+)
+"""What renews the certificate that a kube-scheduler shows, if it is not that of the mounted Secret."""
 MEMORY = doctor_checks.Check(
     "R14",
     "The store uses less than 85 % of its memory limit.",

@@ -255,6 +255,11 @@ def _certified(one: processes.Process, now: float) -> Iterator[doctor_checks.Res
         labels["file"]: at - now
         for labels, at in one.samples.get("topolog_certificate_expiry_timestamp_seconds", ())
     }
+    shown = ends.pop("scheduler", None)
+    if shown is not None and shown < EXPIRING:
+        found = catalog.CERTIFICATES.problem if shown <= 0 else catalog.CERTIFICATES.warning
+        until = "has expired" if shown <= 0 else f"expires in {shown // 3600:.0f} h"
+        yield found(subject, f"the certificate that a kube-scheduler shows it {until}", fix=catalog.COPY)
     if not ends:
         return  # It serves plain HTTP.
     file, left = min(ends.items(), key=lambda end: end[1])
@@ -265,9 +270,9 @@ def _certified(one: processes.Process, now: float) -> Iterator[doctor_checks.Res
             subject, "the files on its disk are invalid, and the last valid ones are served"
         )
     elif left < EXPIRING:
-        yield catalog.CERTIFICATES.warning(subject, f"{file} expires in {left / 3600:.0f} h")
+        yield catalog.CERTIFICATES.warning(subject, f"{file} expires in {left // 3600:.0f} h")
     else:
-        yield catalog.CERTIFICATES.ok(subject, f"{file} expires in {left / 86_400:.0f} d, before the others")
+        yield catalog.CERTIFICATES.ok(subject, f"{file} expires in {left // 86_400:.0f} d, before the others")
 
 
 def _roomy(one: processes.Process) -> doctor_checks.Result:

@@ -107,12 +107,13 @@ def of_cluster(
 ) -> list[Process]:
     """The processes in pods, through the API server's proxy. Raises Unseen if pods cannot be listed.
 
-    ``inside``: this process runs in a pod, and asks the other pods itself if it reaches them.
+    A pod that terminates is no process: it leaves its work to others. ``inside``: this process runs in a pod,
+    and asks the other pods itself if it reaches them.
     """
     asked = []
     for pod in own_pods.of_namespace(reader, namespace):
         role = own_pods.component(pod)
-        if role not in metrics.ALL:
+        if role not in metrics.ALL or own_pods.terminates(pod):
             continue
         name = pod["metadata"]["name"]
         stopped = _stopped(pod)

@@ -17,10 +17,17 @@ from app import optional_modules, telemetry
 from app.kube import errors
 from app.settings import yaml_documents
 
-with optional_modules.hidden("kubernetes_validate"):
-    from kubernetes import config
+with (
+    optional_modules.hidden("kubernetes_validate"),
+    optional_modules.deferred("requests.utils", "should_bypass_proxies"),
+    optional_modules.deferred("requests_oauthlib", "OAuth2Session"),
+    optional_modules.deferred("kubernetes.client.api_client", "ApiClient"),
+):
+    from kubernetes import client, config
     from kubernetes.client import Configuration, rest
     from kubernetes.utils import keepalive
+# The package keeps what it has looked up: others shall find the class.
+vars(client).pop("ApiClient", None)
 
 _UNUSABLE = (config.ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError)
 

@@ -99,6 +99,9 @@ class Elector:
         self._tenure: Tenure | None = None
         self._until = 0.0
         """When this tenure ends unless the Lease is renewed (monotonic)."""
+        self._extending = threading.RLock()
+        """Never held during a request. A tenure that was read as ended must not go on: who read that has
+        given it up."""
         self._won = threading.Condition()
         self._stopped = False
         self._loop = telemetry.loops.Loop("election", self._run, wait=self._clock.wait)
@@ -108,8 +111,8 @@ class Elector:
     @property
     def tenure(self) -> Tenure | None:
         """The current tenure; None unless this process leads by its own clock."""
-        tenure, until = self._tenure, self._until
-        return tenure if tenure is not None and self._clock.monotonic() < until else None
+        with self._extending:
+            return self._tenure if self._clock.monotonic() < self._until else None
 
     def start(self) -> None:
         """Take part in the election, in a separate thread."""
@@ -224,10 +227,11 @@ class Elector:
         if after is None:
             return False
         self._observe(after)
-        if tenure is None or self.tenure is None:
-            # One that ended while the request was under way is another one: its holder has given it up.
-            self._tenure = Tenure(leases.version(after), transitions, inherited)
-        self._until = begun + self._durations.renew
+        with self._extending:
+            if tenure is None or self.tenure is None:
+                # One that ended while the request was under way is another one: its holder has given it up.
+                self._tenure = Tenure(leases.version(after), transitions, inherited)
+            self._until = begun + self._durations.renew
         return True
 
     def _spec_for(self, before: leases.Json | None, *, holder: str, transitions: int) -> leases.Json:

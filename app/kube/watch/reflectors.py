@@ -1,11 +1,13 @@
 """Lists and watches one kind of objects, and yields every change until it is stopped.
 
 The rules are those of client-go (tools/cache/reflector.go): lists in pages, watches with bookmarks and a
-random timeout of 5 to 10 minutes, a new list after 410, growing pauses after errors. Two rules are
+random timeout of 5 to 10 minutes, a new list after 410, growing pauses after errors. Three rules are
 stricter. After any other error the watch resumes at its last version instead of listing again, because a
 resumed watch misses nothing. Of several versions of a kind, the first that the API server serves is listed
-and watched. A kind that it does not serve, by its own account (discovery), counts as empty and is requested
-again, because its definition may be created later.
+and watched. After a watch that received nothing, the version of the list is compared with its own: where etcd
+was restored, the API server sends nothing to a watch until its version is passed. A kind that the API server
+does not serve, by its own account (discovery), counts as empty and is requested again, because its definition
+may be created later.
 
 A list arrives in parts, each true when it was read, followed by ``Listed`` with the identities of all its
 objects: an object that is known and not among them is gone.
@@ -110,10 +112,14 @@ class Reflector:
         self._page = page
         self._path = kind.paths[0]
         """Of the version that is served, as far as it is known."""
+        self._found = False
+        """The API server has served this version."""
         self._version = since
         """Version at which the watch resumes; empty if a list is due."""
         self._reason = reason
         self._since = since
+        self._silent = False
+        """The last watch was open and received nothing."""
         self._floor = since
         """Every change up to this version was yielded."""
         self._yielded: dict[str, str] = {}
@@ -149,6 +155,8 @@ class Reflector:
                 reason, self._requested = self._requested, ""
                 self._relist(reason)
             try:
+                if self._silent:
+                    self._compare()
                 if not self._version:
                     yield from self._list()
                 if self._version:
@@ -174,6 +182,14 @@ class Reflector:
     def _relist(self, reason: str) -> None:
         self._since, self._version = self._version or self._since, ""
         self._reason = reason
+
+    def _compare(self) -> None:
+        """Request a new list if the API server's versions are older than that of the watch."""
+        self._silent = False
+        if self._version:
+            page = self._read_page({"limit": "1"})
+            if page is None or resource_versions.older(page.version, self._version):
+                self._relist("the watch received nothing")
 
     # -- list --------------------------------------------------------------------------------
 
@@ -209,6 +225,7 @@ class Reflector:
             self._path = path
             page = self._read_page(parameters)
             if page is not None:
+                self._found = True
                 return page
         return None
 
@@ -244,13 +261,14 @@ class Reflector:
         # The server sends only newer versions from here on, and without bookmarks nothing else confirms it.
         self._floor = self._version
         self._yielded.clear()
-        with self._client.stream(self._path, parameters, silence=self._silence) as stream:
-            self._stream = stream
+        with self._opened(parameters) as stream:
+            self._stream, self._found = stream, True
             if self._stopped.is_set() or self._requested:
                 return
-            self.problem = ""
+            self.problem, self._silent = "", True
             yield Bookmark(self.kind, self._version)
             for line in _lines(stream):
+                self._silent = False
                 try:
                     change = _change.decode(line)
                 except (ValueError, RecursionError) as problem:
@@ -266,6 +284,18 @@ class Reflector:
                     break
         if self._version == start and not self._requested and self._clock.monotonic() - opened < 1.0:
             raise errors.Unreachable("the watch was closed at once, without a change")
+
+    def _opened(self, parameters: dict[str, str]) -> clients.Stream:
+        """The watch, in the first version that is served if it resumes before any list."""
+        while True:
+            try:
+                return self._client.stream(self._path, parameters, silence=self._silence)
+            except errors.ApiError as problem:
+                at = self.kind.paths.index(self._path) + 1
+                missing = problem.status == http.HTTPStatus.NOT_FOUND and not self._found
+                if not missing or at == len(self.kind.paths) or discovery.serves(self._client, self._path):
+                    raise
+                self._path = self.kind.paths[at]
 
     def _take(self, change: schema.Change) -> Iterator[Change]:
         match change.type:

@@ -33,15 +33,11 @@ class _Manifest(manifests.ApiStruct):
 _manifest = msgspec.json.Decoder(_Manifest)
 
 
-class _Reader:
-    """The specification of one object, and what is wrong with it."""
+class _Rules:
+    """The rules of the parts of a specification, and what is wrong with them."""
 
-    def __init__(self, raw: Json) -> None:
-        """Raises ValueError if the object cannot be identified."""
-        seen = _manifest.decode(raw)
-        self.metadata = seen.metadata
+    def __init__(self) -> None:
         self.errors: list[str] = []
-        self.spec = self.part("spec", msgspec.json.decode(seen.spec))
 
     def part(self, path: str, found: object) -> Mapping[str, Any]:
         """An object of the specification; empty if there is none."""
@@ -95,6 +91,21 @@ class _Reader:
                 amounts[resource] = amount
         return amounts
 
+    def few(self) -> tuple[str, ...]:
+        """The first errors."""
+        return tuple([manifests.shortened(error, _REASON) for error in self.errors[:10]])
+
+
+class _Reader(_Rules):
+    """The specification of one object, and what is wrong with it."""
+
+    def __init__(self, raw: Json) -> None:
+        """Raises ValueError if the object cannot be identified."""
+        super().__init__()
+        seen = _manifest.decode(raw)
+        self.metadata = seen.metadata
+        self.spec = self.part("spec", msgspec.json.decode(seen.spec))
+
     def group(
         self,
         kind: type[G],
@@ -125,10 +136,6 @@ class _Reader:
             topology_key=topology_key,
             disrupted_whole=disrupted_whole,
         )
-
-    def few(self) -> tuple[str, ...]:
-        """The first errors."""
-        return tuple([manifests.shortened(error, _REASON) for error in self.errors[:10]])
 
 
 def koordinator(raw: Json) -> gang_model.KoordinatorPodGroup:
@@ -183,6 +190,41 @@ def _minimum(read: _Reader, path: str, found: object) -> int:
     """minCount of a scheduling policy; 0 for the policy ``basic``."""
     gang = read.part(path, found).get("gang")
     return read.number(f"{path}.gang.minCount", read.part(f"{path}.gang", gang).get("minCount"))
+
+
+def check(found: gang_model.PodGroup, *, least: int = 0) -> tuple[str, ...]:
+    """What a PodGroup with these fields would be refused for; ``least``: the smallest minimum."""
+    rules = _Rules()
+    if rules.number("minimum", found.minimum) < least and not rules.errors:
+        rules.errors.append(f"minimum is {found.minimum}; at least {least} is required")
+    rules.number("timeout", found.timeout, _MAX_SECONDS)
+    rules.amounts("resources", found.resources)
+    rules.text("topology_key", found.topology_key)
+    for key, value in found.options.items():
+        if key not in options.ANNOTATIONS or len(value) > _TEXT:
+            rules.errors.append(f"options.{manifests.shortened(key, 80)} is not an annotation that is kept")
+    return rules.few()
+
+
+def check_workload(found: gang_model.Workload) -> tuple[str, ...]:
+    """What a Workload with these fields would be refused for."""
+    rules = _Rules()
+    if len(found.groups) > GROUPS:
+        rules.errors.append(f"groups has {len(found.groups)} entries; at most {GROUPS} are allowed")
+    for name, minimum in found.groups.items():
+        rules.number(f"groups.{rules.text('groups', name)}", minimum)
+    return rules.few()
+
+
+def check_topology(found: gang_model.NetworkTopology) -> tuple[str, ...]:
+    """What a network topology with these fields would be refused for."""
+    rules = _Rules()
+    if len(found.layers) > LAYERS:
+        rules.errors.append(f"layers has {len(found.layers)} entries; at most {LAYERS} are allowed")
+    names = [rules.text("layers", layer.name) for layer in found.layers]
+    if len(set(names)) < len(names):
+        rules.errors.append("layers names a layer twice")
+    return rules.few()
 
 
 def workload(raw: Json) -> gang_model.Workload:

@@ -65,7 +65,7 @@ def shown(rules: admission.GangRules) -> views.Shown:
             one("gang/<namespace>/<name>", "As gangs/NAMESPACE/NAME, at Koordinator's path"),
         ),
         remarks=partial(_remarks, rules),
-        followed=(views.Followed("gang", "gangs", TABLES[0], numbers),),
+        followed=(views.Followed("gang", "gangs", TABLES[0], numbers, changed_by=_named),),
         painted=(
             views.Painted("gang", node_classes.CLASSES, names, partial(node_classes.nodes, rules.layers)),
         ),
@@ -75,6 +75,11 @@ def shown(rules: admission.GangRules) -> views.Shown:
 
 def _concerned(_: snapshots.Snapshot, pod: model.Pod) -> Iterator[model.NamespacedName]:
     """The gang of the pod."""
+    return _named(pod)
+
+
+def _named(pod: model.Pod) -> Iterator[model.NamespacedName]:
+    """The gang that has the pod among its members."""
     key = membership.of(pod)
     if key is not None:
         yield key.short

@@ -243,6 +243,7 @@ def group(
     """The gangs that are placed with this one, itself among them, and why none of them can be."""
     found: list[Gang] = []
     objection = ""
+    rules: tuple[options.Gather, ...] = ()
     for key in gang.together:
         one = gang if key == gang.key else find(snapshot, key, asked)
         if one is None:
@@ -250,9 +251,11 @@ def group(
             continue
         found.append(one)
         objection = objection or one.objection
-        if one.together != gang.together:
+        rules = rules or one.given.gather
+        if one.together != gang.together or one.given.gather not in ((), rules):
             # It must not be placed without the gangs that it names, nor by a gang that it does not name.
-            objection = objection or f"gang {gang.key}: gang {key.short} of its group names other gangs"
+            other = "gangs" if one.together != gang.together else "topology rules"
+            objection = objection or f"gang {gang.key}: gang {key.short} of its group names other {other}"
     total = sum(one.present for one in found)
     if not objection and total > gang_model.LARGEST:
         objection = _crowded(gang)

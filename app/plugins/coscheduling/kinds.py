@@ -1,10 +1,17 @@
 """The kinds that the plugin reads. None has to exist: one that is not served counts as empty."""
 
+from functools import partial
 from typing import Any
 
 from app.domain import declared_objects
 from app.plugins.coscheduling import decoding, gang_model
 
+_SPEC: declared_objects.Fields = {
+    "minMember": {},
+    "minResources": {},
+    "scheduleTimeoutSeconds": {},
+    declared_objects.MORE: {},
+}
 KOORDINATOR = declared_objects.Kind(
     name="koordinatorpodgroups",
     group="scheduling.sigs.k8s.io",
@@ -13,6 +20,8 @@ KOORDINATOR = declared_objects.Kind(
     manifest="PodGroup",
     type=gang_model.KoordinatorPodGroup,
     decode=decoding.koordinator,
+    check=partial(decoding.check, least=1),
+    spec=_SPEC,
     optional=True,
 )
 SIGS = declared_objects.Kind(
@@ -24,6 +33,8 @@ SIGS = declared_objects.Kind(
     type=gang_model.SigsPodGroup,
     alias="podgroups",
     decode=decoding.sigs,
+    check=partial(decoding.check, least=1),
+    spec=_SPEC,
     optional=True,
 )
 NATIVE = declared_objects.Kind(
@@ -34,6 +45,7 @@ NATIVE = declared_objects.Kind(
     manifest="PodGroup",
     type=gang_model.NativePodGroup,
     decode=decoding.native,
+    check=decoding.check,
     optional=True,
 )
 WORKLOADS = declared_objects.Kind(
@@ -44,6 +56,7 @@ WORKLOADS = declared_objects.Kind(
     manifest="Workload",
     type=gang_model.Workload,
     decode=decoding.workload,
+    check=decoding.check_workload,
     optional=True,
 )
 TOPOLOGIES = declared_objects.Kind(
@@ -54,6 +67,7 @@ TOPOLOGIES = declared_objects.Kind(
     manifest="ClusterNetworkTopology",
     type=gang_model.NetworkTopology,
     decode=decoding.topology,
+    check=decoding.check_topology,
     namespaced=False,
     optional=True,
 )

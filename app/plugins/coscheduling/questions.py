@@ -43,18 +43,26 @@ def group(snapshot: snapshots.Snapshot, name: model.NamespacedName) -> supposed_
     together, _ = gangs.deciding(snapshot, gang)
     every = (gang, *(one for one in together if one.key != gang.key))
     waiting = tuple(pod for one in every for pod in one.waiting)
-    return supposed_operations.Group(name, waiting, sum(one.needed for one in every))
+    placed = frozenset(seat.pod.uid for one in every for seat in one.seats)
+    return supposed_operations.Group(name, waiting, sum(one.needed for one in every), placed)
 
 
 def grouped(
-    snapshot: snapshots.Snapshot, template: model.Pod, members: int, minimum: int
+    snapshot: snapshots.Snapshot, template: model.Pod, members: int, minimum: int | None
 ) -> supposed_operations.Group:
-    """New members: of the gang that the template names, else of one that they define themselves."""
+    """New members: of the gang that the template names, else of one that they define themselves.
+
+    Raises Impossible for a minimum if the template names a gang, which has its own: then none is needed.
+    """
     key = membership.of(template)
+    if key is not None and minimum is not None:
+        text = f"the template names the group {key.short}, which has a minimum of its own"
+        raise supposed_operations.Impossible("minimum", text)
+    needed = 0 if key is not None else members if minimum is None else minimum
     name = key.short if key is not None else _free_gang(snapshot, template)
     marks = {}
     if key is None:
-        marks = {options.NAME: name.partition("/")[2], options.MINIMUM: str(minimum)}
+        marks = {options.NAME: name.partition("/")[2], options.MINIMUM: str(needed)}
     pods = tuple(
         msgspec.structs.replace(
             template,
@@ -64,7 +72,7 @@ def grouped(
         )
         for own in _free_names(snapshot, template, members)
     )
-    return supposed_operations.Group(name, pods, minimum)
+    return supposed_operations.Group(name, pods, needed)
 
 
 def _free_gang(snapshot: snapshots.Snapshot, template: model.Pod) -> model.NamespacedName:
@@ -98,6 +106,9 @@ class ScaleGang(supposed_operations.Operation, frozen=True, tag="scaleGang"):
             kind = kinds.OF_FAMILY[family]
             held = snapshot.get(kind, f"{namespace}/{name}")
             if held is not None:
+                if held.errors:
+                    text = f"{self.gang} is invalid: {held.errors[0]}"
+                    raise supposed_operations.Impossible("gang", text)
                 scaled = msgspec.structs.replace(held, minimum=self._scaled(held.minimum))
                 return observations.declared(kind, held, scaled)
         raise supposed_operations.Impossible(
@@ -109,7 +120,7 @@ class ScaleGang(supposed_operations.Operation, frozen=True, tag="scaleGang"):
         if isinstance(change, str):
             if not _CHANGE.fullmatch(change):
                 text = f"{change[:40]!r} is neither a number nor a change such as -2"
-                raise supposed_operations.Impossible("minimum", text)
+                raise supposed_operations.Invalid("minimum", text)
             change = minimum + int(change) if change[0] in "+-" else int(change)
         if not 1 <= change <= gang_model.LARGEST:
             text = f"{change} members are not between 1 and {gang_model.LARGEST:,}"

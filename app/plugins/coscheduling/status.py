@@ -4,6 +4,7 @@ The phases are those of the PodGroup controllers of the sigs and of Koordinator 
 projection of the state. A PodGroup without members keeps its status.
 """
 
+import functools
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -239,7 +240,7 @@ def _lost(snapshot: snapshots.Snapshot, key: GangKey, losses: list[_Loss]) -> It
             what = f"{len(losses)} seats are lost, the first on {node}"
         yield effects.PostEvent(about, LOST, f"gang {key}: {what}: {reason}; {stay}")
     if left:
-        yield _released(gang, left)
+        yield _released(gang, together, left)
 
 
 def _incomplete(snapshot: snapshots.Snapshot) -> Iterator[effects.Effect]:
@@ -261,7 +262,7 @@ def _incomplete(snapshot: snapshots.Snapshot) -> Iterator[effects.Effect]:
                 held = f"{len(one.seats)} of {one.minimum} members have a seat"
                 text = f"gang {one.key}: {held} after a loss; {_going(left)}"
                 yield effects.PostEvent(about, LOST, text)
-        yield _released(gang, left)
+        yield _released(gang, together, left)
 
 
 def _given_up(gang: Gang, together: tuple[Gang, ...]) -> list[gangs.Seat]:
@@ -280,9 +281,30 @@ def _going(left: list[gangs.Seat], which: str = "") -> str:
     return f"{len(left)} {seats} released, because no member is bound"
 
 
-def _released(gang: Gang, left: list[gangs.Seat]) -> effects.ReleasePlacements:
-    why = f"gang {gang.key} lost a seat before a member was bound"
-    return effects.ReleasePlacements(tuple(seat.pod.uid for seat in left), why)
+def _released(gang: Gang, together: tuple[Gang, ...], left: list[gangs.Seat]) -> effects.ReleasePlacements:
+    """The release of what is left, together: a member that is bound meanwhile keeps all others."""
+    members = [
+        pod for one in together for pod in (*(seat.pod for seat in one.seats), *one.waiting, *one.others)
+    ]
+    definitions = [subject for one in together for subject in one.relies_on]
+    return effects.ReleasePlacements(
+        tuple(seat.pod.uid for seat in left),
+        f"gang {gang.key} lost a seat before a member was bound",
+        plugin=gangs.NAME,
+        # The claim: a member that is not recorded yet may get a seat, too.
+        subjects=(*(f"pod:{pod.uid}" for pod in members), *definitions, admission.CLAIM),
+        renewed=functools.partial(_released_again, gang.key),
+    )
+
+
+def _released_again(key: GangKey, snapshot: snapshots.Snapshot) -> effects.ReleasePlacements | None:
+    """The release of what is left of the gang; None if it is whole, or a member is bound."""
+    gang = gangs.find(snapshot, key)
+    if gang is None:
+        return None
+    together, _ = gangs.group(snapshot, gang)
+    left = _given_up(gang, together)
+    return _released(gang, together, left) if left else None
 
 
 def _without_node(snapshot: snapshots.Snapshot) -> Iterator[effects.Effect]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from app.domain import declared_objects
 from app.domain.fit import quantities
 from app.framework import manifests
 from app.plugins.elastic_quota import quota_model
@@ -18,6 +19,8 @@ from app.plugins.elastic_quota.quota_model import Amounts, Quota
 PREFIX = "quota.scheduling.koordinator.sh/"
 """Of the labels and annotations of quotas, and of the labels of their pods."""
 
+SPEC: declared_objects.Fields = {"min": {}, "max": {}, declared_objects.MORE: {}}
+"""The fields of the specification in both families."""
 RESOURCES = 100
 """Maximum resources of one list."""
 NAMESPACES = 1_000
@@ -93,13 +96,35 @@ def _limits(raw: msgspec.Raw, errors: list[str]) -> tuple[Amounts, Amounts]:
     given = specified(raw, errors)
     least = amounts("spec.min", given.get("min"), errors)
     most = amounts("spec.max", given.get("max"), errors)
+    errors += _above(least, most)
+    return least, most
+
+
+def _above(least: Amounts, most: Amounts) -> Iterator[str]:
     for resource, amount in least.items():
         if resource not in most:
-            errors.append(f"spec.min has {resource}, spec.max has not")
+            yield f"spec.min has {resource}, spec.max has not"
         elif amount > most[resource]:
             low, high = (quantities.written(resource, one[resource]) for one in (least, most))
-            errors.append(f"spec.min of {resource} is {low}, more than spec.max of {high}")
-    return least, most
+            yield f"spec.min of {resource} is {low}, more than spec.max of {high}"
+
+
+def check(found: Quota) -> tuple[str, ...]:
+    """What a quota with these fields would be refused for."""
+    lists = {"spec.min": found.min, "spec.max": found.max, "weight": found.weight, "total": found.total}
+    problems = refused(lists)
+    problems += _above(found.min, found.max)
+    if len(found.namespaces) > NAMESPACES:
+        problems.append(f"namespaces has {len(found.namespaces)} names; at most {NAMESPACES} are allowed")
+    return few(problems)
+
+
+def refused(lists: Mapping[str, Amounts]) -> list[str]:
+    """What is wrong with resource lists, whose amounts are in the model's units: path -> resource list."""
+    problems: list[str] = []
+    for path, held in lists.items():
+        amounts(path, held, problems)
+    return problems
 
 
 def specified(raw: msgspec.Raw, errors: list[str]) -> dict[str, Any]:

@@ -44,13 +44,14 @@ def shown(rules: evictions.EvictionRules) -> views.Shown:
         remarks=partial(_remarks, rules),
         summary=partial(_lines, rules),
         followed=(
-            views.Followed("elasticquota", "elastic quotas", TABLES[0], shares.numbers),
+            views.Followed("elasticquota", "elastic quotas", TABLES[0], shares.numbers, changed_by="counts"),
             views.Followed(
                 "sigsquota",
                 "namespace quotas",
                 namespace_endpoints.TABLE,
                 namespace_endpoints.numbers,
                 "namespace+name",
+                changed_by="counts",
             ),
         ),
         concerns=(

@@ -7,7 +7,7 @@ to be free. Everything is computed from one state: what a view of that moment sh
 
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple, Protocol
 
 import msgspec
@@ -66,9 +66,8 @@ def reconcile(
     operational = all(isinstance(event, events.OPERATIONAL) for event in changes.events)
     if (changes.before is not None and operational) or not requested(rules):
         return
-    later = without_terminating(snapshot)
-    wanted = list(_for_pods(later, rules, changes.objection)) if rules.quota_preemption == "evict" else []
-    wanted += _above_runtimes(later, rules) if rules.overuse == "evict" else ()
+    wanted = list(_for_pods(snapshot, rules, changes.objection)) if rules.quota_preemption == "evict" else []
+    wanted += _above_runtimes(without_terminating(snapshot), rules) if rules.overuse == "evict" else ()
     yield effects.EvictPods(plugin, tuple(wanted))
 
 
@@ -78,7 +77,7 @@ def without_terminating(snapshot: snapshots.Snapshot) -> snapshots.Snapshot:
 
 
 def preemptions(
-    later: snapshots.Snapshot,
+    snapshot: snapshots.Snapshot,
     rules: admission.QuotaRules,
     objection: effects.Objection | None = None,
     *,
@@ -86,12 +85,14 @@ def preemptions(
 ) -> Iterator[Preemption]:
     """For each quota, or that one: the eviction for its pod that has waited longest and can be helped.
 
-    ``later``: the state without the pods that terminate; ``objection``: by default, quotas alone decide.
+    A pod that waits for pods that terminate has what they leave, so that no eviction for another one counts
+    on it. ``objection``: by default, quotas alone decide.
     """
-    if not later.all(kinds.QUOTAS):
+    if not snapshot.all(kinds.QUOTAS):
         return
+    later = without_terminating(snapshot)
     helped, tried = set[str](), 0
-    for name, pod in _in_turn(later, by_owner=objection is not None):
+    for name, pod in _in_turn(later, _least_important(snapshot), by_owner=objection is not None):
         if quota not in ("", name) or name in helped:
             continue
         if tried == TRIED:
@@ -101,15 +102,27 @@ def preemptions(
         if found is not None:
             helped.add(name)
             yield found
+        elif later is not snapshot and _refusal(snapshot, pod, rules) and not _refusal(later, pod, rules):
+            later = later.counting([(pod, "")])
 
 
-def _in_turn(later: snapshots.Snapshot, *, by_owner: bool) -> Iterator[tuple[str, model.Pod]]:
+def _refusal(snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.QuotaRules) -> str:
+    """Why quotas refuse the pod beside the nominated ones; empty if they admit it."""
+    base = cycles.cycle(pod, frozenset(), snapshot)
+    assumed = cycles.assuming(base, cycles.nominated(base)).snapshot
+    return families.reason(families.admissions(assumed, pod, rules))
+
+
+def _in_turn(
+    later: snapshots.Snapshot, least: Mapping[str, int], *, by_owner: bool
+) -> Iterator[tuple[str, model.Pod]]:
     """Quota and pod: the pod of each quota that has waited longest, then the next one of each, and so on.
 
     So pods of one quota that cannot be helped keep no other quota from being tried. Of equal pods one is
     tried; ``by_owner``: other plugins may treat pods of one quota differently, and those of one owner alike.
+    ``least``: the lowest priority of the pods of each quota, also of those that terminate.
     """
-    grown, least = usage.forest(later), _least_important(later)
+    grown = usage.forest(later)
     queues: dict[str, dict[object, model.Pod]] = {}
     for pod in sorted(_waiting(later), key=lambda one: (one.created, one.uid)):
         name = membership.of(pod, grown).name
@@ -158,7 +171,7 @@ def _least_important(snapshot: snapshots.Snapshot) -> dict[str, int]:
 
 def shown(snapshot: snapshots.Snapshot, quota: str, rules: EvictionRules) -> dict[str, object] | None:
     """The eviction for the pod of the quota that has waited longest, for its view; None without one."""
-    found = next(preemptions(without_terminating(snapshot), rules, quota=quota), None)
+    found = next(preemptions(snapshot, rules, quota=quota), None)
     if found is None:
         return None
     least = quota_preemption.least_harm({found.node: found.eviction}) or {}
@@ -176,10 +189,10 @@ def remarks(snapshot: snapshots.Snapshot, pod: model.Pod, rules: EvictionRules) 
 
 
 def _for_pods(
-    later: snapshots.Snapshot, rules: EvictionRules, objection: effects.Objection
+    snapshot: snapshots.Snapshot, rules: EvictionRules, objection: effects.Objection
 ) -> Iterator[effects.Eviction]:
     """Evictions without a violated budget."""
-    for found in preemptions(later, rules, objection):
+    for found in preemptions(snapshot, rules, objection):
         if not found.eviction.violations:
             yield _for_pod(found, rules, objection)
 
@@ -206,7 +219,9 @@ def _for_pod_again(
     pod = _refused(snapshot, uid)
     if pod is None or membership.of(pod, usage.forest(snapshot)).name != quota:
         return None
-    found = _preemption(without_terminating(snapshot), pod, rules, objection)
+    found = next(
+        (one for one in preemptions(snapshot, rules, objection, quota=quota) if one.pod.uid == uid), None
+    )
     return _for_pod(found, rules, objection) if found is not None and not found.eviction.violations else None
 
 
@@ -256,10 +271,11 @@ def _refused(snapshot: snapshots.Snapshot, uid: model.Uid) -> model.Pod | None:
     """The pod, if its quota has refused it, and kube-scheduler evicts none for it itself.
 
     Its condition has the reasons of the extender. A pod that waits for a volume, or for another scheduler,
-    would not take what is freed for it; a replacement would, and be evicted again.
+    would not take what is freed for it; a replacement would, and be evicted again. A pod that preempts none
+    would keep those behind it from being tried.
     """
     pod = snapshot.pod(uid) if uid in snapshot.waiting else None
-    if pod is None or pod.nominated:
+    if pod is None or pod.nominated or pod.preemption_policy == "Never":
         return None
     name = membership.of(pod, usage.forest(snapshot)).name
     return pod if admission.subject(name) in pod.unscheduled else None

@@ -48,8 +48,8 @@ class Quota(model.DeclaredObject, frozen=True):
 
     @property
     def above(self) -> str:
-        """Name of the parent, also if it is the root."""
-        return self.parent or ROOT
+        """Name of the parent, also if it is the root; that of a built-in quota always is."""
+        return self.parent if self.parent and self.name not in BUILT_IN else ROOT
 
     @property
     def weights(self) -> Amounts:

@@ -120,7 +120,14 @@ def shown(label: str) -> views.Shown:
         ),
         summary=partial(_lines, label),
         followed=(
-            views.Followed("group", "job groups", TABLES[0], partial(_numbers, label), "namespace+name"),
+            views.Followed(
+                "group",
+                "job groups",
+                TABLES[0],
+                partial(_numbers, label),
+                "namespace+name",
+                changed_by=partial(_named, label),
+            ),
         ),
         painted=(views.Painted("group", _CLASSES, partial(_names, label), partial(_nodes, label)),),
         concerns=(views.Concern("group", partial(_concerned, label)),),
@@ -155,6 +162,12 @@ def _nodes(label: str, snapshot: snapshots.Snapshot, name: str) -> dict[model.No
 def _pods(label: str, snapshot: snapshots.Snapshot, name: str) -> Iterator[model.Pod]:
     namespace, _, group = name.partition("/")
     return snapshot.siblings(namespace, label, group) if group else iter(())
+
+
+def _named(label: str, pod: model.Pod) -> Iterator[str]:
+    """The group under which the index has the pod."""
+    if value := pod.indexed(label):
+        yield f"{pod.namespace}/{value}"
 
 
 def _concerned(label: str, _: snapshots.Snapshot, pod: model.Pod) -> Iterator[str]:

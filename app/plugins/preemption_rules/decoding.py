@@ -6,7 +6,7 @@ The API server has validated them. The disruption controller keeps their status,
 
 import msgspec
 
-from app.domain import model
+from app.domain import model, selectors
 from app.domain.fit import budgets
 from app.framework import manifests
 
@@ -77,6 +77,13 @@ def budget(raw: bytes | msgspec.Raw) -> budgets.DisruptionBudget:
         allowed=status.disruptions_allowed or 0,
         disrupted=tuple(sorted(disrupted)),
     )
+
+
+def check(found: budgets.DisruptionBudget) -> tuple[str, ...]:
+    """Why a budget is not kept whole, and what the API server would refuse in one with these fields."""
+    if found.error:
+        return (found.error,)
+    return () if found.selector is None else tuple(selectors.problems(found.selector))
 
 
 def _kept(selector: _Selector) -> model.Selector:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from app.domain import declared_objects, snapshots
 from app.domain.fit import budgets
+from app.framework import manifests
 from app.plugins.preemption_rules import decoding
 
 BUDGETS = declared_objects.Kind(
@@ -14,6 +15,14 @@ BUDGETS = declared_objects.Kind(
     manifest="PodDisruptionBudget",
     type=budgets.DisruptionBudget,
     decode=decoding.budget,
+    check=decoding.check,
+    spec={
+        "minAvailable": {},
+        "maxUnavailable": {},
+        "selector": manifests.SELECTOR,
+        "unhealthyPodEvictionPolicy": {},
+        declared_objects.MORE: {},
+    },
 )
 
 

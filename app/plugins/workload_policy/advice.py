@@ -14,12 +14,16 @@ from msgspec import Meta
 from app import plurals
 from app.domain import events, model, observations, selectors, snapshots, verdicts
 from app.framework import cluster_changes, cycles, supposed_operations
-from app.plugins.workload_policy import kinds, logic, policy_counts, policy_model
+from app.plugins.workload_policy import decoding, kinds, logic, policy_counts, policy_model
 
 LABEL_COST, POLICY_COST, VALID_COST, SELECTED_COST, NODE_COST, LISTED_COST = 20, 20, 30, 40, 50, 100
 """What a change costs, beside one for each replica or label that it adds."""
+_HOSTNAME, _ANY = "kubernetes.io/hostname", (policy_model.Allocation("any", 0),)
+"""Of a policy whose content is open: a specification has to have both."""
 _CHANGE = re.compile(r"[+-]?[0-9]{1,9}", re.ASCII)
 _MOST = 2**31 - 1
+_LISTED = 10
+"""Domains that a refusal names."""
 
 
 def hypotheses(cycle: cycles.Cycle, refusal: verdicts.Refusal) -> Iterator[cluster_changes.Hypothesis]:
@@ -97,7 +101,7 @@ def _selected(
 
 def _valid(policy: policy_model.WorkloadPolicy) -> cluster_changes.Hypothesis:
     """Correct an invalid policy. Its quotas are unknown: assume one that refuses nothing."""
-    corrected = msgspec.structs.replace(policy, errors=(), type="Preferred", strict_domains=False)
+    corrected = _refusing_nothing(policy)
     message = f"policy {policy.key} would have to be valid: {'; '.join(policy.errors)}"
     return cluster_changes.Hypothesis(message, VALID_COST, (partial(kinds.POLICIES.observed, corrected),))
 
@@ -110,8 +114,9 @@ def _named(cycle: cycles.Cycle) -> Iterator[cluster_changes.Hypothesis]:
         if name is None or f"{namespace}/{name}" in cycle.snapshot.all(kinds.POLICIES):
             continue
         if name:
-            policy = policy_model.WorkloadPolicy(
-                uid="", namespace=namespace, name=name, selector=model.Selector(labels={key: name})
+            selector = model.Selector(labels={key: name})
+            policy = _refusing_nothing(
+                policy_model.WorkloadPolicy(uid="", namespace=namespace, name=name, selector=selector)
             )
             message = (
                 f"workload policy {policy.key}, which the pod's label {key} names, would have to be created"
@@ -123,6 +128,23 @@ def _named(cycle: cycles.Cycle) -> Iterator[cluster_changes.Hypothesis]:
             message = f"the pod's label {key} is empty: it would have to name a policy, or to go"
             pod = msgspec.structs.replace(cycle.pod, labels=others)
             yield cluster_changes.Hypothesis(message, LABEL_COST, pod=pod)
+
+
+def _refusing_nothing(policy: policy_model.WorkloadPolicy) -> policy_model.WorkloadPolicy:
+    """A valid policy that refuses no node, with what is valid of this one."""
+    found = msgspec.structs.replace(
+        policy,
+        errors=(),
+        type="Preferred",
+        strict_domains=False,
+        topology_key=policy.topology_key or _HOSTNAME,
+        allocations=policy.allocations or _ANY,
+    )
+    if decoding.check(found):
+        found = msgspec.structs.replace(
+            found, topology_key=_HOSTNAME, allocations=_ANY, method="Balance", selector=model.Selector()
+        )
+    return found
 
 
 def _quota(policy: policy_model.WorkloadPolicy, domain: str, replicas: int) -> cluster_changes.Change:
@@ -163,11 +185,14 @@ class ScalePolicy(supposed_operations.Operation, frozen=True, tag="scalePolicy")
             raise supposed_operations.Impossible(
                 "policy", f"there is no workload policy {self.policy} at {snapshot.position}"
             )
-        quotas = {
-            domain: _scaled(domain, policy.desired(domain) or 0, change)
-            for domain, change in self.allocations.items()
-        }
-        return observations.declared(kinds.POLICIES, policy, _with_quotas(policy, quotas))
+        if policy.errors:
+            raise supposed_operations.Impossible("policy", f"{self.policy} is invalid: {policy.errors[0]}")
+        quotas = {domain: _scaled(policy, domain, change) for domain, change in self.allocations.items()}
+        scaled = _with_quotas(policy, quotas)
+        problems = decoding.check(scaled)
+        if problems:
+            raise supposed_operations.Impossible("allocations", problems[0])
+        return observations.declared(kinds.POLICIES, policy, scaled)
 
 
 def operations() -> tuple[type[supposed_operations.Operation], ...]:
@@ -175,14 +200,19 @@ def operations() -> tuple[type[supposed_operations.Operation], ...]:
     return (ScalePolicy,)
 
 
-def _scaled(domain: str, replicas: int, change: int | str) -> int:
-    field = f"allocations.{domain}"
+def _scaled(policy: policy_model.WorkloadPolicy, domain: str, change: int | str) -> int:
+    field, replicas = f"allocations.{domain}", policy.desired(domain)
     if isinstance(change, str):
         if not _CHANGE.fullmatch(change):
-            raise supposed_operations.Impossible(
+            raise supposed_operations.Invalid(
                 field, f"{change[:40]!r} is neither a number nor a change such as +2"
             )
-        scaled = replicas + int(change) if change[0] in "+-" else int(change)
+        if change[0] in "+-" and replicas is None:
+            listed = ", ".join([one.name for one in policy.allocations[:_LISTED]])
+            more = len(policy.allocations) - _LISTED
+            text = f"the policy does not list the domain: only a number can be set; it lists {listed}"
+            raise supposed_operations.Impossible(field, text + (f" and {more} more" if more > 0 else ""))
+        scaled = (replicas or 0) + int(change) if change[0] in "+-" else int(change)
     else:
         scaled = change
     if not 0 <= scaled <= _MOST:

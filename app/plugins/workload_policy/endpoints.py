@@ -268,21 +268,30 @@ def of_pod(snapshot: snapshots.Snapshot, pod: model.Pod) -> list[PolicyOfPod]:
     ]
 
 
+_Listed = tuple[policy_model.WorkloadPolicy, Mapping[str, int]]
+"""A policy and its domains -> replicas."""
+
+
 def domain_counts(snapshot: snapshots.Snapshot) -> Mapping[str, Callable[[str], Iterator[views.DomainCount]]]:
     """For each topology key, the counts of its valid policies in a domain."""
-    over: dict[str, list[policy_model.WorkloadPolicy]] = {}
-    for _, policy in sorted(snapshot.all(kinds.POLICIES).items()):
-        held = over.setdefault(policy.topology_key, [])
-        if not policy.errors:
-            held.append(policy)
+
+    def compute() -> dict[str, list[_Listed]]:
+        over: dict[str, list[_Listed]] = {}
+        for _, policy in sorted(snapshot.all(kinds.POLICIES).items()):
+            held = over.setdefault(policy.topology_key, [])
+            if not policy.errors:
+                held.append((policy, {one.name: one.replicas for one in policy.allocations}))
+        return over
+
+    over = snapshot.objects.derived(kinds.POLICIES, domain_counts, compute)
     return {key: partial(_counts, snapshot, held) for key, held in over.items()}
 
 
 def _counts(
-    snapshot: snapshots.Snapshot, policies: Iterable[policy_model.WorkloadPolicy], value: str
+    snapshot: snapshots.Snapshot, policies: Iterable[_Listed], value: str
 ) -> Iterator[views.DomainCount]:
-    for policy in policies:
-        placed, desired = policy_counts.count(snapshot, policy, value), policy.desired(value)
+    for policy, replicas in policies:
+        placed, desired = policy_counts.count(snapshot, policy, value), replicas.get(value)
         if placed or desired is not None:
             yield views.DomainCount(policy.key, placed, desired, policy_counts.key(policy, value))
 

@@ -1,6 +1,7 @@
 """The kind that the plugin declares: Kosmos' WorkloadPolicy."""
 
 from app.domain import declared_objects
+from app.framework import manifests
 from app.plugins.workload_policy import decoding, policy_model
 
 
@@ -17,6 +18,14 @@ POLICIES = declared_objects.Kind(
     manifest="WorkloadPolicy",
     type=policy_model.WorkloadPolicy,
     decode=decoding.policy,
+    check=decoding.check,
+    spec={
+        "topologyKey": {},
+        "labelSelector": manifests.SELECTOR,
+        "allocationPolicy": {"name": {}, "replicas": {}},
+        "allocationType": {},
+        "allocationMethod": {},
+    },
     alias="policies",
     prefix="policy",
     moves=moves,

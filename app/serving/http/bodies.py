@@ -39,6 +39,12 @@ CROWDED = RequestRefusal(
     "too many concurrent calls with large bodies: retry later",
     (("Retry-After", str(RETRY_SECONDS)),),
 )
+THREADLESS = RequestRefusal(
+    503,
+    "Unavailable",
+    "this process cannot start a thread for the stream: retry later",
+    (("Retry-After", str(RETRY_SECONDS)),),
+)
 BUSY = RequestRefusal(
     429,
     "TooManyRequests",

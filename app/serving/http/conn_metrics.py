@@ -1,6 +1,7 @@
 """Metrics of connections, and rate-limited log lines about refused ones."""
 
 import collections
+import socket
 import ssl
 import threading
 import time
@@ -9,10 +10,14 @@ from collections.abc import Callable, Iterator
 import structlog
 from prometheus_client import core, registry
 
-from app.serving.tls import rotation
+from app.serving.tls import rotation, sockets
 
 OUTCOMES = ("accepted", "refused", "late", "evicted")
 SECONDS_BETWEEN_LINES = 1.0
+SEEN_SECONDS = 86_400.0
+"""How long the certificate of a kube-scheduler counts after it was last shown."""
+EXPIRED_SECONDS = 7 * 86_400.0
+"""The same for one that has expired since: it cannot be shown any more."""
 
 log = structlog.get_logger(__name__)
 
@@ -52,6 +57,8 @@ class ConnectionMetrics(registry.Collector):
         self._lock = threading.Lock()
         self._counts: collections.Counter[str] = collections.Counter(dict.fromkeys(OUTCOMES, 0))
         self._busy = 0
+        self._schedulers: dict[str, tuple[float, float]] = {}
+        """Address -> end of the certificate that was last shown from there, and when it was shown."""
         self._lines = LineLimiter()
         self._closed_lines = LineLimiter()
 
@@ -64,6 +71,17 @@ class ConnectionMetrics(registry.Collector):
         """Count a refused request to the introspection API: its threads or its memory were in use."""
         with self._lock:
             self._busy += 1
+
+    def identified(self, client: object, connection: socket.socket, *, scheduler: bool) -> None:
+        """Keep the end of the certificate of a kube-scheduler: its file may be a copied one."""
+        if scheduler and isinstance(connection, ssl.SSLSocket):
+            self.shown_by_scheduler(client, sockets.expiry(connection))
+
+    def shown_by_scheduler(self, client: object, ends: float) -> None:
+        """Keep the end of a certificate, in POSIX time, in place of that of the same address."""
+        address = str(client[0] if isinstance(client, tuple) else client)
+        with self._lock:
+            self._schedulers[address] = (ends, time.monotonic())
 
     def refused(self, client: object, failure: Exception) -> None:
         """Count and log a failed handshake; any client can cause one, so lines are limited.
@@ -101,6 +119,18 @@ class ConnectionMetrics(registry.Collector):
         with self._lock:
             return dict(self._counts)
 
+    def _expiries(self, rotating: rotation.RotatingContext) -> dict[str, float]:
+        """File -> POSIX time of its expiry."""
+        now, shown = time.monotonic(), time.time()
+        with self._lock:
+            self._schedulers = {
+                at: (end, seen)
+                for at, (end, seen) in self._schedulers.items()
+                if now - seen < (SEEN_SECONDS if end > shown else EXPIRED_SECONDS)
+            }
+            ends = [end for end, _ in self._schedulers.values()]
+        return {**rotating.expiries(), **({"scheduler": min(ends)} if ends else {})}
+
     def collect(self) -> Iterator[core.Metric]:
         """Yield the metrics."""
         connections = core.CounterMetricFamily(
@@ -122,11 +152,12 @@ class ConnectionMetrics(registry.Collector):
         self._rotating.current()
         expiry = core.GaugeMetricFamily(
             "topolog_certificate_expiry_timestamp_seconds",
-            "Expiry time of the served certificate and its chain (`server`), of the clients' CA (`ca`) and of"
-            " the revocation list (`crl`); of several in a file, the first, and of several CAs the last.",
+            "Expiry time of the served certificate and its chain (`server`), of the clients' CA (`ca`), of"
+            " the revocation list (`crl`) and of what kube-schedulers have shown within a day (`scheduler`;"
+            " expired ones within a week); of several in a file, the first, and of several CAs the last.",
             labels=["file"],
         )
-        for file, at in self._rotating.expiries().items():
+        for file, at in self._expiries(self._rotating).items():
             expiry.add_metric([file], at)
         yield expiry
         yield core.GaugeMetricFamily(

@@ -7,6 +7,7 @@ would keep what few streams may have, such as the one place of an export.
 """
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable
 
@@ -53,6 +54,23 @@ class _Pace:
             view = view[sent:]
 
 
+def start(
+    conn: connections.Connection,
+    begun: fast_path.StreamBegun,
+    run: Callable[[connections.Connection, fast_path.StreamBegun], None],
+) -> bool:
+    """Run a stream in a thread of its own; return whether the thread could be started."""
+    conn.state = connections.State.STREAMING
+    try:
+        threading.Thread(target=run, args=(conn, begun), name="stream", daemon=True).start()
+    except RuntimeError as error:
+        conn.state = connections.State.WORKING
+        _close(begun)
+        log.warning("a stream was refused", client=conn.client[0], problem=str(error))
+        return False
+    return True
+
+
 def send(
     conn: connections.Connection, begun: fast_path.StreamBegun, keep_running: Callable[[], bool]
 ) -> bool:
@@ -60,7 +78,6 @@ def send(
 
     Returns whether the client kept pace.
     """
-    close = getattr(begun.pieces, "close", None)
     pace = _Pace(conn)
     try:
         pace.send(begun.head)
@@ -77,7 +94,13 @@ def send(
     except Exception:
         log.exception("the stream failed")
     finally:
-        if close is not None:
-            with contextlib.suppress(OSError):
-                close()
+        _close(begun)
     return True
+
+
+def _close(begun: fast_path.StreamBegun) -> None:
+    """Let the producer of a stream end."""
+    closing = getattr(begun.pieces, "close", None)
+    if closing is not None:
+        with contextlib.suppress(OSError):
+            closing()

@@ -212,6 +212,33 @@ def alternative_names(hosts: Sequence[str]) -> list[x509.GeneralName]:
     return [host_name(each) for each in hosts]
 
 
+def spelled(hosts: Sequence[str]) -> list[str]:
+    """Return the hosts as they are in a certificate. Raises BadHost."""
+    return [str(host_name(each).value) for each in hosts]
+
+
+def with_names_of(held: x509.Certificate, hosts: Sequence[str]) -> list[str]:
+    """Return the hosts, and those of a former certificate that are not among them. Raises BadHost."""
+    own = spelled(hosts)
+    return [*hosts, *(each for each in certificate_checks.hosts(held) if each.lower() not in own)]
+
+
+def with_former_names(directory: pathlib.Path, hosts: Sequence[str]) -> list[str]:
+    """Return the hosts, and those of the directory's server.crt, if it has one: a renewal drops no name.
+
+    Raises BadHost, and BadMaterial if the former names cannot be read.
+    """
+    path = directory / "server.crt"
+    try:
+        return with_names_of(x509.load_pem_x509_certificate(path.read_bytes()), hosts)
+    except FileNotFoundError:
+        return list(hosts)
+    except ValueError as error:
+        raise errors.BadMaterial(
+            f"the names in {path.absolute()} cannot be read ({error}): move or delete it and its key"
+        ) from error
+
+
 def server_pair(authority: Pair, hosts: Sequence[str], now: datetime.datetime, days: float) -> Pair:
     """Issue a server certificate for these names, valid at most as long as the CA. Raises BadHost."""
     return _signed(authority, hosts[0], alternative_names(hosts), "server", now, days)

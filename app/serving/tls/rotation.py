@@ -123,6 +123,8 @@ def build(material: keystores.Material) -> ssl.SSLContext:
             context.load_verify_locations(path)
     except ssl.SSLError as error:
         raise errors.BadMaterial(f"OpenSSL refuses the TLS files: {error.reason or error}") from error
+    # As in Go: a CA of tls.ca is trusted whether or not its root is there.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if material.revocations:
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     return context

@@ -1,6 +1,7 @@
 """A TLS socket that caches the identity of its peer."""
 
 import ssl
+from typing import Any, cast
 
 
 class TlsSocket(ssl.SSLSocket):
@@ -11,3 +12,8 @@ class TlsSocket(ssl.SSLSocket):
     """
 
     identity: object = None
+
+
+def expiry(connection: ssl.SSLSocket) -> float:
+    """When the certificate of the peer ends, in POSIX time."""
+    return float(ssl.cert_time_to_seconds(cast(Any, connection.getpeercert())["notAfter"]))

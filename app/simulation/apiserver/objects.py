@@ -67,6 +67,13 @@ class Stored(NamedTuple):
         return found
 
 
+class Backup(NamedTuple):
+    """A backup of etcd: all objects at a version."""
+
+    version: int
+    objects: dict[str, dict[Key, Stored]]
+
+
 @dataclass
 class _Collection:
     resource: Resource
@@ -199,7 +206,8 @@ class Objects:
         """Changes after ``version`` as they happen, each batch with the version that it is complete up to.
 
         Yields a batch at least every ``tick`` seconds, which may be empty; ends when the resource is no
-        longer served. Raises StatusError (410) if the changes were compacted.
+        longer served. A version of the future has no changes until it is passed. Raises StatusError (410) if
+        the changes were compacted.
         """
         collection = self._collections[name]
         while True:
@@ -215,7 +223,7 @@ class Objects:
                     if not collection.served:
                         return
                 if version >= collection.compacted:
-                    version = self.version
+                    version = max(version, self.version)
             yield lines, version
 
     def compact(self, name: str) -> None:
@@ -225,6 +233,22 @@ class Objects:
             collection.history.clear()
             collection.lists.clear()
             collection.compacted = self.version
+
+    def backup(self) -> Backup:
+        """All objects as they are now."""
+        with self.changed:
+            return Backup(self.version, {name: dict(one.objects) for name, one in self._collections.items()})
+
+    def restore(self, backup: Backup) -> None:
+        """Restore the objects and the version counter, as by a restore of etcd."""
+        with self.changed:
+            self.version = backup.version
+            for name, collection in self._collections.items():
+                collection.objects = dict(backup.objects[name])
+                collection.history.clear()
+                collection.lists.clear()
+                collection.compacted = self.version
+            self.changed.notify_all()
 
     def send_raw(self, name: str, text: bytes) -> None:
         """Send this line to the watches of a resource, unchecked: for lines that no real server sends."""

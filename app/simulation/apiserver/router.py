@@ -127,7 +127,8 @@ class Router:
                 mine = [line.text for line in lines if namespace in ("", line.namespace)]
                 if mine:
                     yield b"".join(mine)
-                if marks and time.monotonic() - marked >= self.bookmarks:
+                reached = upto <= self.objects.version
+                if marks and reached and time.monotonic() - marked >= self.bookmarks:
                     marked = time.monotonic()
                     yield _bookmark(resource, upto)
         except status_replies.StatusError as refused:

@@ -5,7 +5,6 @@ held in memory.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 import msgspec
 
@@ -13,12 +12,9 @@ from app.domain import model
 from app.store import errors, snapshot_format
 from app.store.bundles import layout
 from app.store.checkpoints import archives
-from app.store.decisions import decision_log
+from app.store.decisions import decision_log, records
 from app.store.log import logs
 from app.store.state import histories
-
-_LATE_MS: Final = 600_000
-"""A decision is recorded after the event that it saw, but not so long after the next one."""
 
 
 class _Located(msgspec.Struct):
@@ -107,7 +103,7 @@ class Stretch:
         """
         after = self._past.appended_ms(self.last + 1)
         packed = layout.Lines()
-        for run in kept.stored(self.first_ms, None if after is None else after + _LATE_MS):
+        for run in kept.stored(self.first_ms, None if after is None else after + records.LATE_MS):
             packed.add(self._lines(run))
             if packed.count > layout.MOST_DECISIONS:
                 raise TooMany(

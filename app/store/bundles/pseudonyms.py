@@ -54,6 +54,8 @@ class Public(msgspec.Struct, frozen=True):
     """Plugins whose arguments are label keys and modes, and no names."""
     disclosed: views.Terms = views.Terms()
     """What the plugins declare."""
+    terms: frozenset[str] = frozenset()
+    """Words that stay where they have a meaning, such as the key of an argument, and not in sentences."""
 
     def is_plain(self, word: str) -> bool:
         """Whether a word is never replaced: it is a short number, well known, or a term of a plugin."""
@@ -136,7 +138,10 @@ class Words:
         return text
 
     def _is_term(self, text: str) -> bool:
-        return all(map(self.public.has, vocabulary.TOKEN.findall(text)))
+        public = self.public
+        return all(
+            public.has(word) or word.lower() in public.terms for word in vocabulary.TOKEN.findall(text)
+        )
 
 
 class Census(Words):

@@ -121,11 +121,19 @@ def decided(words: pseudonyms.Words, value: object) -> object:
 
 
 def arguments(words: pseudonyms.Words, value: Mapping[str, Any]) -> dict[str, Any]:
-    """Plugin -> its arguments."""
+    """Plugin -> its arguments. Those of Topolog's own plugins stay, and so does what they name, as the
+    digest of the configuration has to repeat: label keys, and schedulers, by which pods are selected.
+    """
     return {
-        plugin: given if plugin in words.public.plugins else _terms(words, given)
+        plugin: _keyed(words, given) if plugin in words.public.plugins else _terms(words, given)
         for plugin, given in value.items()
     }
+
+
+def _keyed(words: pseudonyms.Words, value: object) -> object:
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _keyed(words, one)
+    return words.key(value) if isinstance(value, str) else value
 
 
 def _terms(words: pseudonyms.Words, value: object) -> object:

@@ -6,13 +6,19 @@ write takes effect as a whole or not at all, and may be repeated.
 
 import contextlib
 import os
+import re
 import secrets
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from app.settings import archive_urls
 from app.store import errors
+
+_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}")
+_LONGEST_WRITE = 86_400.0
+"""Seconds after which an unfinished file is taken for abandoned."""
 
 
 class Details(NamedTuple):
@@ -75,6 +81,7 @@ class Folder:
     def write(self, name: str, members: Iterable[bytes]) -> None:
         """Write under another name, flush to the disk, then rename."""
         self._path.mkdir(parents=True, exist_ok=True)
+        self._remove_unfinished()
         # A leader that was paused may write beside its successor: in another pod it has the same pid.
         passing = self._path / f".{name}.{secrets.token_hex(8)}"
         try:
@@ -92,6 +99,16 @@ class Folder:
     def remove(self, name: str) -> None:
         """Remove a file."""
         (self._path / name).unlink(missing_ok=True)
+
+    def _remove_unfinished(self) -> None:
+        """Remove what a process that was killed has left unfinished."""
+        before = time.time() - _LONGEST_WRITE
+        with os.scandir(self._path) as found:
+            for file in found:
+                if _UNFINISHED.fullmatch(file.name):
+                    with contextlib.suppress(OSError):  # It may be finished by now.
+                        if file.stat().st_mtime < before:
+                            self.remove(file.name)
 
     def _flush(self) -> None:
         folder = os.open(self._path, os.O_RDONLY)

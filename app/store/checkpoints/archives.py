@@ -6,31 +6,31 @@ the archive is complete (archive_storage). ``zcat``, ``jq`` and ``sha256sum`` su
 one.
 """
 
+import bisect
 import contextlib
 import gzip
 import hashlib
 import io
-import re
-import sys
 import threading
+import time
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 import msgspec
 
 from app.domain import schema as schemas
 from app.domain import snapshots
 from app.store import errors, snapshot_format
-from app.store.checkpoints import archive_storage
+from app.store.checkpoints import archive_files, archive_storage
 from app.store.log import codecs, readers
 
 KIND = "topolog.segment"
 VERSION = 1
-_NAME = re.compile(r"(segment|checkpoint)\.([0-9A-Za-z-]{1,64})\.(\d{16})(?:-(\d{16}))?\.jsonl\.gz")
 _PARSED = 2
 """Decoded segments in the cache: consecutive queries usually read the same ones."""
+_LISTED_SECONDS = 10.0
+"""Seconds for which a listing is used again: one of an object store has a request for each 1,000 names."""
 _HEADER = 64 * 1024
 """Bytes of a file in which its first line is found: it is a gzip member of its own."""
 _TEXT = 64 * 1024
@@ -56,17 +56,6 @@ class Segment(msgspec.Struct, frozen=True):
     """Over all other lines, each with its newline."""
 
 
-class File(NamedTuple):
-    """One file of the archive, described by its name."""
-
-    name: str
-    kind: str
-    """segment or checkpoint."""
-    incarnation: str
-    first: int
-    last: int
-
-
 _encoder = msgspec.json.Encoder()
 _segments = msgspec.json.Decoder(Segment)
 _raws = msgspec.json.Decoder(readers.Raw)
@@ -87,20 +76,16 @@ class Archive:
         self._incarnation = incarnation
         self._parsed: OrderedDict[str, list[readers.Entry]] = OrderedDict()
         self._lock = threading.Lock()
+        self._listed = "", 0.0, list[archive_files.File]()
+        """The last listing of segments: its incarnation, until when it is used, and the history."""
 
-    def files(self, kind: str = "") -> list[File]:
+    def files(self, kind: str = "") -> list[archive_files.File]:
         """The files by offset; ``kind`` (segment, checkpoint) limits it. Raises ArchiveAway."""
         with _reached("listed"):
             names = self.storage.names()
-        found = []
-        for name in names:
-            match = _NAME.fullmatch(name)
-            if match and kind in ("", match[1]):
-                first = int(match[3])
-                found.append(File(name, match[1], match[2], first, int(match[4] or first)))
-        return sorted(found, key=lambda file: (file.last, file.first, file.kind))
+        return archive_files.listed(names, kind)
 
-    def details(self, file: File) -> archive_storage.Details:
+    def details(self, file: archive_files.File) -> archive_storage.Details:
         """Size and time of a file; raises ArchiveAway."""
         with _reached("read"):
             return self.storage.details(file.name)
@@ -150,7 +135,7 @@ class Archive:
             self._parsed.pop(name, None)
 
     def _write(self, name: str, members: Iterable[bytes]) -> str:
-        if not _NAME.fullmatch(name):
+        if archive_files.parsed(name) is None:
             raise errors.StoreError(f"{name} cannot be the name of a file in the archive")
         with _reached("written"):
             self.storage.write(name, members)
@@ -163,39 +148,41 @@ class Archive:
 
     def read(self, after: int, *, limit: int) -> list[readers.Entry]:
         """The entries behind an offset, at most to the end of one segment; raises Trimmed or Damaged."""
-        for file in self.history("segment"):
-            if file.first <= after + 1 <= file.last:
-                begin, end = after + 1 - file.first, file.last + 1 - file.first
-                return self._entries(file)[begin : min(end, begin + limit)]
-        raise errors.Trimmed(self.oldest() or after + 2)
+        file = self._covering(after + 1)
+        if file is None:
+            raise errors.Trimmed(self.oldest() or after + 2)
+        begin, end = after + 1 - file.first, file.last + 1 - file.first
+        return self._entries(file)[begin : min(end, begin + limit)]
 
     def read_raw(self, first: int, last: int) -> list[readers.Raw]:
         """The undecoded entries from ``first`` on, at most to ``last`` or the end of one segment.
 
         Raises Trimmed or Damaged.
         """
-        for file in self.history("segment"):
-            if file.first <= first <= file.last:
-                return [raw for raw in self.raws(file.name) if first <= raw.offset <= min(last, file.last)]
-        raise errors.Trimmed(self.oldest() or first + 1)
+        file = self._covering(first)
+        if file is None:
+            raise errors.Trimmed(self.oldest() or first + 1)
+        return [raw for raw in self.raws(file.name) if first <= raw.offset <= min(last, file.last)]
 
-    def history(self, kind: str) -> list[File]:
-        """The files of this incarnation and of the ones before it that it continues, by offset.
+    def _covering(self, offset: int) -> archive_files.File | None:
+        """The segment of the history that has an offset.
 
-        Each incarnation counts up to where the first file of a later one begins: what it wrote from there on
-        is the later one's own, or was lost. A segment across that border is shortened.
+        A listing is used again for some seconds. What it has of former incarnations is final once it has a
+        file of the present one.
         """
-        files, own, found, border = self.files(), self._incarnation(), list[File](), sys.maxsize
-        # Ids sort by their start time.
-        for incarnation in sorted(
-            {file.incarnation for file in files if file.incarnation <= own}, reverse=True
-        ):
-            continued = [file for file in files if file.incarnation == incarnation and file.first < border]
-            found[:0] = [
-                file._replace(last=min(file.last, border - 1)) for file in continued if file.kind == kind
-            ]
-            border = min((file.first for file in continued), default=border)
+        own, now = self._incarnation(), time.monotonic()
+        incarnation, until, segments = self._listed
+        found = archive_files.covering(segments, offset) if incarnation == own and now < until else None
+        if found is None:
+            segments = self.history("segment")
+            if any(file.incarnation == own for file in segments):
+                self._listed = own, now + _LISTED_SECONDS, segments
+            found = archive_files.covering(segments, offset)
         return found
+
+    def history(self, kind: str) -> list[archive_files.File]:
+        """The files of this incarnation and of those that it continues (archive_files.history)."""
+        return archive_files.history(self.files(), self._incarnation(), kind)
 
     def oldest(self) -> int:
         """The first offset of the run of segments that reaches the newest; 0 if there is none."""
@@ -206,7 +193,7 @@ class Archive:
             oldest = min(oldest or file.first, file.first)
         return oldest
 
-    def latest(self) -> File | None:
+    def latest(self) -> archive_files.File | None:
         """The last segment of this incarnation."""
         own = [file for file in self.files("segment") if file.incarnation == self._incarnation()]
         return own[-1] if own else None
@@ -218,11 +205,21 @@ class Archive:
 
     def offset_at(self, time_ms: int) -> int | None:
         """The offset of the last archived event appended by that time; None if all were later."""
-        for file in reversed(self.history("segment")):
-            if self.header(file.name).from_ms <= time_ms:
-                entries = self._entries(file)[: file.last + 1 - file.first]
-                return max(entry.offset for entry in entries if entry.at_ms <= time_ms)
-        return None
+        segments = self.history("segment")
+        begun = bisect.bisect_right(range(len(segments)), time_ms, key=lambda at: self._from(segments, at))
+        if not begun:
+            return None
+        file = segments[begun - 1]
+        entries = self._entries(file)[: file.last + 1 - file.first]
+        return max(entry.offset for entry in entries if entry.at_ms <= time_ms)
+
+    def _from(self, segments: Sequence[archive_files.File], at: int) -> int:
+        """When a segment begins, or may begin if its header is damaged: the one before it has ended."""
+        for known in range(at, -1, -1):
+            with contextlib.suppress(errors.Damaged):
+                header = self.header(segments[known].name)
+                return header.from_ms if known == at else header.until_ms
+        return 0
 
     def checkpoints(self) -> list[snapshot_format.Header]:
         """The headers of the checkpoints, the newest first; unreadable ones are skipped."""
@@ -232,7 +229,7 @@ class Archive:
                 headers.append(self.image_header(file))
         return headers
 
-    def image_header(self, file: File) -> snapshot_format.Header:
+    def image_header(self, file: archive_files.File) -> snapshot_format.Header:
         """The header of one checkpoint; raises Damaged."""
         return snapshot_format.header_of(self._first_line(file.name))
 
@@ -267,7 +264,7 @@ class Archive:
             )
         return header
 
-    def prove(self, file: File) -> None:
+    def prove(self, file: archive_files.File) -> None:
         """Raise Damaged unless the file is as it was written and matches its name."""
         if file.kind == "segment":
             raws = self.raws(file.name)
@@ -299,7 +296,7 @@ class Archive:
             raise errors.Damaged(f"{where} does not hold the offsets that it names")
         return found
 
-    def _entries(self, file: File) -> list[readers.Entry]:
+    def _entries(self, file: archive_files.File) -> list[readers.Entry]:
         with self._lock:
             if file.name in self._parsed:
                 self._parsed.move_to_end(file.name)

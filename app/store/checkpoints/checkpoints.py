@@ -66,9 +66,11 @@ class Checkpoints:
         with pipeline:
             pipeline.watch(names.checkpoints, *values)
             present = pipeline.hget(names.checkpoints, field)
-            if present is not None:
-                pipeline.unlink(*values)
-                return snapshot_format.header_of(present)
+            with contextlib.suppress(errors.Damaged):  # What is no header is replaced.
+                if present is not None:
+                    kept = snapshot_format.header_of(present)
+                    pipeline.unlink(*values)
+                    return kept
             if pipeline.exists(*values) != len(values):
                 raise errors.StoreAway(
                     "writing a checkpoint took too long: its first values are gone already"
@@ -100,11 +102,12 @@ class Checkpoints:
             pipeline.unlink(*self._values(header))
             pipeline.execute()
 
-    def forget(self, field: str) -> None:
+    def forget(self, field: str) -> bool:
         """Delete a checkpoint by its field; if its header is unreadable, its values are not deleted.
 
-        ``field``: as it is shown; its bytes may not be text.
+        ``field``: as it is shown; its bytes may not be text. False if there was none.
         """
+        gone = False
         with connections.translated():
             found: Any = self._client.hgetall(self._names.checkpoints)
         for name, raw in found.items():
@@ -113,6 +116,8 @@ class Checkpoints:
                     self.remove(snapshot_format.header_of(raw))
                 with connections.translated():
                     self._client.hdel(self._names.checkpoints, name)
+                gone = True
+        return gone
 
     def _members(self, header: snapshot_format.Header) -> list[bytes]:
         members: list[bytes] = []

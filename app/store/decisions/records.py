@@ -11,6 +11,8 @@ from msgspec.structs import replace
 from app.domain import model, snapshots
 from app.store.decisions import bitmaps
 
+LATE_MS = 600_000
+"""A decision is recorded after the event that it saw, but not so many milliseconds after the next one."""
 MAX_SCANNED = 20_000
 """Records that one query scans: a fifth of a second of an extender's time."""
 

@@ -8,8 +8,9 @@ from app.domain import event_subjects, events
 from app.store import keys
 from app.store.log import codecs
 
-MAX_EVENTS = 256
-"""Events per call: a function that has begun to write cannot be interrupted, so it must be short."""
+MAX_EVENTS = 1000
+"""Events per call: a function that has begun to write cannot be interrupted, so it must be short. All
+placements of a commitment can be released in one call (app.framework.plans.MAX_PLACEMENTS)."""
 
 
 class Guard(msgspec.Struct, frozen=True):
@@ -33,7 +34,7 @@ class Batch(msgspec.Struct, frozen=True):
     """Written atomically."""
 
     events: Sequence[events.AnyEvent]
-    """At most 256."""
+    """At most MAX_EVENTS."""
     increments: Mapping[str, int] = {}
     """By how much the events change each count (Projection.increments)."""
     marks: Mapping[str, str] = {}

@@ -212,14 +212,16 @@ def access_list(cluster: str, placements: str = "acknowledged") -> str:
     return "".join(f"user {line}\n" for line in ("default off -@all", *users, *_SERVERS))
 
 
-def filled(cluster: str, hashes: Mapping[str, str], placements: str = "acknowledged") -> str:
+def filled(
+    cluster: str, hashes: Mapping[str, str], placements: str = "acknowledged", *, tls: bool = False
+) -> str:
     """The access list of a server without replicas and sentinels.
 
-    ``hashes``: role -> SHA-256 in hex; several, in words, while passwords are replaced. Raises BadHashes if a
-    role has none; only a server with TLS has a user for its certificates.
+    ``hashes``: role -> SHA-256 in hex; several, in words, while passwords are replaced. ``tls``: with a user
+    for the certificate of the server. Raises BadHashes if a role has none.
     """
     needed = roles(placements)
-    given = [role.name for role in needed] + [CERTIFICATES.name] * bool(hashes.get(CERTIFICATES.name))
+    given = [role.name for role in needed] + [CERTIFICATES.name] * tls
     accepted = {name: hashes.get(name, "").split() for name in given}
     wrong = [name for name, each in accepted.items() if not each or not all(map(_SHA256.fullmatch, each))]
     if wrong:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import redis
 from redis import backoff, maint_notifications, retry
 
-from app.store.server import connections
+from app.store.server import connections, urls
 
 _SECONDS: Final = 5.0
 
@@ -34,7 +34,7 @@ def try_login(url: str, authorities: str = "") -> None:
     }
     tls = parts.scheme == "rediss"
     kind: Any = redis.SSLConnection if tls else redis.Connection
-    made = kind(**given, **({"ssl_ca_data": authorities or None} if tls else {}))
+    made = kind(**given, **({"ssl_ca_data": authorities or None, **urls.VERIFICATION} if tls else {}))
     with connections.translated():
         try:
             made.connect()

@@ -13,7 +13,7 @@ import redis
 from redis import backoff, exceptions, maint_notifications, retry
 
 from app.store import errors
-from app.store.server import connections
+from app.store.server import connections, urls
 
 _SECONDS: Final = 5.0
 
@@ -29,16 +29,21 @@ class Server:
 
 
 def shown(server: Server) -> bytes:
-    """The certificate that the server shows, in DER, verified. Raises StoreError."""
+    """The certificate that the server shows, in DER, verified.
+
+    Raises StoreError for one that is not of a trusted CA, and StoreAway for any other failure: a server
+    without TLS gets it by a restart.
+    """
     try:
         context = ssl.create_default_context(cadata=server.authorities)
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         with (
             socket.create_connection((server.host, server.port), _SECONDS) as connection,
             context.wrap_socket(connection, server_hostname=server.host) as wrapped,
         ):
             return wrapped.getpeercert(binary_form=True) or b""
-    except ssl.SSLError as error:
-        raise errors.StoreError(f"TLS with {server.host}:{server.port}: {error}") from error
+    except ssl.SSLCertVerificationError as error:
+        raise errors.StoreError(f"{server.host}:{server.port}: {error}") from error
     except OSError as error:
         raise errors.away(f"{server.host}:{server.port}: {error}") from error
 
@@ -52,6 +57,7 @@ def read_again(server: Server, *, user: str, password: str, path: str) -> None:
         password=password,
         ssl=True,
         ssl_ca_data=server.authorities,
+        **urls.VERIFICATION,
         socket_timeout=_SECONDS,
         socket_connect_timeout=_SECONDS,
         retry=retry.Retry(backoff.NoBackoff(), 0),

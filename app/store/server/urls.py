@@ -6,6 +6,7 @@ as ``?ssl_ca_certs=FILE``; ``sentinel_username`` and ``sentinel_password`` are s
 which have other users than the servers that they watch.
 """
 
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ Address = tuple[str, int]
 _parse: Callable[[str], dict[str, Any]] = connection.parse_url
 _PORTS = {"": 6379, "cluster": 6379, "sentinel": 26379}
 _SENTINEL_ONLY = ("sentinel_username", "sentinel_password")
+VERIFICATION: Mapping[str, Any] = {"ssl_include_verify_flags": [ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN]}
+"""Arguments of redis-py's connections over TLS: a CA that was given is trusted without its root."""
 _CREDENTIALS = ("username", "password", "db")
 
 
@@ -71,4 +74,4 @@ def _options(url: str) -> dict[str, Any]:
         raise errors.StoreError(f"store.url cannot be understood: it must be {store_urls.FORMS}") from None
     for name in ("connection_class", "host", "port"):
         options.pop(name, None)
-    return options
+    return {**options, **(VERIFICATION if url.startswith("rediss:") else {})}

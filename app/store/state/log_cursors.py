@@ -165,11 +165,11 @@ class LogCursor:
         self._log.follow(found)
         self._reader.incarnation = found
         former = self.snapshot
+        self.reached.clear()  # First: the empty snapshot would count as caught up.
         self._move(snapshots.empty(schema=former.schema, indexed=former.indexed, incarnation=found), None)
         self._times = loss_detection.TimestampHistory()
         self._subscribers.forget()
         self.head_seen = 0
-        self.reached.clear()
         self._replaying = True
         return True
 

@@ -38,26 +38,35 @@ class Row:
     reason: str
     cells: tuple[Cell, ...]
     total: int
+    rank: int
+    """Its place among all candidates, from 1."""
 
 
-def rows(trace: verdicts.Trace, limit: int) -> list[Row]:
-    """The first candidates: kept ones first, higher sums first, then by name.
+def rows(trace: verdicts.Trace, limit: int, also: Collection[model.NodeName] = ()) -> list[Row]:
+    """The first candidates: kept ones first, higher sums first, then by name; then those of ``also``.
 
     Taken from the trace's groups, best first: the other candidates are not rendered.
     """
-    found: list[tuple[model.NodeName, int]] = []
+    found: list[tuple[model.NodeName, int, int]] = []
+    before, missing = 0, frozenset(also) & trace.candidates
     for nodes in (trace.kept, trace.refused & trace.candidates):
         for total in sorted({0, *trace.totals}, reverse=True):
-            if len(found) == limit:
+            if before >= limit and not missing:
                 break
             group = _among(nodes, trace, total)
-            found += [(node, total) for node in heapq.nsmallest(limit - len(found), group)]
-    shown = frozenset(node for node, _ in found)
+            first = heapq.nsmallest(max(0, limit - before), group)
+            found += [(node, total, before + at) for at, node in enumerate(first, 1)]
+            missing -= frozenset(first)
+            for node in sorted(missing & group):
+                found.append((node, total, before + sum(one <= node for one in group)))
+            missing -= group
+            before += len(group)
+    shown = frozenset(node for node, *_ in found)
     scores = [
         {node: score for score, nodes in rating.groups.items() for node in nodes & shown}
         for rating in trace.ratings
     ]
-    return [_row(trace, node, total, scores) for node, total in found]
+    return [_row(trace, node, total, rank, scores) for node, total, rank in found]
 
 
 def _among(nodes: node_sets.Names, trace: verdicts.Trace, total: int) -> node_sets.Names:
@@ -68,14 +77,20 @@ def _among(nodes: node_sets.Names, trace: verdicts.Trace, total: int) -> node_se
 
 
 def _row(
-    trace: verdicts.Trace, node: model.NodeName, total: int, scores: Sequence[Mapping[model.NodeName, int]]
+    trace: verdicts.Trace,
+    node: model.NodeName,
+    total: int,
+    rank: int,
+    scores: Sequence[Mapping[model.NodeName, int]],
 ) -> Row:
     refusal = next((refusal for refusal in trace.refusals if node in refusal.nodes), None)
     given = zip(trace.ratings, (score.get(node, 0) for score in scores), strict=True)
     cells = tuple(Cell(rating.plugin, raw, raw * rating.weight) for rating, raw in given)
     if refusal is None:
-        return Row(node, kept=True, plugin="", reason="", cells=cells, total=total)
-    return Row(node, kept=False, plugin=refusal.plugin, reason=refusal.reason, cells=(), total=total)
+        return Row(node, kept=True, plugin="", reason="", cells=cells, total=total, rank=rank)
+    return Row(
+        node, kept=False, plugin=refusal.plugin, reason=refusal.reason, cells=(), total=total, rank=rank
+    )
 
 
 def spelled(nodes: Collection[model.NodeName], limit: int = EXAMPLES) -> str:
@@ -96,16 +111,22 @@ def markdown(explanation: explanations.Explanation, *, limit: int = 100) -> str:
         [
             *_head(explanation),
             *_refused(explanation.trace.refusals, limit),
-            *_scores(explanation.trace, limit),
+            *_scores(explanation, limit),
             *_rest(explanation, limit),
         ]
     )
 
 
-def structure(explanation: explanations.Explanation, *, limit: int = 100) -> dict[str, object]:
-    """The whole explanation as JSON values; rows and names are limited, their counts are complete."""
+def structure(
+    explanation: explanations.Explanation, *, limit: int = 100, chosen: model.NodeName = ""
+) -> dict[str, object]:
+    """The whole explanation as JSON values; rows and names are limited, their counts are complete.
+
+    ``chosen``: a node that is shown even if its score is not among the first.
+    """
     trace, decision = explanation.trace, explanation.decision
     kept = len(trace.kept)
+    scored = rows(trace, limit, {chosen, *_named(explanation)})
     return {
         "pod": {"namespace": trace.pod.namespace, "name": trace.pod.name, "uid": trace.pod.uid},
         "source": "computed" if decision is None else "decision",
@@ -131,8 +152,8 @@ def structure(explanation: explanations.Explanation, *, limit: int = 100) -> dic
             for detail, nodes in _first(rating.details, limit)
         ],
         "moreNotes": sum(max(0, len(rating.details) - limit) for rating in trace.ratings),
-        "scores": [_scored(row) for row in rows(trace, limit)],
-        "more": max(0, len(trace.candidates) - limit),
+        "scores": [_scored(row) for row in scored],
+        "more": len(trace.candidates) - len(scored),
         "change": list(explanation.changes),
         "inFlight": [
             {"pod": one.pod, "node": one.node, "at": one.at, "counts": list(one.counts)}
@@ -173,12 +194,17 @@ def spreadsheet(explanation: explanations.Explanation, *, limit: int = 1000) -> 
     names = [rating.plugin for rating in explanation.trace.ratings]
     columns = [f"{name} {kind}" for name in names for kind in ("raw", "weighted")]
     writer.writerow(["node", "kept", "plugin", "reason", *columns, "total"])
-    for row in rows(explanation.trace, limit):
+    for row in rows(explanation.trace, limit, _named(explanation)):
         given: list[object] = [value for cell in row.cells for value in (cell.raw, cell.weighted)]
         given += [""] * (len(columns) - len(given))
         kept = "true" if row.kept else "false"
         writer.writerow([row.node, kept, row.plugin, row.reason, *given, row.total if row.kept else ""])
     return out.getvalue()
+
+
+def _named(explanation: explanations.Explanation) -> set[model.NodeName]:
+    """The nodes that the explanation names, of which the reader looks for the scores."""
+    return {explanation.chosen, explanation.place}
 
 
 def _decision(decision: records.Decision) -> dict[str, object]:
@@ -265,9 +291,11 @@ def _refused(refusals: Sequence[verdicts.Refusal], limit: int) -> Iterator[str]:
     yield ""
 
 
-def _scores(trace: verdicts.Trace, limit: int) -> Iterator[str]:
+def _scores(explanation: explanations.Explanation, limit: int) -> Iterator[str]:
+    trace = explanation.trace
     if not trace.kept:
         return
+    shown = rows(trace, limit, _named(explanation))
     yield "## Scores"
     yield ""
     blank = [""] * len(trace.ratings)
@@ -277,17 +305,18 @@ def _scores(trace: verdicts.Trace, limit: int) -> Iterator[str]:
         (0, *range(3, 4 + width)),
         (
             (
-                str(at),
+                str(row.rank),
                 row.node,
                 "yes" if row.kept else f"no: {row.plugin}",
                 *(map(_cell, row.cells) if row.cells else blank),
                 str(row.total) if row.kept else "",
             )
-            for at, row in enumerate(rows(trace, limit), 1)
+            for row in shown
         ),
     )
-    if len(trace.candidates) > limit:
-        yield f"\n{len(trace.candidates) - limit} more nodes are not shown."
+    more = len(trace.candidates) - len(shown)
+    if more:
+        yield f"\n{more} more nodes are not shown."
     yield ""
     notes = [
         f"- {rating.plugin}: {detail} ({spelled(nodes)})"

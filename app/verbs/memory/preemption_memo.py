@@ -8,11 +8,13 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from app.domain import model, node_sets, verdicts
 
 T = TypeVar("T")
+Lacking = Literal["pods", "nodes"]
+"""What a call waits for: it may not be in the log yet, or never be."""
 Victims = Mapping[model.NodeName, tuple[model.Uid, ...]]
 """Node -> the uids of the pods that are evicted if kube-scheduler chooses it."""
 
@@ -46,8 +48,7 @@ class PreemptionMemo:
         self._refused: OrderedDict[model.Uid, Refusal] = OrderedDict()
         self._granted: OrderedDict[model.Uid, Grant] = OrderedDict()
         self._lock = threading.Lock()
-        self.in_vain = -math.inf
-        """Monotonic seconds at which a call had waited in vain for the record of its pod."""
+        self._in_vain: dict[Lacking, float] = {}
 
     def note(self, trace: verdicts.Trace, at: float) -> None:
         """Note the latest filter decision about a pod.
@@ -78,6 +79,14 @@ class PreemptionMemo:
         """All that are remembered, the oldest first."""
         with self._lock:
             return list(self._granted.values())
+
+    def in_vain(self, lacking: Lacking) -> float:
+        """When a call had last waited in vain for such a record, in monotonic seconds."""
+        return self._in_vain.get(lacking, -math.inf)
+
+    def waited_in_vain(self, lacking: Lacking, at: float) -> None:
+        """Note that a call has waited as long as it may."""
+        self._in_vain[lacking] = at
 
     def forget(self, grant: Grant) -> None:
         """Drop a grant whose outcome the log has."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.domain import events, model
+from app.domain import event_subjects, events, model
 
 MOST_MARKS = 500
 
@@ -160,8 +160,15 @@ class Happening(NamedTuple):
     node: model.NodeName = ""
 
 
-def of_pod(event: events.AnyEvent, key: model.NamespacedName, before: model.Pod | None) -> Happening | None:
-    """What happened to the pod of a name; None for an event about others. ``before``: as last observed."""
+def of_pod(
+    event: events.AnyEvent, key: model.NamespacedName, before: model.Pod | None, *, uid: model.Uid = ""
+) -> Happening | None:
+    """What happened to the pod of a name; None for an event about others.
+
+    ``before``: as last observed. ``uid``: of the pod; without it, of every pod that had the name.
+    """
+    if uid and uid not in event_subjects.pods_about(event):
+        return None
     match event:
         case events.PodSeen(pod=pod) if pod.key == key:
             return _observed(before if before is not None and before.uid == pod.uid else None, pod)

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from app.domain import model, snapshots
+from app.domain import event_subjects, events, model, snapshots
 from app.framework import views
 from app.verbs.pictures import figures, in_flight
 
 Numbers = Callable[[snapshots.Snapshot], Mapping[str, int]]
 """snapshot -> line -> value; a line that is absent has no value at that moment."""
+Changed = Callable[[snapshots.Snapshot, snapshots.Snapshot, events.AnyEvent], bool]
+"""(snapshot, the one after the event, event) -> whether numbers may differ."""
 
 
 class Mark(NamedTuple):
@@ -37,6 +39,35 @@ NUMBERS: Mapping[str, Numbers] = {
 """Numbers that are read without a count."""
 
 
+def _counts_changed(one: snapshots.Snapshot, other: snapshots.Snapshot, _: events.AnyEvent) -> bool:
+    """Whether a count may differ: the fold keeps the maps that an event does not change."""
+    return (
+        len(one.waiting) != len(other.waiting)
+        or len(one.placements) != len(other.placements)
+        or len(one.pods) != len(other.pods)
+        or one.nodes is not other.nodes
+        or one.residents is not other.residents
+        or one.counts is not other.counts
+        or one.objects is not other.objects
+    )
+
+
+def _changes(of: views.Followed, name: str) -> Changed:
+    """When the numbers of the object may change."""
+    by = of.changed_by
+
+    def changed(one: snapshots.Snapshot, other: snapshots.Snapshot, event: events.AnyEvent) -> bool:
+        uids = event_subjects.pods_about(event)
+        if not uids or by == "counts":
+            return _counts_changed(one, other, event)
+        if by == "pods":
+            return True
+        pods = (snapshot.pod(uid) for snapshot in (one, other) for uid in uids)
+        return any(name in by(pod) for pod in pods if pod is not None)
+
+    return changed
+
+
 def quota(of: str, counts: figures.Counts) -> Numbers:
     """For each domain of an object: placed, how many of these are in flight, and desired.
 
@@ -62,30 +93,34 @@ def quota(of: str, counts: figures.Counts) -> Numbers:
     return numbers
 
 
-def followed(kinds: Iterable[views.Followed], kind: str, name: str) -> Numbers | None:
-    """The numbers of an object of a plugin; None if no plugin follows such objects."""
-    found = next((one for one in kinds if one.kind == kind), None)
-    return (lambda snapshot: found.numbers(snapshot, name)) if found is not None else None
-
-
 class Lines:
     """Collects the steps of all lines, one event after the other."""
 
-    def __init__(self, numbers: Numbers) -> None:
+    def __init__(self, numbers: Numbers, changed: Changed = _counts_changed) -> None:
+        """``changed``: whether an event may have changed a number; by default of those that are counted."""
         self._numbers = numbers
+        self._changed = changed
         self._last: snapshots.Snapshot | None = None
         self.points: dict[str, list[Point]] = {}
 
-    def add(self, snapshot: snapshots.Snapshot, at_ms: int) -> None:
-        """The state after the next event."""
+    def add(self, snapshot: snapshots.Snapshot, at_ms: int, event: events.AnyEvent | None) -> None:
+        """The state after the next event; None for the first state."""
         last, self._last = self._last, snapshot
-        if last is not None and _same(last, snapshot):
+        if last is not None and event is not None and not self._changed(last, snapshot, event):
             return
         found = self._numbers(snapshot)
         for name in (*self.points, *(name for name in found if name not in self.points)):
             line, value = self.points.setdefault(name, []), found.get(name)
             if not line or line[-1].value != value:
                 line.append(Point(snapshot.offset, at_ms, value))
+
+
+def followed(kinds: Iterable[views.Followed], kind: str, name: str) -> Lines | None:
+    """The lines of an object of a plugin; None if no plugin follows such objects."""
+    found = next((one for one in kinds if one.kind == kind), None)
+    if found is None:
+        return None
+    return Lines(lambda snapshot: found.numbers(snapshot, name), _changes(found, name))
 
 
 class _Named(NamedTuple):
@@ -124,19 +159,6 @@ class Changes:
                 found = held.get(self._name)
             if found is not None:
                 yield _Named(kind.name, kind.manifest), found
-
-
-def _same(one: snapshots.Snapshot, other: snapshots.Snapshot) -> bool:
-    """Whether no number can differ: the fold keeps the maps that an event does not change."""
-    return (
-        len(one.waiting) == len(other.waiting)
-        and len(one.placements) == len(other.placements)
-        and len(one.pods) == len(other.pods)
-        and one.nodes is other.nodes
-        and one.residents is other.residents
-        and one.counts is other.counts
-        and one.objects is other.objects
-    )
 
 
 def thinned(points: Sequence[Point], first: int, last: int, most: int) -> list[Point]:

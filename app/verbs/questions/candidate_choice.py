@@ -13,6 +13,10 @@ from app.verbs.questions import errors
 RECORDED, ALL, ROOMY = "recorded", "all", "roomy"
 CHOICES = (RECORDED, ALL, ROOMY)
 UNMODELLED = "kube-scheduler's own filters are not modelled"
+NOT_OFFERED = (
+    "a node that kube-scheduler did not offer then is not a candidate, also if an override uncordons or"
+    " labels it or frees capacity there: use roomy"
+)
 _ROOMY = (
     "candidates are the nodes that the pod fits on by kube-scheduler's rules for requests, taints, node"
     " selector and node affinity, cordons and host ports"

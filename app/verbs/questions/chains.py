@@ -7,13 +7,13 @@ observed on its supposed node.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from app.domain import events, model, node_sets, projections, snapshots
-from app.framework import cycles, pipeline, registry, supposed_operations
+from app.framework import cycles, pipeline, registry
 from app.store.decisions import records
 from app.store.log import readers
 from app.store.state import fold_limit
@@ -65,45 +65,79 @@ class _Attempt(NamedTuple):
     """Nodes that were kept in the log."""
 
 
+class _Increments(dict[str, int]):
+    """By how much counts changed, and which of them the latest events touched."""
+
+    def __init__(self, touched: set[str]) -> None:
+        super().__init__()
+        self.touched = touched
+
+    def __setitem__(self, key: str, by: int) -> None:
+        super().__setitem__(key, by)
+        self.touched.add(key)
+
+
 class _History:
-    """One snapshot that moves along, and the peaks of its counts."""
+    """One snapshot that moves along, and the peaks of its counts: of its states after all of an offset."""
 
     def __init__(self, snapshot: snapshots.Snapshot, attended: fold_limit.Check) -> None:
         self.snapshot = snapshot
         self._attended = attended
-        self.peaks = {key: Peak(value, snapshot.offset) for key, value in snapshot.counts.items()}
+        self._peaks = {key: Peak(value, snapshot.offset) for key, value in snapshot.counts.items()}
         self.changed: set[str] = set()
         """Counts that changed on the way."""
-        self._held: list[events.AnyEvent] = []
+        self._held: list[tuple[int, events.AnyEvent]] = []
+        self._at = snapshot.offset
+        """The offset of the latest folded event; others of it may follow."""
+        self._touched: set[str] = set()
+        """The counts that its events changed, which are not compared with their peaks yet."""
 
-    def add(self, happened: Iterable[events.AnyEvent]) -> None:
-        """Hold events for the next fold."""
-        self._held += happened
+    def add(self, happened: Iterable[events.AnyEvent], offset: int) -> None:
+        """Hold what happened at that offset for the next fold."""
+        self._held += [(offset, event) for event in happened]
 
     def fold(self, position: model.Position) -> snapshots.Snapshot:
         """The snapshot after all held events, at that position of the log."""
         if self._held:
             projection = projections.Projection(self.snapshot)
-            situations.advance(projection, self._held, self._attended)
+            projection.increments = increments = _Increments(self._touched)
+            for number, (offset, event) in enumerate(self._held):
+                if number % situations.PIECE == 0:
+                    self._attended()
+                if offset != self._at:
+                    self._raise(increments)
+                    self._at = offset
+                projection.apply(event)
             self._held = []
             self.snapshot = projection.finish()
-            self.changed |= projection.increments.keys()
-            for key in projection.increments:
-                value = self.snapshot.counts.get(key, 0)
-                known = self.peaks.get(key)
-                if known is None or value > known.value:
-                    self.peaks[key] = Peak(value, position.offset)
+            self.changed |= increments.keys()
         if self.snapshot.position != position:
             self.snapshot = dataclasses.replace(self.snapshot, position=position)
         return self.snapshot
 
+    @property
+    def peaks(self) -> Mapping[str, Peak]:
+        """The largest value of each count."""
+        self._raise({})
+        return self._peaks
+
+    def _raise(self, increments: Mapping[str, int]) -> None:
+        """Compare the counts that changed at the latest offset with their peaks."""
+        for key in self._touched:
+            value = self.snapshot.counts.get(key, 0) + increments.get(key, 0)
+            known = self._peaks.get(key)
+            if known is None or value > known.value:
+                self._peaks[key] = Peak(value, self._at)
+        self._touched.clear()
+
     def follow(self, other: "_History") -> None:
         """Be where the other one is."""
-        self.snapshot, self.peaks, self.changed = other.snapshot, other.peaks, other.changed
+        self.snapshot, self._peaks, self.changed = other.snapshot, other._peaks, other.changed
+        self._at, self._touched = other._at, other._touched
 
     def part(self) -> None:
         """Go on alone."""
-        self.peaks, self.changed = dict(self.peaks), set(self.changed)
+        self._peaks, self.changed, self._touched = dict(self._peaks), set(self.changed), set(self._touched)
 
 
 class Chain(replays.Replay):
@@ -118,18 +152,19 @@ class Chain(replays.Replay):
         choice: question_schema.Choice,
         scores: bool,
         limit: int,
+        first: Sequence[str] = (),
         counted: Callable[[records.Decision], bool] = lambda _: True,
     ) -> None:
         """``base``: the snapshot at the start; ``choice``: whether the recorded node is preferred.
 
         ``counted``: whether the numbers and the items include a decision. All of them are played.
         """
-        super().__init__(suppose, recorded, scores=scores, limit=limit)
+        super().__init__(suppose, recorded, scores=scores, limit=limit, first=first)
         self._supposed = suppose(recorded.present)
         self._choice = choice
         self._counted = counted
         resolved = situations.resolve(base, self._supposed, strict=False)
-        self._idle = set(resolved.idle)
+        self._observe(resolved)
         self._copies: Mapping[model.NodeName, model.NodeName] = resolved.copies
         attended = self._supposed.attended
         self.was, self.would = _History(base, attended), _History(resolved.snapshot, attended)
@@ -156,8 +191,8 @@ class Chain(replays.Replay):
 
     # -- the facts -------------------------------------------------------------------------
 
-    def advance(self, entries: Iterable[readers.Entry]) -> None:
-        """Let the events of consecutive entries happen in both histories."""
+    def advance(self, entries: Iterable[readers.Entry], running: Callable[[], bool] = lambda: True) -> None:
+        """Let the events of consecutive entries happen in both histories, until time runs out."""
         for entry in entries:
             # What a placement is compared with is the state before it.
             if self._attempts and isinstance(entry.event, events.PodSeen | events.PlacementsCommitted):
@@ -165,13 +200,15 @@ class Chain(replays.Replay):
             supposed = list(self._translated(entry))
             if not (len(supposed) == 1 and supposed[0] is entry.event):
                 self._part()
-            self.was.add((entry.event,))
+            self.was.add((entry.event,), entry.offset)
             if not self._together:
-                self.would.add(supposed)
+                self.would.add(supposed, entry.offset)
             self._position = model.Position(self._position.incarnation, entry.offset)
             if self._supposed.operations and isinstance(entry.event, _REPLACING):
                 self._fold()
-                self.would.add(self._overridden(entry.event))
+                self.would.add(self._overridden(entry.event), entry.offset)
+                if not running():
+                    break
         self._fold()
 
     def _fold(self) -> None:
@@ -206,7 +243,7 @@ class Chain(replays.Replay):
                 pod = self.would.snapshot.pod(event.uid)
                 del self._moved[event.uid]
                 if pod is not None:
-                    yield events.PodSeen(pod=_unbound(pod))
+                    yield events.PodSeen(pod=situations.unbound(pod))
             case events.PlacementReleased() if event.uid in self._unplaced:
                 self._unplaced.discard(event.uid)
             case _:
@@ -221,11 +258,11 @@ class Chain(replays.Replay):
         attempt = self._attempts.get(uid)
         if pod.node and attempt is not None and self._by_scheduler(pod, attempt):
             # Without the verb bind, kube-scheduler's own binding is the placement.
-            self._settle(pod, pod.node, entry.at_ms)
+            self._settle(pod, pod.node, entry)
         if uid in self._moved:
-            yield events.PodSeen(pod=_on(pod, self._moved[uid]))
+            yield events.PodSeen(pod=situations.on(pod, self._moved[uid]))
         elif uid in self._unplaced:
-            yield events.PodSeen(pod=_unbound(pod))
+            yield events.PodSeen(pod=situations.unbound(pod))
         else:
             yield event if pod is event.pod else events.PodSeen(pod=pod)
 
@@ -243,7 +280,7 @@ class Chain(replays.Replay):
             kept, best = self._decided(first.pod, first.node)
             if (best if self._choice == "best" else first.node) != first.node or first.node not in kept:
                 for one in placements:
-                    self._settle(one.pod, one.node, entry.at_ms)
+                    self._settle(one.pod, one.node, entry)
                 return
         same = []
         for one in placements:
@@ -259,11 +296,11 @@ class Chain(replays.Replay):
         elif same:
             yield msgspec.structs.replace(event, placements=tuple(same))
 
-    def _settle(self, pod: model.Pod, node: model.NodeName, at_ms: int) -> None:
+    def _settle(self, pod: model.Pod, node: model.NodeName, entry: readers.Entry) -> None:
         """Place a pod that was placed on the node: there if it is still kept, else where it fits best."""
         uid = pod.uid
         self.created[uid] = pod.created
-        self.placements.was[uid], self.placements.was_at[uid] = node, at_ms
+        self.placements.was[uid], self.placements.was_at[uid] = node, entry.at_ms
         if uid in self._moved:
             self._attempts.pop(uid, None)
             return
@@ -273,14 +310,15 @@ class Chain(replays.Replay):
         if not chosen:
             self._unplaced.add(uid)
             return
-        self.placements.would[uid], self.placements.would_at[uid] = chosen, at_ms
+        self.placements.would[uid], self.placements.would_at[uid] = chosen, entry.at_ms
         if chosen != node:
             self._moved[uid] = chosen
         elif self._together:
             return  # The event of the log has the same effect.
         # Of several pods that are placed at once, each sees those before it.
         self._part()
-        self.would.add((situations.bound(self.would.snapshot.pod(uid) or pod, chosen),))
+        placed = situations.bound(self.would.snapshot.pod(uid) or pod, chosen)
+        self.would.add((placed,), entry.offset)
         self.would.fold(self._position)
 
     def _decided(self, pod: model.Pod, node: model.NodeName) -> tuple[node_sets.Names, model.NodeName]:
@@ -301,7 +339,7 @@ class Chain(replays.Replay):
         Those of the event, and those of overrides that apply only now, because all that they name exists.
         """
         resolved = situations.resolve(self.was.snapshot, self._supposed, strict=False)
-        self._idle = set(resolved.idle) & (self._idle or set())
+        self._observe(resolved)
         self._copies = {**self._copies, **resolved.copies}
         replacing = [one for one in resolved.happened if isinstance(one, _REPLACING)]
         for one in {one.subject: one for one in (event, *replacing)}.values():
@@ -309,7 +347,7 @@ class Chain(replays.Replay):
                 name = one.subject.partition(":")[2]
                 yield from _node(resolved.snapshot.nodes.get(name), self.would.snapshot.nodes.get(name))
             elif isinstance(one, events.ObjectObserved | events.ObjectGone):
-                yield from _object(resolved.snapshot, self.would.snapshot, one.kind, one.identity)
+                yield from kinds.became(self.would.snapshot, resolved.snapshot, one.kind, one.identity)
 
     # -- the attempts ----------------------------------------------------------------------
 
@@ -344,7 +382,7 @@ class Chain(replays.Replay):
             self.placements.would[uid] = node
             self.placements.would_at[uid] = int(decision.id.partition("-")[0])
             self._part()
-            self.would.add((situations.bound(pod, node),))
+            self.would.add((situations.bound(pod, node),), self._position.offset)
             self._fold()
 
 
@@ -358,29 +396,3 @@ def _node(wanted: model.Node | None, held: model.Node | None) -> Iterator[events
         yield events.NodeSeen(node=wanted)
     elif wanted is None and held is not None:
         yield events.NodeGone(name=held.name, uid=held.uid)
-
-
-def _object(
-    wanted: snapshots.Snapshot, held: snapshots.Snapshot, kind: str, identity: str
-) -> Iterator[events.AnyEvent]:
-    """The events after which an object is as in ``wanted``; none if it is, or if its kind is unknown."""
-    try:
-        after = kinds.all_of(wanted, kind).get(identity)
-        before = kinds.all_of(held, kind).get(identity)
-    except supposed_operations.Impossible:
-        return
-    if after is not None and after != before:
-        yield from kinds.replaced(held, kind, after)
-    elif after is None and before is not None:
-        yield from kinds.deleted(held, kind, before)
-
-
-def _on(pod: model.Pod, node: model.NodeName) -> model.Pod:
-    """The pod as it would be observed on the node."""
-    phase = pod.phase if pod.finished else "Running"
-    return msgspec.structs.replace(pod, node=node, phase=phase, unscheduled="")
-
-
-def _unbound(pod: model.Pod) -> model.Pod:
-    """The pod as it would be observed if it had not been bound."""
-    return msgspec.structs.replace(pod, node="", phase=pod.phase if pod.finished else "Pending")

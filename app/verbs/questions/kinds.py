@@ -3,17 +3,22 @@
 The only module of the questions that depends on how kinds are declared (domain.schema).
 """
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import inspect
 
 from app.domain import declared_objects, events, model, node_sets, observations, snapshots
 from app.framework import supposed_operations
-from app.verbs.questions import manifests
+from app.kube.objects import merge_patches
+from app.verbs.questions import errors, manifests
 
 _KEPT = ("uid", "created")
 """Fields of an object that a replacement does not change."""
+_COMPARED = 100
+"""Fields of one object up to which their names are compared: no definition has more, and a question may."""
 
 
 def names(snapshot: snapshots.Snapshot) -> Iterator[str]:
@@ -32,25 +37,39 @@ def of_manifest(snapshot: snapshots.Snapshot, manifest: Mapping[str, Any]) -> st
 
 
 def decoded(snapshot: snapshots.Snapshot, name: str, manifest: Mapping[str, Any]) -> model.DeclaredObject:
-    """The object of a manifest, decoded as the watch decodes it. Raises Impossible, also if it is invalid."""
+    """The object of a manifest, decoded as the watch decodes it. Raises Impossible, also if it is invalid.
+
+    A field that is misspelt is refused, as by kubectl: the watch has none, and its decoder would ignore it.
+    """
     kind = _kind(snapshot, name)
     raw = manifests.complete(manifest, "manifest", namespaced=kind.namespaced)
+    for path, lacks, known in _misspelt(manifest.get("spec"), kind.spec or {}, "spec"):
+        raise _unknown_field(kind, "manifest", f"{path}.", lacks, known)
     try:
-        found = kind.decode(raw)
+        found: model.DeclaredObject = kind.decode(raw)
     except (ValueError, RecursionError) as error:
-        raise supposed_operations.Impossible("manifest", f"{error}") from error
-    return _valid(found, "manifest")
+        raise supposed_operations.Invalid("manifest", f"{error}") from error
+    return _valid(kind, found, "manifest")
 
 
 def recorded(
     snapshot: snapshots.Snapshot, name: str, held: Mapping[str, Any], field: str
 ) -> model.DeclaredObject:
-    """The object with these fields, as the log records them. Raises Impossible."""
-    found = _of_fields(_kind(snapshot, name), held, field)
-    unknown = [one for one in held if one not in found.__struct_fields__]
-    if unknown:
-        raise supposed_operations.Impossible(field, f"{name} have no field {unknown[0]}")
-    return _valid(found, field)
+    """The object with these fields, as the log records them. Raises Invalid."""
+    kind = _kind(snapshot, name)
+    _refuse_unknown(kind, held, field)
+    return _valid(kind, _of_fields(kind, held, field), field)
+
+
+def patched(snapshot: snapshots.Snapshot, name: str, identity: str, patch: object) -> model.DeclaredObject:
+    """The object of that identity after a merge patch (RFC 7386) of its fields. Raises Impossible."""
+    _refuse_unknown(_kind(snapshot, name), patch, "patch")
+    merged = merge_patches.merge(fields(get(snapshot, name, identity)), patch)
+    try:
+        return recorded(snapshot, name, merged if isinstance(merged, dict) else {}, "patch")
+    except supposed_operations.Invalid as error:
+        # Another state of the object may have a valid patch.
+        raise supposed_operations.Impossible(error.field, error.text) from error
 
 
 def get(snapshot: snapshots.Snapshot, name: str, identity: str) -> model.DeclaredObject:
@@ -96,6 +115,19 @@ def deleted(
 ) -> Sequence[events.AnyEvent]:
     """The events after which the object no longer exists."""
     return (_kind(snapshot, name).gone(found.namespace, found.name, found.uid),)
+
+
+def became(
+    before: snapshots.Snapshot, after: snapshots.Snapshot, name: str, identity: str
+) -> Sequence[events.AnyEvent]:
+    """The events after which an object is as in ``after``; none if it is, or if its kind is unknown."""
+    try:
+        held, wanted = all_of(before, name).get(identity), all_of(after, name).get(identity)
+    except supposed_operations.Impossible:
+        return ()
+    if wanted is not None and wanted != held:
+        return replaced(before, name, wanted)
+    return deleted(before, name, held) if wanted is None and held is not None else ()
 
 
 def observed_in(
@@ -157,7 +189,7 @@ def _kind(snapshot: snapshots.Snapshot, name: str) -> declared_objects.Kind[Any]
     kind = snapshot.schema.called(name) or next(named, None)
     if kind is None:
         declared = ", ".join(sorted(names(snapshot)))
-        raise supposed_operations.Impossible("kind", f"there is no kind {name}; declared kinds: {declared}")
+        raise supposed_operations.Invalid("kind", f"there is no kind {name}; declared kinds: {declared}")
     return kind
 
 
@@ -165,13 +197,74 @@ def _of_fields(kind: declared_objects.Kind[Any], held: Mapping[str, Any], field:
     try:
         found: model.DeclaredObject = msgspec.convert(held, kind.type)
     except msgspec.ValidationError as error:
-        raise supposed_operations.Impossible(field, f"{error}") from error
+        raise supposed_operations.Invalid(field, f"{error}") from error
     return found
 
 
-def _valid(found: model.DeclaredObject, field: str) -> model.DeclaredObject:
-    """The object, unless its kind keeps it with errors because it is invalid."""
-    problems = fields(found).get("errors")
+def _valid(kind: declared_objects.Kind[Any], found: model.DeclaredObject, field: str) -> model.DeclaredObject:
+    """The object, unless its kind keeps it with errors, or refuses it."""
+    problems = fields(found).get("errors") or kind.check(found)
     if problems:
-        raise supposed_operations.Impossible(field, "; ".join(map(str, problems)))
+        raise supposed_operations.Invalid(field, "; ".join(map(str, problems)))
     return found
+
+
+def _refuse_unknown(kind: declared_objects.Kind[Any], held: object, field: str) -> None:
+    for path, name, known in _unknown(held, _shape(kind), ""):
+        raise _unknown_field(kind, field, path, name, known)
+
+
+def _unknown_field(
+    kind: declared_objects.Kind[Any], field: str, path: str, name: str, known: Collection[str]
+) -> supposed_operations.Invalid:
+    named = f"{path}{name}"[:80]
+    return supposed_operations.Invalid(
+        field, f"{kind.name} have no field {named}{errors.nearest(name, known)}"
+    )
+
+
+@functools.cache
+def _shape(kind: declared_objects.Kind[Any]) -> inspect.Type:
+    return inspect.type_info(kind.type)
+
+
+Unknown = tuple[str, str, Collection[str]]
+"""What a field is below, its name, and the names that there are."""
+
+
+def _misspelt(held: object, fields_of: declared_objects.Fields, path: str) -> Iterator[Unknown]:
+    """The fields of a manifest that its kind does not have."""
+    if isinstance(held, dict) and fields_of:
+        known = [name for name in fields_of if name != declared_objects.MORE]
+        compared = len(held) <= _COMPARED
+        for name, value in held.items():
+            if name in known:
+                yield from _misspelt(value, fields_of[name], f"{path}.{name}")
+            elif declared_objects.MORE not in fields_of or (compared and errors.resembles(name, known)):
+                yield path, name, known
+    elif isinstance(held, list):
+        for at, one in enumerate(held):
+            yield from _misspelt(one, fields_of, f"{path}[{at}]")
+
+
+def _unknown(held: object, shape: inspect.Type, path: str) -> Iterator[Unknown]:
+    """The fields that the kept part of an object does not have: msgspec leaves them out."""
+    match shape, held:
+        case inspect.Metadata(type=inner), _:
+            yield from _unknown(held, inner, path)
+        case inspect.UnionType(types=types), _:
+            for one in types:
+                yield from _unknown(held, one, path)
+        case inspect.StructType(fields=declared), dict():
+            types_of = {one.encode_name: one.type for one in declared}
+            for name, value in held.items():
+                if name not in types_of:
+                    yield path, name, types_of
+                else:
+                    yield from _unknown(value, types_of[name], f"{path}{name}.")
+        case inspect.DictType(value_type=inner), dict():
+            for key, value in held.items():
+                yield from _unknown(value, inner, f"{path}{key}.")
+        case ((inspect.ListType(item_type=inner) | inspect.VarTupleType(item_type=inner)), list()):
+            for at, value in enumerate(held):
+                yield from _unknown(value, inner, f"{path}{at}.")

@@ -8,7 +8,6 @@ from msgspec import Meta
 
 from app.domain import events, model, observations, snapshots
 from app.framework import supposed_operations
-from app.kube.objects import merge_patches
 from app.verbs.questions import kinds, manifests
 
 MAX_NODES, MAX_PODS = 5_000, 20_000
@@ -157,7 +156,7 @@ class AddPods(supposed_operations.Operation, frozen=True, tag="addPods"):
 
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
         if (self.pod is None) == (not self.like):
-            raise supposed_operations.Impossible("pod", "exactly one of pod and like is required")
+            raise supposed_operations.Invalid("pod", "exactly one of pod and like is required")
         if self.node:
             _node(snapshot, self.node, "node")
         example = self._example(snapshot)
@@ -221,7 +220,7 @@ class SetObject(supposed_operations.Operation, frozen=True, tag="setObject"):
 
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
         if (self.manifest is None) == (self.fields is None):
-            raise supposed_operations.Impossible("manifest", "exactly one of manifest and fields is required")
+            raise supposed_operations.Invalid("manifest", "exactly one of manifest and fields is required")
         kind = self.kind or kinds.of_manifest(snapshot, self.manifest or {})
         if self.manifest is not None:
             return kinds.replaced(snapshot, kind, kinds.decoded(snapshot, kind, self.manifest))
@@ -236,11 +235,9 @@ class PatchObject(supposed_operations.Operation, frozen=True, tag="patchObject")
     patch: Annotated[dict[str, Any], Meta(description="A merge patch of the fields as the log records them.")]
 
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
-        before = kinds.get(snapshot, self.kind, self.name)
-        merged = merge_patches.merge(kinds.fields(before), self.patch)
-        after = kinds.recorded(snapshot, self.kind, merged if isinstance(merged, dict) else {}, "patch")
+        after = kinds.patched(snapshot, self.kind, self.name, self.patch)
         if after.key != self.name:
-            raise supposed_operations.Impossible("patch", "the identity of an object cannot be changed")
+            raise supposed_operations.Invalid("patch", "the identity of an object cannot be changed")
         return kinds.replaced(snapshot, self.kind, after)
 
 

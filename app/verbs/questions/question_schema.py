@@ -4,7 +4,6 @@ An unknown field or operation is a mistake, with the nearest known name: a missp
 ignored.
 """
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
@@ -190,6 +189,10 @@ class Replay(Question, frozen=True):
     namespace: Annotated[str, Meta(max_length=63, description="Only pods of this namespace.")] = ""
     where: Annotated[str, Meta(max_length=conditions.LONGEST, description=conditions.ABOUT)] = ""
     limit: Annotated[int, Meta(ge=0, le=1000, description="Decisions that differ in the answer.")] = 100
+    first: Annotated[
+        list[Literal["refused", "admitted", "node", "nodes", "reason", "scores"]],
+        Meta(description="Classes of which the answer has the decisions first; then come the gravest."),
+    ] = []
     budget: Budget = BUDGET_SECONDS
     continue_: Annotated[
         str,
@@ -236,6 +239,9 @@ ALLOWED: tuple[Allowed, ...] = ("objects", "nodes", "labels", "pods")
 Q = TypeVar("Q", bound=Question)
 _PLACE = re.compile(r"^(?P<text>.*?)(?: - at `(?:key in )?\$(?P<path>.*)`)?\Z", re.DOTALL)
 _FIELD = re.compile(r"\.?(?P<name>\w+)")
+_SPELLED = {supposed_operations.NAMESPACED: "NAMESPACE/NAME", MEASURE: "pods or resource:NAME"}
+"""What people write, by the pattern that it has to match."""
+_PATTERN = re.compile(r"Expected `str` matching regex (?P<pattern>.*)")
 _NAMED = re.compile(r"unknown field `(?P<name>[^`]*)`")
 
 
@@ -267,7 +273,9 @@ def _override(
     name = given.get("op")
     kind = known.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise errors.Mistake(f"{path}.op", f"there is no operation {_short(name)}{_nearest(name, known)}")
+        raise errors.Mistake(
+            f"{path}.op", f"there is no operation {_short(name)}{errors.nearest(name, known)}"
+        )
     try:
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
@@ -279,7 +287,11 @@ def _mistake(error: msgspec.ValidationError, path: str, kind: type[msgspec.Struc
     text, below = (match["text"], match["path"] or "") if match else (str(error), "")
     unknown = _NAMED.search(text)
     if unknown:
-        text = f"there is no field {_short(unknown['name'])}{_nearest(unknown['name'], _names(kind))}"
+        text = f"there is no field {_short(unknown['name'])}{errors.nearest(unknown['name'], _names(kind))}"
+    pattern = _PATTERN.fullmatch(text)
+    for one, form in _SPELLED.items():
+        if pattern and pattern["pattern"] == repr(one):
+            text = f"must be {form}"
     field = _FIELD.match(below)
     if field and text.startswith("Invalid enum value"):
         text += f"; known: {', '.join(_words_of(kind, field['name']))}"
@@ -311,11 +323,6 @@ def _names(kind: type[msgspec.Struct]) -> list[str]:
         if nested is not kind and issubclass(kind, Question):
             found += nested.__struct_encode_fields__
     return found
-
-
-def _nearest(name: object, known: Sequence[str] | Mapping[str, object]) -> str:
-    near = difflib.get_close_matches(str(name)[:100], list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else f"; known: {', '.join(dict.fromkeys(known))}"
 
 
 def _short(value: object, *, quoted: bool = True) -> str:

@@ -4,9 +4,10 @@ Each decision is computed on its own snapshot, changed by the situation. There i
 an earlier decision would have changed is not carried on.
 """
 
+import bisect
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from app.domain import model, node_sets, snapshots, verdicts
@@ -66,28 +67,37 @@ class Replay:
         *,
         scores: bool,
         limit: int,
+        first: Sequence[str] = (),
     ) -> None:
         """``suppose``: the situation for decisions of the given plugins; may raise Mistake.
 
-        ``limit``: items that are kept.
+        ``limit``: items that are kept: of the classes ``first``, then the gravest.
         """
         self._suppose = suppose
         self._recorded = recorded
         self._scores = scores
         self._limit = limit
+        self._ranks = {name: rank for rank, name in enumerate(dict.fromkeys((*first, *CLASSES)))}
         self._inputs: dict[str, Input | None] = {}
         self._resolved: dict[str, situations.Resolved] = {}
         self._idle: set[int] | None = None
+        self._unapplied: dict[int, str] | None = None
         self.examined = 0
         self.classes: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()
         self.by: dict[str, Counter[str]] = {name: Counter() for name in FACETS}
         self.items: list[Item] = []
+        """By class, each from the oldest decision."""
 
     @property
-    def idle(self) -> list[int]:
-        """The indexes of overrides that changed nothing at any decision."""
-        return sorted(self._idle or ())
+    def idle(self) -> list[int] | None:
+        """The indexes of overrides that changed nothing at any decision; None before one is compared."""
+        return None if self._idle is None or not self.examined else sorted(self._idle)
+
+    @property
+    def unapplied(self) -> dict[int, str] | None:
+        """Of those, the ones that applied to no snapshot, with the latest reason; None as for ``idle``."""
+        return None if self._unapplied is None or not self.examined else dict(self._unapplied)
 
     def incomparable(self, decision: records.Decision) -> str:
         """Why the decision cannot be compared, as far as its record shows; empty if it can."""
@@ -119,6 +129,9 @@ class Replay:
             self.skip(decision, "unrepeatable")
             return
         resolved = self._resolve(snapshot, given)
+        if _without_victims(decision, resolved):
+            self.skip(decision, "unrepeatable")
+            return
         supposed, would = trace, was
         if resolved.snapshot is not snapshot or resolved.plugins is not given.plugins:
             changed = self._changed(decision, candidates, resolved)
@@ -154,8 +167,12 @@ class Replay:
         named = self.by["object"]
         # As long as a shadow lives, pods name new groups.
         named.update(one if one in named or len(named) < MOST_OBJECTS else "" for one in decision.objects)
-        if len(self.items) < self._limit:
-            self.items.append(item)
+        self._keep(item)
+
+    def _keep(self, item: Item) -> None:
+        """Keep the item among those of its class, unless there are enough before it."""
+        bisect.insort(self.items, item, key=lambda one: self._ranks[one.difference])
+        del self.items[self._limit :]
 
     def _input(self, digest: str) -> Input | None:
         """How decisions of a configuration are repeated; None if they cannot be."""
@@ -186,14 +203,22 @@ class Replay:
     def _resolve(self, snapshot: snapshots.Snapshot, given: Input) -> situations.Resolved:
         """The situation at a snapshot."""
         if given.supposed.nothing:
-            return situations.Resolved(snapshot, snapshot, given.plugins)
+            resolved = situations.Resolved(snapshot, snapshot, given.plugins)
+            self._observe(resolved)
+            return resolved
         digest = given.plugins.digest
         found = self._resolved.get(digest)
         if found is None or found.base is not snapshot:
             found = self._resolved[digest] = situations.resolve(snapshot, given.supposed, strict=False)
-            idle = set(found.idle)
-            self._idle = idle if self._idle is None else self._idle & idle
+            self._observe(found)
         return found
+
+    def _observe(self, resolved: situations.Resolved) -> None:
+        """Keep which overrides have had no effect so far."""
+        idle, unapplied = set(resolved.idle), resolved.unapplied
+        self._idle = idle if self._idle is None else self._idle & idle
+        so_far = unapplied if self._unapplied is None else self._unapplied
+        self._unapplied = {at: text for at, text in unapplied.items() if at in so_far}
 
     @staticmethod
     def _changed(
@@ -249,6 +274,14 @@ def _answer(
 def _same(one: node_sets.Names, other: node_sets.Names) -> bool:
     """Whether the sets are equal: an interned set is compared with itself most of the time."""
     return one is other or one == other
+
+
+def _without_victims(decision: records.Decision, resolved: situations.Resolved) -> bool:
+    """Whether the situation deletes a victim of the preemption: kube-scheduler would name others there."""
+    before, after = resolved.base.pods, resolved.snapshot.pods
+    if decision.verb != "preempt" or before is after:
+        return False
+    return any(uid in before and uid not in after for uids in decision.victims.values() for uid in uids)
 
 
 def _repeats(decision: records.Decision, was: ReplayedAnswer) -> bool:

@@ -100,6 +100,25 @@ def introduced(
     return uids, added
 
 
+def unscheduled(pods: Iterable[model.Pod], snapshot: snapshots.Snapshot) -> list[str]:
+    """Sentences about pods that kube-scheduler does not schedule as they are, or that another one may."""
+    first: dict[str, str] = {}
+    schedulers: set[str] = set()
+    for pod in pods:
+        schedulers.add(pod.scheduler)
+        if node := snapshot.node_of(pod.uid):
+            first.setdefault("on a node", f"pod {pod.key} is on node {node}")
+        elif pod.terminating:
+            first.setdefault("terminating", f"pod {pod.key} is terminating")
+        elif pod.gated:
+            first.setdefault("gated", f"pod {pod.key} has a scheduling gate")
+    found = [f"{text}: kube-scheduler does not schedule it as it is" for text in first.values()]
+    if len(schedulers) > 1:
+        names = ", ".join(sorted(schedulers)[:5])
+        found.append(f"the pods are of several schedulers ({names}), which need not all call Topolog")
+    return found
+
+
 def named(name: str, snapshot: snapshots.Snapshot, path: str) -> model.Pod:
     """The pod NAMESPACE/NAME. Raises Mistake for another form, Missing if it does not exist."""
     namespace, slash, own = name.partition("/")

@@ -19,7 +19,7 @@ MAX_ADDED_NODES, MAX_CHANGED_PODS = operations.MAX_NODES, operations.MAX_PODS
 """Nodes added, and pods added or deleted, by all overrides of a situation."""
 MAX_CHANGES = 50_000
 """Events that all overrides of a situation become: each is folded, kept and counted."""
-_PIECE = 1000
+PIECE = 1000
 """Events that are folded at a time for a client that may disconnect."""
 
 
@@ -36,7 +36,7 @@ class Supposition:
     attended: fold_limit.Check = dataclasses.field(
         default=fold_limit.always_attended, compare=False, repr=False
     )
-    """Raises an exception once the answer is not waited for: called now and then in folds of overrides."""
+    """Raises an exception once the answer is not waited for: called before each override and in its fold."""
 
     @property
     def nothing(self) -> bool:
@@ -56,6 +56,8 @@ class Resolved:
     """The events that the overrides became."""
     idle: tuple[int, ...] = ()
     """The indexes of overrides that changed nothing."""
+    unapplied: Mapping[int, str] = dataclasses.field(default_factory=dict)
+    """Of those, the ones that do not apply here, each with the reason."""
     copies: Mapping[model.NodeName, model.NodeName] = dataclasses.field(default_factory=dict)
     """Added node -> the node that it is like, or empty."""
     changed: frozenset[model.NodeName] | None = None
@@ -118,17 +120,26 @@ def resolve(
 ) -> Resolved:
     """The situation at a snapshot; ``first`` are events before the overrides.
 
-    Raises Mistake for an operation that does not apply; if not ``strict``, it changes nothing there. Raises
-    what the check of the hypothesis raises.
+    Raises Mistake for an operation that does not apply; if not ``strict``, only for one that applies to no
+    snapshot, and any other changes nothing there. Raises what the check of the hypothesis raises.
     """
     snapshot = fold(base, first, supposed.attended) if first else base
     start = snapshot
     happened: list[events.AnyEvent] = []
     idle: list[int] = []
+    unapplied: dict[int, str] = {}
     copies: dict[model.NodeName, model.NodeName] = {}
     nodes = pods = 0
     for at, (operation, path) in enumerate(zip(supposed.operations, supposed.paths, strict=True)):
-        made = applied(operation, snapshot, path) if strict else _lenient(operation, snapshot)
+        supposed.attended()
+        made: Sequence[events.AnyEvent] = ()
+        try:
+            made = operation.events(snapshot)
+        except supposed_operations.Impossible as error:
+            mistake = _mistake(error, path)
+            if strict or isinstance(error, supposed_operations.Invalid):
+                raise mistake from error
+            unapplied[at] = str(mistake)
         if isinstance(operation, operations.AddNodes):
             nodes += len(made)
             copies |= {
@@ -149,7 +160,9 @@ def resolve(
         for event in happened
         if isinstance(event, events.NodeSeen | events.NodeGone)
     )
-    return Resolved(start, snapshot, supposed.plugins, tuple(happened), tuple(idle), copies, changed)
+    return Resolved(
+        start, snapshot, supposed.plugins, tuple(happened), tuple(idle), unapplied, copies, changed
+    )
 
 
 def applied(
@@ -159,16 +172,11 @@ def applied(
     try:
         return operation.events(snapshot)
     except supposed_operations.Impossible as error:
-        raise errors.Mistake(_below(path, error.field), error.text) from error
+        raise _mistake(error, path) from error
 
 
-def _lenient(
-    operation: supposed_operations.Operation, snapshot: snapshots.Snapshot
-) -> Sequence[events.AnyEvent]:
-    try:
-        return operation.events(snapshot)
-    except supposed_operations.Impossible:
-        return ()
+def _mistake(error: supposed_operations.Impossible, path: str) -> errors.Mistake:
+    return errors.Mistake(_below(path, error.field), error.text)
 
 
 def fold(
@@ -189,14 +197,25 @@ def advance(
     projection: projections.Projection, happened: Sequence[events.AnyEvent], check: fold_limit.Check
 ) -> None:
     """Apply the events, and call ``check`` at least once for 1,000 of them."""
-    for start in range(0, len(happened), _PIECE):
+    for start in range(0, len(happened), PIECE):
         check()
-        projection.apply_all(happened[start : start + _PIECE])
+        projection.apply_all(happened[start : start + PIECE])
 
 
 def bound(pod: model.Pod, node: model.NodeName) -> events.AnyEvent:
     """The event by which a supposed placement counts: the pod is observed on the node."""
     return events.PodSeen(pod=msgspec.structs.replace(pod, node=node, phase="Running", unscheduled=""))
+
+
+def on(pod: model.Pod, node: model.NodeName) -> model.Pod:
+    """The pod as it would be observed on the node."""
+    phase = pod.phase if pod.finished else "Running"
+    return msgspec.structs.replace(pod, node=node, phase=phase, unscheduled="")
+
+
+def unbound(pod: model.Pod) -> model.Pod:
+    """The pod as it would be observed if it had not been bound."""
+    return msgspec.structs.replace(pod, node="", phase=pod.phase if pod.finished else "Pending")
 
 
 def _configured(

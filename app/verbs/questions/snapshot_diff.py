@@ -76,15 +76,19 @@ def compare(
     ``namespace``: only what is in it, which no node is.
     """
     return {
-        name: _section(_within(namespace, name, _COMPARED[name](one, other)), limit)
+        name: _section(_within(namespace, name, _COMPARED[name](one, other), other), limit)
         for name in SECTIONS
         if name in only
     }
 
 
-def _within(namespace: str, section: str, rows: Iterator[_Found]) -> Iterator[_Found]:
+def _within(
+    namespace: str, section: str, rows: Iterator[_Found], snapshot: snapshots.Snapshot
+) -> Iterator[_Found]:
     if not namespace:
         return rows
+    if section == "counts":
+        return (row for row in rows if snapshot.schema.namespace(row.name) == namespace)
     start = f"{namespace}/"
     return (
         row

@@ -1,10 +1,16 @@
 """What happened to pods, why they wait, and what decisions have in common."""
 
+import time
 from typing import Any
 
 import msgspec
+import pytest
 
+from app.api.introspection import times
+from app.api.v1 import decisions
+from app.api.v1.pictures import lives
 from app.domain import events
+from app.store.decisions import decision_log, records
 from app.store.server import embedded
 from tests.support.extender import api_worlds, bundled
 from tests.support.extender.error_shape import assert_problem, body, items
@@ -67,6 +73,50 @@ def test_the_life_of_a_pod_that_is_older_than_its_bundle_begins_with_the_bundle(
         found = life(bundle, "late")
     assert created < found["first"]
     assert (found["uid"], found["complete"], found["items"]) == (pod.uid, False, [])
+
+
+def test_a_pod_has_nothing_of_a_former_one_of_its_name(world: api_worlds.World) -> None:
+    """As a StatefulSet makes them: the next pod is created while the last events of the former one come."""
+    former = api_worlds.pod("db-0")
+    pod = msgspec.structs.replace(former, uid="uid-next", created="2026-07-01T10:00:01Z")
+    gone = events.PodGone(uid=former.uid, namespace="shop", name="db-0")
+    began = world.append(events.PodSeen(pod=former), events.placed(former, "host-3"))
+    decided = api_worlds.decide(world, former)
+    released = events.PlacementReleased(
+        uid=former.uid, namespace="shop", name="db-0", node="host-3", reason="deleted", cause="gone"
+    )
+    last = world.append(released, gone, events.PodSeen(pod=pod))
+    both = api_worlds.decide(world, pod)
+    found = life(world, "db-0")
+    assert (found["uid"], found["complete"]) == ("uid-next", True)
+    assert [row["kind"] for row in found["items"]] == ["seen", "attempt"]
+    assert [row["decision"] for row in found["items"]] == [None, *(one for one in both if one not in decided)]
+    then = life(world, "db-0", f"?at={began}")
+    assert (then["uid"], [row["kind"] for row in then["items"][:2]]) == (former.uid, ["seen", "placed"])
+    assert [row["decision"] for row in then["items"][2:]] == decided
+    between = life(world, "db-0", f"?at={last - 1}")
+    assert (between["uid"], between["items"][-1]["kind"]) == (None, "gone")
+
+
+def test_a_life_is_complete_if_the_decisions_were_read_back_to_the_creation(
+    world: api_worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not if the limit of one request was reached before."""
+    pod = msgspec.structs.replace(api_worlds.pod("late"), created="2020-01-01T00:00:00Z")
+    world.append(events.PodSeen(pod=pod))
+    api_worlds.decide(world, pod, api_worlds.pod("web-3"), api_worlds.pod("web-4"))
+    assert life(world, "late")["complete"] is True
+    monkeypatch.setattr(records, "MAX_SCANNED", 1)
+    monkeypatch.setattr(decision_log, "_SCAN", 1)
+    found = life(world, "late")
+    assert (found["complete"], [row["kind"] for row in found["items"]]) == (False, ["seen"])
+    # The records that were read are older than the next pod.
+    monkeypatch.setattr(decisions, "_AHEAD_MS", 0)
+    monkeypatch.setattr(lives, "_DECIDED_MS", 0)
+    created = times.rfc3339(time.time() + 0.01)
+    world.append(events.PodSeen(pod=msgspec.structs.replace(api_worlds.pod("next"), created=created)))
+    found = life(world, "next")
+    assert (found["complete"], [row["kind"] for row in found["items"]]) == (True, ["seen"])
 
 
 def test_a_pod_that_never_was_has_no_life(still: api_worlds.World) -> None:

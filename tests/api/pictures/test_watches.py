@@ -2,8 +2,8 @@
 
 import dataclasses
 import itertools
-import json
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -12,36 +12,23 @@ from app.api.introspection import arrivals, services
 from app.api.v1.pictures import watches
 from app.domain import events, model, snapshots
 from app.store import errors as store_errors
-from app.store.log import batches, incarnations, readers
+from app.store.log import readers
 from app.store.state import followers
 from tests.support import declared, polling
-from tests.support.extender import api_worlds
-from tests.support.extender.error_shape import assert_problem, body, items
-
-Message = tuple[str, str, dict[str, Any]]
+from tests.support.extender import api_worlds, stream_messages
+from tests.support.extender.error_shape import assert_problem, items
 
 
-def messages(world: api_worlds.World, query: str = "", last: str = "") -> list[Message]:
+def messages(world: api_worlds.World, query: str = "", last: str = "") -> list[stream_messages.Message]:
     """(id, event, data) of each message; the streams of these worlds end when they have caught up."""
     headers = {"Last-Event-ID": last} if last else {}
     with world.client.get(f"/apis/v1/watch{query}", headers=headers) as response:
         assert response.status_code == 200
         assert response.mimetype == "text/event-stream"
-        return parsed(response.get_data(as_text=True))
+        return stream_messages.parsed(response.get_data(as_text=True))
 
 
-def parsed(text: str) -> list[Message]:
-    """The messages in what was sent."""
-    found = []
-    for block in text.split("\n\n")[:-1]:
-        if block == ":":
-            continue
-        lines = dict(line.split(": ", 1) for line in block.split("\n"))
-        found.append((lines["id"], lines["event"], json.loads(lines["data"])))
-    return found
-
-
-def facts(found: list[Message]) -> list[dict[str, Any]]:
+def facts(found: list[stream_messages.Message]) -> list[dict[str, Any]]:
     """The data of the events among the messages."""
     return [data for _, kind, data in found if kind not in ("head", "gap", "incarnation")]
 
@@ -140,7 +127,7 @@ def test_while_the_log_is_not_read_the_head_is_sent_with_its_age(
     def ages(number: int) -> list[float]:
         """Of the heads among so many pieces."""
         text = b"".join(next(stream) for _ in range(number)).decode()
-        return [data["age"] for _, kind, data in parsed(text) if kind == "head"]
+        return [data["age"] for _, kind, data in stream_messages.parsed(text) if kind == "head"]
 
     assert ages(6) == [0.2]
     lag[0] = 6.5
@@ -211,6 +198,31 @@ def test_a_stretch_that_was_not_watched_is_a_gap(world: api_worlds.World) -> Non
     assert "too old" in gaps[0]["reason"]
 
 
+@pytest.mark.parametrize("query", ["", "&type=Relisted", "&type=NodeSeen", "&tick=50"])
+def test_a_client_that_continues_from_any_message_misses_nothing(world: api_worlds.World, query: str) -> None:
+    """The connection may end between a gap and the event that shows it."""
+    start = world.store.follower.catch_up().offset
+    world.append(
+        api_worlds.node("a"),
+        events.Relisted("pods", since="5", until="9", reason="the watch was too old"),
+        api_worlds.node("b"),
+    )
+    world.store.follower.catch_up()
+
+    def sent(found: list[stream_messages.Message]) -> Counter[str]:
+        """Type -> number of events, as such or in summaries."""
+        summed = Counter[str](data["type"] for data in facts(found))
+        for _, kind, data in found:
+            summed.update(data["types"] if kind == "head" else {})
+        return summed
+
+    whole = messages(world, f"?from={start}{query}")
+    assert "gap" in [kind for _, kind, _ in whole]
+    for at, (identity, _, _) in enumerate(whole):
+        rest = messages(world, f"?{query.lstrip('&')}", last=identity)
+        assert sent(whole[: at + 1]) + sent(rest) == sent(whole), whole[at]
+
+
 @pytest.mark.scenario("UI-7")
 def test_events_that_were_trimmed_before_this_process_read_them_are_a_gap(
     process: api_worlds.Process,
@@ -235,50 +247,11 @@ def test_events_that_were_trimmed_before_this_process_read_them_are_a_gap(
     polling.eventually(lambda: arrived == [last, head], "the event after the jump")
     start = model.Position(follower.snapshot.position.incarnation, last)
     stream = watches._Stream(given.streams, given, {}, start, 0.0)
-    found = parsed(b"".join(stream.messages()).decode())
+    found = stream_messages.parsed(b"".join(stream.messages()).decode())
     gaps = [(data["from"], data["to"]) for _, kind, data in found if kind == "gap"]
     assert gaps == [(last + 1, oldest - 1)]
     assert [data["offset"] for data in facts(found)] == [oldest, head]
     given.streams.leave("operator@example")
-
-
-@pytest.mark.scenario("UI-7")
-@pytest.mark.parametrize("known", [True, False])
-def test_history_that_begins_again_is_announced_with_what_was_lost(
-    world: api_worlds.World, known: bool
-) -> None:
-    """A stream was ahead of what the store still has; it misses nothing of the history that began."""
-    before = world.store.follower.catch_up().position
-    sent = model.Position(before.incarnation, before.offset + 3)
-    given = world.app.extensions["topolog"]
-    stream = watches._Stream(given.streams, given, {}, sent, 0.0)
-    begun = incarnations.new((before.incarnation,))
-    last = sent.offset if known else before.offset
-    event = events.StoreRewound(before.incarnation, before.offset + 1, last, "a test", relisting=("pods",))
-    guard = batches.Guard(epoch="9", writer="w")
-    assert world.store.log.rewind(event, begun, found=before.incarnation, guard=guard)
-    world.store.log.follow(begun)
-    world.store.log.append(batches.Batch(events=[api_worlds.node("later")]))
-    end = model.Position(begun, before.offset + 2)
-    polling.eventually(lambda: world.store.follower.snapshot.position == end, "the new history")
-    first, announced, *rest = parsed(b"".join(stream.messages()).decode())
-    assert first[:2] == (str(sent), "head")
-    start = f"{begun}/{before.offset + 1}"
-    assert announced == (
-        f"{begun}/{before.offset}",
-        "incarnation",
-        {"from": str(sent), "to": start},
-    )
-    assert body(world.client.get("/apis/v1/lag"))["began"] == before.offset + 1
-    (wall,) = body(world.client.get(f"/apis/v1/moments?from={before.offset}"))["incarnations"]
-    assert (wall["offset"], wall["former"]) == (before.offset + 1, before.incarnation)
-    assert (wall["lostFrom"], wall["lostTo"], wall["reason"]) == (before.offset + 1, last, "a test")
-    lost = [(data["from"], data["to"]) for _, kind, data in rest if kind == "gap"]
-    assert lost == ([(before.offset + 1, before.offset + 3)] if known else [])
-    assert [(identity, kind) for identity, kind, _ in rest if kind != "gap"] == [
-        (start, "StoreRewound"),
-        (str(end), "NodeSeen"),
-    ]
 
 
 @pytest.mark.parametrize(

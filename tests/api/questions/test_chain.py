@@ -200,3 +200,41 @@ def test_the_best_node_is_chosen_if_asked(lived: api_worlds.World) -> None:
 )
 def test_a_mistake_is_named(lived: api_worlds.World, asked: dict[str, Any], words: str) -> None:
     assert_problem(post(lived, "replay", asked), 400, "BadRequest", words)
+
+
+def test_a_spent_budget_ends_a_chain_between_two_events(
+    lived: api_worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The overrides are computed again for each node that is observed."""
+    lived.append(*(api_worlds.node(f"more-{at}", role="host") for at in range(50)))
+    head = lived.store.follower.catch_up().offset
+    seconds = iter(range(10_000))
+    monkeypatch.setattr("app.api.v1.questions.bodies.monotonic", lambda: float(next(seconds)))
+    answer = ask(lived, "replay", mode="chain", overrides=scale(2), budget=20.0, **{"from": str(head - 50)})
+    assert answer["complete"] is False
+    assert head - 50 < int(answer["to"].rpartition("/")[2]) < head
+
+
+def test_a_node_that_is_observed_again_as_it_was_raises_no_peak(lived: api_worlds.World) -> None:
+    """In the situation its label is another one at every offset."""
+    start = lived.append(api_worlds.node("extra"))
+    lived.append(api_worlds.node("host-1", role="host", seen="again"))
+    relabelled = [{"op": "labelNodes", "nodes": ["host-1"], "labels": {"role": "member"}}]
+    api_worlds.decide(lived, api_worlds.pod("a-1"))
+    answer = chain(lived, overrides=relabelled, **{"from": str(start)})
+    assert counts(answer, "peakWas") == {HOST: 3, MEMBER: 1}
+    assert counts(answer, "would") == counts(answer, "peakWould") == {HOST: 2, MEMBER: 2}
+
+
+def test_a_pod_that_is_placed_elsewhere_counts_from_the_offset_of_its_placement(
+    lived: api_worlds.World, request: pytest.FixtureRequest
+) -> None:
+    head = lived.store.follower.catch_up().offset
+    patch = {"op": "patchObject", "kind": "workloadpolicies", "name": "shop/spread"}
+    cordoned = {"op": "cordon", "nodes": {"selector": {"role": "host"}}}
+    overrides = [{**patch, "patch": {"type": "Preferred"}}, cordoned]
+    # The pods a-5 and a-6, which wait, are observed last.
+    found = chain(lived, overrides=overrides, to=str(head - 2))["chain"]
+    by_the_extender = "bound by the extender" in request.node.name
+    placed = head - 3 if by_the_extender else head - 2
+    assert found["overruns"] == [{"count": MEMBER, "offset": placed, "value": 4, "desired": 1}]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from app.domain import model
@@ -22,6 +23,8 @@ TEMPLATE: Json = {
     "metadata": {"name": "worker", "namespace": "ml"},
     "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]},
 }
+
+OF_TRAIN: Json = {**TEMPLATE, "metadata": {**TEMPLATE["metadata"], "labels": {SIGS_LABEL: "train"}}}
 
 
 def member(name: str, node: str = "", gang: str = "train", **changed: str) -> model.Pod:
@@ -217,6 +220,14 @@ def test_the_minimum_of_a_gang_is_scaled_by_an_override_of_its_plugin(ml: api_wo
     assert_problem(response, 400, "BadRequest", "overrides[0].gang: there is no PodGroup ml/none at")
 
 
+def test_an_invalid_gang_is_not_scaled(ml: api_worlds.World) -> None:
+    group = small_gangs.sigs("train", 4, namespace="ml")
+    ml.append(kinds.SIGS.observed(msgspec.structs.replace(group, errors=("spec is odd",))))
+    scaled = {"overrides": [{"op": "scaleGang", "gang": "ml/train", "minimum": 2}]}
+    response = post(ml, "simulate", {"pending": {}, "situation": scaled})
+    assert_problem(response, 400, "BadRequest", "overrides[0].gang: ml/train is invalid: spec is odd")
+
+
 @pytest.mark.scenario("WI-11")
 @pytest.mark.parametrize(
     ("question", "asked", "status", "words"),
@@ -245,6 +256,12 @@ def test_the_minimum_of_a_gang_is_scaled_by_an_override_of_its_plugin(ml: api_wo
             {"gang": {"members": 2, "minimum": 3, "template": TEMPLATE}},
             400,
             "gang.minimum: 3 is more than 2 members",
+        ),
+        (
+            "simulate",
+            {"gang": {"members": 2, "minimum": 2, "template": OF_TRAIN}},
+            400,
+            "gang.minimum: the template names the group ml/train, which has a minimum of its own",
         ),
         (
             "simulate",

@@ -19,7 +19,7 @@ from tests.support.extender.questions import post
 
 some = settings(max_examples=sizes.examples(6), deadline=None)
 seeds, lengths = st.integers(0, 2**32), st.integers(5, 60)
-SCALED = [{"op": "scalePolicy", "policy": "shop/spread", "allocations": {"host": "+1", "role-0": "+1"}}]
+SCALED = [{"op": "scalePolicy", "policy": "shop/spread", "allocations": {"host": 4, "role-0": 1}}]
 _SPENT = re.compile(rb'"spentMs": ?[0-9]+')
 
 

@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from app.plugins.workload_policy import kinds
+from app.verbs.questions import situations
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem
 from tests.support.extender.questions import ask, manifest, post, scale
@@ -100,8 +103,16 @@ MISTAKEN_OVERRIDES: list[tuple[dict[str, Any], str]] = [
         ".name: there is no workloadpolicies a/b",
     ),
     (
-        {"op": "setObject", "kind": "workloadpolicies", "manifest": {"metadata": {"name": "x"}, "spec": {}}},
+        {
+            "op": "setObject",
+            "kind": "workloadpolicies",
+            "manifest": {"metadata": {"name": "x", "namespace": "shop"}, "spec": {}},
+        },
         ".manifest: spec.topologyKey is missing",
+    ),
+    (
+        {"op": "setObject", "kind": "workloadpolicies", "manifest": {"metadata": {"name": "x"}, "spec": {}}},
+        ".manifest.metadata: a namespace is required",
     ),
     (
         {"op": "patchObject", "kind": "workloadpolicies", "name": "shop/spread", "patch": {"tpe": 1}},
@@ -111,6 +122,40 @@ MISTAKEN_OVERRIDES: list[tuple[dict[str, Any], str]] = [
         {"op": "patchObject", "kind": "workloadpolicies", "name": "shop/spread", "patch": {"name": "other"}},
         ".patch: the identity of an object cannot be changed",
     ),
+    (
+        {
+            "op": "patchObject",
+            "kind": "workloadpolicies",
+            "name": "shop/spread",
+            "patch": {"type": "required"},
+        },
+        ".patch: spec.allocationType must be one of Preferred, Required, not 'required'",
+    ),
+    (
+        {
+            "op": "patchObject",
+            "kind": "workloadpolicies",
+            "name": "shop/spread",
+            "patch": {"selector": {"matchLabels": None}},
+        },
+        ".patch: workloadpolicies have no field selector.matchLabels",
+    ),
+    (
+        {
+            "op": "setObject",
+            "kind": "poddisruptionbudgets",
+            "manifest": {
+                "metadata": {"name": "web", "namespace": "shop"},
+                "spec": {"selector": {"matchExpressions": [{"key": "app", "operator": "in"}]}},
+            },
+        },
+        ".manifest: operator must be one of In, NotIn, Exists, DoesNotExist, not 'in'",
+    ),
+    ({**scale(host=1), "policy": "spread"}, ".policy: must be NAMESPACE/NAME"),
+    ({"op": "deletePods", "pods": ["shop/a-1", "a-2"]}, ".pods[1]: must be NAMESPACE/NAME"),
+    (scale(hosst="+2"), ".allocations.hosst: the policy does not list the domain"),
+    (scale(**{"not a label": 1}), ".allocations: spec.allocationPolicy"),
+    (scale(**{f"d{at}": 1 for at in range(1_000)}), ".allocations: spec.allocationPolicy has 1002 entries"),
     (scale(host="lots"), ".allocations.host: 'lots' is neither a number nor a change"),
     (scale(host="-9"), ".allocations.host: -6 replicas are not between 0 and"),
     ({"op": "scalePolicy", "policy": "shop/none", "allocations": {"a": 1}}, ".policy: there is no workload"),
@@ -125,6 +170,15 @@ def test_a_mistaken_override_is_400_with_its_path(
     overrides = [{"op": "cordon", "nodes": ["host-1"]}, override]
     response = post(six, "simulate", {"pending": {}, "situation": {"overrides": overrides}})
     assert_problem(response, 400, "BadRequest", "situation.overrides[1]", words)
+
+
+def test_an_invalid_policy_is_not_scaled(six: api_worlds.World) -> None:
+    policy = six.store.follower.catch_up().get(kinds.POLICIES, "shop/spread")
+    assert policy is not None
+    six.append(kinds.POLICIES.observed(msgspec.structs.replace(policy, errors=("spec is odd",))))
+    response = post(six, "simulate", {"pending": {}, "situation": {"overrides": [scale(host=2)]}})
+    text = "situation.overrides[0].policy: shop/spread is invalid: spec is odd"
+    assert_problem(response, 400, "BadRequest", text)
 
 
 @pytest.mark.scenario("WI-11")
@@ -144,3 +198,15 @@ def test_bounds_hold_for_the_situation_as_a_whole(six: api_worlds.World) -> None
     assert_problem(
         post(six, "simulate", {"pending": {}, "situation": {"overrides": many}}), 400, "BadRequest", "<= 100"
     )
+
+
+def test_a_question_may_name_as_many_pods_as_it_may_delete(six: api_worlds.World) -> None:
+    deletion = {"op": "deletePods", "pods": ["shop/a-5"] * situations.MAX_CHANGED_PODS}
+    answer = ask(six, "simulate", pending={}, situation={"overrides": [deletion]})
+    assert [one["pod"] for one in answer["refused"]] == ["shop/a-6"]
+
+
+def test_a_question_of_too_many_values_is_refused(six: api_worlds.World) -> None:
+    deletion = {"op": "deletePods", "pods": ["s/a"] * 100_001}
+    response = post(six, "simulate", {"pending": {}, "situation": {"overrides": [deletion]}})
+    assert_problem(response, 400, "BadRequest", "JSON has more than 100000 values")

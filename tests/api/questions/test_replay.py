@@ -3,6 +3,7 @@
 import random
 from typing import Any
 
+import msgspec
 import pytest
 
 from app import plugins
@@ -230,7 +231,25 @@ def test_a_spent_budget_continues_where_it_stopped(
         assert parts[-1]["complete"] == (token is None)
     assert len(parts) > 2
     assert sum(part["examined"] for part in parts) == whole["examined"]
-    assert [one for part in parts for one in part["items"]] == whole["items"]
+    items = [one for part in parts for one in part["items"]]
+    assert sorted(items, key=lambda one: one["id"]) == sorted(whole["items"], key=lambda one: one["id"])
+
+
+@pytest.mark.parametrize("mode", ["each", "chain"])
+def test_the_answer_has_the_gravest_decisions(lived: api_worlds.World, mode: str) -> None:
+    """Where it cannot have all, and unless the question names other classes."""
+
+    def shown(**asked: object) -> list[tuple[str, str]]:
+        answer = ask(lived, "replay", overrides=scale(2), mode=mode, **asked)
+        return [(one["class"], one["pod"]["name"]) for one in answer["items"]]
+
+    every = shown()
+    assert every[0] == ("refused", "a-4")
+    assert len(every) > 2
+    assert shown(limit=2) == every[:2]
+    reasons = [one for one in every if one[0] == "reason"]
+    assert reasons
+    assert shown(limit=2, first=["reason"]) == [*reasons, every[0]][:2]
 
 
 @pytest.mark.parametrize("mode", ["each", "chain"])
@@ -291,3 +310,83 @@ def test_a_mistake_is_named(
     assert_problem(post(lived, "replay", asked), status, code, words)
     if "from" in asked or "to" in asked:
         assert_problem(post(lived, "replay", {"mode": "chain", **asked}), status, code, words)
+
+
+@pytest.mark.parametrize("mode", ["each", "chain"])
+def test_an_override_that_applies_to_no_snapshot_has_the_reason(lived: api_worlds.World, mode: str) -> None:
+    nowhere = {"op": "cordon", "nodes": ["n9"]}
+    unchanged = {"op": "uncordon", "nodes": ["host-1"]}
+    answer = ask(lived, "replay", overrides=[unchanged, nowhere], mode=mode)
+    assert answer["idle"] == [0, 1]
+    (why,) = answer["unapplied"].values()
+    assert answer["unapplied"].keys() == {"1"}
+    assert why.startswith("overrides[1].nodes[0]: there is no node n9 at ")
+
+
+def test_an_override_that_applies_to_some_snapshots_has_no_reason(lived: api_worlds.World) -> None:
+    answer = ask(lived, "replay", overrides=[{"op": "deletePods", "pods": ["shop/a-5"]}])
+    assert (answer["idle"], answer["unapplied"]) == ([], {})
+
+
+INVALID: list[tuple[dict[str, Any], str]] = [
+    (
+        {
+            "op": "setObject",
+            "manifest": {"kind": "WorkloadPolicy", "metadata": {"name": "x", "namespace": "shop"}},
+        },
+        "overrides[0].manifest: spec is missing",
+    ),
+    (
+        {"op": "setObject", "manifest": {"kind": "WorkloadPolicyy", "metadata": {"name": "x"}}},
+        "overrides[0].kind: there is no kind WorkloadPolicyy",
+    ),
+    (
+        {"op": "setObject", "manifest": {"kind": "WorkloadPolicy", "metadata": {}}},
+        "overrides[0].manifest.metadata: an object with a name is required",
+    ),
+    ({"op": "addPods", "pod": {"metadata": {"name": "Not/a name"}}}, "overrides[0].pod"),
+    (
+        {"op": "scalePolicy", "policy": "shop/spread", "allocations": {"host": "lots"}},
+        "overrides[0].allocations.host: 'lots' is neither a number nor a change",
+    ),
+]
+
+
+@pytest.mark.parametrize("mode", ["each", "chain"])
+@pytest.mark.parametrize(("override", "words"), INVALID)
+def test_an_override_that_no_snapshot_makes_valid_is_400(
+    lived: api_worlds.World, override: dict[str, Any], words: str, mode: str
+) -> None:
+    assert_problem(post(lived, "replay", {"overrides": [override], "mode": mode}), 400, "BadRequest", words)
+
+
+@pytest.mark.parametrize("mode", ["each", "chain"])
+def test_a_part_without_a_compared_decision_has_no_idle_overrides(lived: api_worlds.World, mode: str) -> None:
+    answer = ask(lived, "replay", overrides=scale(2), namespace="elsewhere", mode=mode)
+    assert (answer["idle"], answer["unapplied"]) == (None, None)
+
+
+def test_a_preemption_of_a_pod_that_an_override_deletes_is_not_compared(lived: api_worlds.World) -> None:
+    """Its victim is gone, which the verb refuses, and not because of a policy."""
+    snapshot = lived.store.follower.catch_up()
+    lived.store.decisions.record(
+        records.Draft(
+            position=snapshot.position,
+            verb="preempt",
+            pod=msgspec.structs.replace(api_worlds.pod("urgent"), labels={}, priority=1000),
+            names=("host-1",),
+            victims={"host-1": ("uid-a-2",)},
+            configuration=lived.registry.digest,
+            kept=1,
+            outcome="kept",
+            at="2026-07-01T10:00:02.000Z",
+            milliseconds=1.0,
+            snapshot=snapshot,
+        )
+    )
+    lived.store.decisions.stop()
+    assert ask(lived, "replay", verbs=["preempt"])["same"] == 1
+    for name, same, skipped in (("shop/a-2", 0, 1), ("shop/a-3", 1, 0)):
+        answer = ask(lived, "replay", verbs=["preempt"], overrides=[{"op": "deletePods", "pods": [name]}])
+        assert (answer["same"], answer["skipped"]["unrepeatable"]) == (same, skipped)
+        assert not any(answer["classes"].values())

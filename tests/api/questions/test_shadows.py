@@ -1,11 +1,13 @@
 """Shadows over HTTP: what is set, by whom and until when; bounds, and mistakes with their path."""
 
 import threading
+import time
 from typing import Any
 
 import pytest
 from werkzeug.test import TestResponse
 
+from app.api.introspection import times
 from app.domain import events
 from app.verbs.questions.shadows import shadowed
 from tests.support.extender import api_worlds
@@ -69,6 +71,46 @@ def test_a_shadow_that_has_ended_is_still_shown(world: api_worlds.World) -> None
     world.now[0] += 31
     shown = body(world.client.get("/apis/v1/shadows/strict"))
     assert (shown["until"], shown["ended"]) == ("2026-07-01T10:00:30.000Z", True)
+
+
+def test_a_shadow_on_the_second_page_has_ended_if_it_had_at_the_time_of_the_first(
+    world: api_worlds.World,
+) -> None:
+    """It ends without an event, so that the position alone does not determine it."""
+    world.now[0] = began = time.time()
+    for name in ("one", "two"):
+        put(world, name, ttl="1m")
+    world.append(api_worlds.node("later"))
+
+    def ended(at: str) -> list[bool]:
+        first = world.client.get(f"/apis/v1/shadows?limit=1{at}")
+        world.append(api_worlds.node(f"meanwhile{at[-2:]}"))
+        world.now[0] += 3600
+        token = body(first)["metadata"]["continue"]
+        second = world.client.get(f"/apis/v1/shadows?limit=1&continue={token}")
+        return [one["ended"] for one in items(first) + items(second)]
+
+    assert ended("") == [False, False]
+    assert ended(f"&at={times.rfc3339(began + 50)}") == [False, False]
+    assert ended(f"&at={times.rfc3339(began + 61)}") == [True, True]
+
+
+def test_a_shadow_of_the_past_has_ended_if_it_had_by_then(world: api_worlds.World) -> None:
+    world.now[0] = began = time.time()
+    put(world, ttl="1m")
+    offset = world.store.follower.catch_up().offset
+    world.append(api_worlds.node("later"))
+    world.now[0] += 3600
+    expected = {
+        "": True,
+        f"?at={offset}": False,
+        f"?at={times.rfc3339(began + 30)}": False,
+        f"?at={times.rfc3339(began + 61)}": True,
+    }
+    shown = {query: body(world.client.get(f"/apis/v1/shadows/strict{query}")) for query in expected}
+    assert {query: one["ended"] for query, one in shown.items()} == expected
+    listed = {query: items(world.client.get(f"/apis/v1/shadows{query}")) for query in expected}
+    assert {query: one["ended"] for query, (one,) in listed.items()} == expected
 
 
 def test_no_more_than_eight_are_set_however_many_try(world: api_worlds.World) -> None:

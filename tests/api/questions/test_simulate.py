@@ -372,3 +372,21 @@ def test_a_pod_that_does_not_exist_is_404(six: api_worlds.World) -> None:
 def test_another_incarnation_is_410(six: api_worlds.World) -> None:
     response = post(six, "simulate", {"pending": {}, "situation": {"at": "other/3"}})
     assert_problem(response, 410, "PositionGone")
+
+
+def test_a_pod_that_is_not_scheduled_as_it_is_is_named(six: api_worlds.World) -> None:
+    for name, changed in (("gated", {"gated": True}), ("ending", {"terminating": True})):
+        six.append(events.PodSeen(pod=msgspec.structs.replace(api_worlds.pod(name), **changed)))
+    for name, text in (
+        ("gated", "pod shop/gated has a scheduling gate"),
+        ("ending", "pod shop/ending is terminating"),
+        ("a-2", "pod shop/a-2 is on node host-1"),
+    ):
+        sentence = f"{text}: kube-scheduler does not schedule it as it is"
+        for question in ("simulate", "fit"):
+            assert sentence in ask(six, question, pod=f"shop/{name}")["limits"], question
+        assert sentence in ask(six, "simulate", pods=[f"shop/{name}", "shop/a-5"])["limits"]
+    other = msgspec.structs.replace(api_worlds.pod("other"), scheduler="volcano")
+    assert len(ask(six, "simulate", pending={})["limits"]) == 1
+    six.append(events.PodSeen(pod=other))
+    assert "(default-scheduler, volcano)" in ask(six, "simulate", pending={})["limits"][1]

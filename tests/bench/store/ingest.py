@@ -18,6 +18,7 @@ from app.store.log import batches, logs
 from app.store.state import followers
 from tests.bench.data import pod_churn
 from tests.support import declared
+from workers.recorder import batch_builder
 
 
 def measure_ingest(count: int = 100_000) -> float:
@@ -72,7 +73,7 @@ def _batches(count: int) -> Iterator[tuple[batches.Guard, batches.Batch]]:
     pending: list[events.AnyEvent] = []
     for number, event in zip(range(count), pod_churn.history(), strict=False):
         pending.append(event)
-        if len(pending) == batches.MAX_EVENTS or number == count - 1:
+        if len(pending) == batch_builder.MAX_EVENTS or number == count - 1:
             projection = projections.Projection(before)
             projection.apply_all(pending)
             subjects = {subject for one in pending for subject in event_subjects.touched(one)}

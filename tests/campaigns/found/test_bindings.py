@@ -15,7 +15,7 @@ from app.store.server import connections
 from tests.support.simulation import processes, stepped_worlds
 from tests.support.simulation.cluster import api_client
 from tests.support.simulation.store import lossy_calls
-from workers.controller import orphaned_placements
+from workers.controller.placements import orphaned_placements
 
 
 def refusing(reasons: list[str]) -> Callable[..., object]:

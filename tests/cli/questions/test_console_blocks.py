@@ -1,6 +1,6 @@
 """Every block of commands in the tutorial and the how-tos that needs no cluster, run as it is written.
 
-tests/e2e/test_console_blocks.py runs the others.
+tests/e2e/installation/test_console_blocks.py runs the others.
 """
 
 import json

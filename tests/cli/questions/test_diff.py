@@ -4,6 +4,8 @@ import pathlib
 
 import pytest
 
+from app.cli.client import api_client
+from app.cli.questions import question_options
 from tests.support.extender import api_worlds, questions
 from tests.support.extender.questions import Run
 
@@ -25,6 +27,23 @@ def test_equal_moments_are_exit_code_zero(run: Run) -> None:
     done = run("diff", "5", "5")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing differs\n")
     assert run("diff", "999999").returncode == 2
+
+
+def test_the_moments_of_a_diff_are_waited_for_as_its_situations_are(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are the same work."""
+    waits: list[float] = []
+    patient = api_client.ExtenderClient._patient
+
+    def noted(client: api_client.ExtenderClient, timeout: float) -> api_client.ExtenderClient:
+        waits.append(timeout)
+        return patient(client, timeout)
+
+    monkeypatch.setattr(api_client.ExtenderClient, "_patient", noted)
+    run("diff", "5", "5")
+    run("diff", "5", "5", "--cordon", "host-1")
+    assert waits == [question_options.MAX_WAIT] * 2
 
 
 def test_the_effect_of_overrides_is_shown(run: Run, tmp_path: pathlib.Path) -> None:

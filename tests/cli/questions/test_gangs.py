@@ -51,6 +51,17 @@ def test_a_gang_of_a_file_is_placed_with_the_group_of_the_file(gangs: Run, tmp_p
     assert json.loads(few.stdout)["placedPods"] == 0
 
 
+def test_a_group_of_a_file_that_exists_is_not_named_as_idle(gangs: Run, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "gang.yaml"
+    file.write_text(f"{GROUP}---{POD}")
+    asked = ("simulate", "-f", str(file), "--members", "8", "--candidates", "all")
+    group = json.loads(gangs(*asked, "-o", "json").stdout)["situation"]
+    assert (group["events"]["ObjectObserved"], group["idle"]) == (1, [])
+    gangs.world.append(kinds.SIGS.observed(small_gangs.sigs("train", 8, namespace="ml")))
+    assert json.loads(gangs(*asked, "-o", "json").stdout)["situation"]["idle"] == [0]
+    assert "changes nothing" not in gangs(*asked).stderr
+
+
 def test_fit_of_a_gang_is_asked_as_simulate_is(gangs: Run, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "pod.yaml"
     file.write_text(POD.replace(", labels: {scheduling.x-k8s.io/pod-group: train}", ""))

@@ -2,13 +2,16 @@
 
 import json
 import pathlib
+import re
 from collections.abc import Iterator
 
+import flask
 import pytest
 
 from app.cli.questions import differences, question_options
 from app.store.server import embedded
 from app.verbs.questions import replays
+from tests.support import how_to_pages
 from tests.support.extender import api_worlds, questions
 
 
@@ -52,6 +55,55 @@ def test_the_gate_fails_for_the_named_classes_only(
         assert "4 -> 0" in done.stdout
 
 
+@pytest.mark.parametrize("most", [2, 100])
+def test_a_failing_gate_names_the_pod_that_fails_it(
+    run: questions.Run, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, most: int
+) -> None:
+    """Although decisions before it differ in their reasons, also if the range is answered in parts."""
+    monkeypatch.setattr(replays, "MOST", most)
+    gate = ("replay", "--set-policy", policy(tmp_path, 2), "--fail-on", "refused", "--limit", "1")
+    lines = run(*gate).stdout.splitlines()
+    assert lines[-2].startswith("refused  ")
+    assert " shop/a-4 " in lines[-2]
+    assert lines[-1] == "(4 more decisions)"
+    named = run(*gate, "-o", "name")
+    assert named.stdout.split() == [lines[-2].split()[1]]
+    assert named.stderr == "note: 4 more decisions (--limit)\n"
+
+
+def test_the_output_of_the_page_is_what_the_gate_prints(run: questions.Run, tmp_path: pathlib.Path) -> None:
+    page = (how_to_pages.ROOT / "docs/how-to/policy-gate.md").read_text()
+    (shown,) = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
+    done = run("replay", "-f", policy(tmp_path, 2), "--fail-on", "refused", "--limit", "2")
+    identity = re.compile(r"[0-9]{13}-[0-9]+")
+    assert identity.sub("ID", done.stdout) == identity.sub("ID", shown)
+
+
+@pytest.mark.parametrize("lasts", [True, False])
+def test_a_part_that_is_refused_for_a_while_is_asked_for_again(
+    run: questions.Run, monkeypatch: pytest.MonkeyPatch, lasts: bool
+) -> None:
+    """And what there is by then is shown if it is refused for a minute."""
+    waited: list[float] = []
+    parts = iter((False, True, lasts))
+    monkeypatch.setattr(replays, "MOST", 2)
+    monkeypatch.setattr("app.cli.client.outages.time.sleep", waited.append)
+
+    def busy() -> flask.Response | None:
+        if not next(parts, lasts):
+            return None
+        return flask.Response(
+            json.dumps({"message": "another question", "reasonCode": "TooManyRequests"}), 429
+        )
+
+    run.world.app.before_request(busy)
+    done = run("replay", "--scale", "shop/spread", "host=2")
+    compared = f"{2 if lasts else 10} decisions compared"
+    assert (done.returncode, done.stdout.splitlines()[0].partition(",")[0]) == (5 if lasts else 1, compared)
+    assert done.stderr.startswith("topolog: another question; trying again for ")
+    assert (len(waited) > 1, "the answer is incomplete" in done.stderr) == (lasts, lasts)
+
+
 def test_the_answer_is_json_with_all_classes(run: questions.Run) -> None:
     reply = json.loads(run("replay", "--scale", "shop/spread", "host=5", "-o", "json").stdout)
     assert (reply["classes"]["admitted"], reply["examined"], reply["continue"]) == (2, 10, None)
@@ -62,6 +114,19 @@ def test_a_gate_without_anything_to_compare_does_not_pass(run: questions.Run) ->
     done = run("replay", "-n", "elsewhere", "--fail-on", "refused")
     assert done.returncode == 2
     assert "no decision of the range can be compared: none is selected" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["replay", "simulate"])
+def test_a_gate_over_a_policy_with_a_misspelt_field_does_not_pass(
+    run: questions.Run, tmp_path: pathlib.Path, command: str
+) -> None:
+    file = pathlib.Path(policy(tmp_path, 5))
+    file.write_text(file.read_text().replace("allocationType:", "allocationTyp:"))
+    asked = ["--fail-on", "refused"] if command == "replay" else ["--pending"]
+    done = run(command, "--set-policy", str(file), *asked)
+    assert (done.returncode, done.stdout) == (2, "")
+    text = "workloadpolicies have no field spec.allocationTyp; did you mean allocationType?"
+    assert f"--set-policy: manifest: {text}" in done.stderr
 
 
 @pytest.mark.parametrize("text", ["", "# no policy\n", "kind: List\nitems: []\n"])
@@ -84,6 +149,107 @@ def test_a_gate_over_a_range_without_records_names_the_cause(
     assert done.stderr == (
         "topolog: no decision from offset 0 to 2 is recorded: none was made in this range\n"
     )
+
+
+@pytest.mark.parametrize("chain", [(), ("--chain",)])
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("allocationType: Required", "allocationType: Requird", "spec.allocationType must be one of"),
+        ("kind: WorkloadPolicy", "kind: WorkloadPolicyy", "there is no kind WorkloadPolicyy of kosmos.io"),
+        ("kosmos.io/v1alpha1", "kosmo.io/v1alpha1", "there is no kind WorkloadPolicy of kosmo.io/v1alpha1"),
+    ],
+)
+def test_a_gate_over_an_invalid_policy_does_not_pass(
+    run: questions.Run, tmp_path: pathlib.Path, before: str, after: str, words: str, chain: tuple[str, ...]
+) -> None:
+    file = pathlib.Path(policy(tmp_path, 2))
+    file.write_text(file.read_text().replace(before, after))
+    done = run("replay", "-f", str(file), "--fail-on", "refused", *chain)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("topolog: --set-policy: ")
+    assert words in done.stderr
+
+
+@pytest.fixture
+def without_namespace(tmp_path: pathlib.Path) -> str:
+    """A file with shop/spread as ``policy`` writes it, that names no namespace."""
+    file = pathlib.Path(policy(tmp_path, 2))
+    file.write_text(file.read_text().replace(", namespace: shop", ""))
+    return str(file)
+
+
+def test_the_namespace_of_a_gate_is_that_of_its_policy(run: questions.Run, without_namespace: str) -> None:
+    done = run("replay", "-n", "shop", "-f", without_namespace, "--fail-on", "refused")
+    assert done.returncode == 1, done.stderr
+    assert "refused: 1" in done.stdout
+    named = run("diff", "-n", "shop", "-f", without_namespace, "-o", "json")
+    assert [row["name"] for row in json.loads(named.stdout)["sections"]["objects"]["rows"]] == [
+        "workloadpolicies:shop/spread"
+    ]
+
+
+def test_the_namespace_of_a_shadow_is_that_of_its_policy(run: questions.Run, without_namespace: str) -> None:
+    done = run("shadow", "set", "s", "-n", "shop", "-f", without_namespace)
+    assert done.returncode == 0, done.stderr
+    (override,) = run.world.store.follower.catch_up().shadows["s"].overrides
+    assert override["manifest"]["metadata"]["namespace"] == "shop"
+
+
+@pytest.mark.parametrize(
+    "command", [("replay",), ("diff",), ("simulate", "--pending"), ("shadow", "set", "s")]
+)
+def test_a_policy_of_no_namespace_is_refused(
+    run: questions.Run, without_namespace: str, command: tuple[str, ...]
+) -> None:
+    done = run(*command, "--set-policy", without_namespace)
+    assert (done.returncode, done.stdout) == (2, "")
+    text = "a namespace is required; name it in metadata.namespace"
+    assert done.stderr == f"topolog: --set-policy: manifest.metadata: {text}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "most"),
+    [
+        *(((), most) for most in (2, 3, 100)),
+        *((("--where", "pod=shop/a-1"), most) for most in (2, 3, 100)),
+        (("--chain",), 100),
+    ],
+)
+def test_a_gate_with_a_misspelt_name_does_not_pass(
+    run: questions.Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], most: int
+) -> None:
+    """Also if the range is answered in parts, of which some compare nothing."""
+    monkeypatch.setattr(replays, "MOST", most)
+    done = run("replay", "--scale", "shop/sprad", "host=2", "--budget", "20", *words)
+    assert done.returncode == 2, done.stdout
+    assert "compared, " in done.stdout
+    text = "topolog: an override applies to no decision of the range; at the latest: --scale: policy: there"
+    assert f"{text} is no workload policy shop/sprad at " in done.stderr
+    assert "note: --scale changed nothing at any decision" in done.stderr
+
+
+def test_a_chain_that_is_incomplete_fails_although_an_override_applied_to_none_so_far(
+    run: questions.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replays, "MOST", 2)
+    done = run("replay", "--chain", "--scale", "shop/sprad", "host=2", "--budget", "20")
+    assert (done.returncode, done.stdout.partition(",")[0]) == (1, "2 decisions compared"), done.stderr
+    assert "incomplete: more time is needed (--budget)" in done.stderr
+    assert "applies to no decision" not in done.stderr
+
+
+def test_only_a_gate_requests_an_order_of_the_decisions(run: questions.Run) -> None:
+    """An earlier version of the server refuses the field."""
+    asked: list[set[str]] = []
+
+    def noted() -> None:
+        asked.append({"first"} & flask.request.get_json().keys())
+
+    run.world.app.before_request(noted)
+    run("replay", "--scale", "shop/spread", "host=2")
+    run("replay", "--scale", "shop/spread", "host=2", "--fail-on", "refused")
+    assert asked == [set(), {"first"}]
 
 
 def test_the_objects_of_a_range_in_several_parts_are_added_up(

@@ -42,6 +42,25 @@ def test_a_pod_that_kube_scheduler_itself_refuses_gets_its_reason_and_no_advice(
     assert fitted.stdout == f"{reason}no change is known that would let it fit\n"
 
 
+def test_an_override_that_changes_nothing_is_named(run: Run, tmp_path: pathlib.Path) -> None:
+    """As it may be a misspelt one."""
+    none = '{"op": "deletePods", "pods": {"namespace": "shopp"}}'
+    some = '{"op": "cordon", "nodes": ["host-2"]}'
+    given = ("--cordon", "host-1", "--scale", "shop/spread", "host=3", "--override", some, "--override", none)
+    first = tmp_path / "first.json"
+    first.write_text(json.dumps({"overrides": [json.loads(none)]}))
+    for command in (
+        ("simulate", "--pending"),
+        ("simulate", "shop/a-5"),
+        ("fit", "shop/a-5"),
+        ("diff", "--from-situation", str(first)),
+    ):
+        notes = [line for line in run(*command, *given).stderr.splitlines() if "nothing" in line]
+        expected = [f"note: {one} changes nothing" for one in ("--scale", "--override (number 2)")]
+        of_the_first = ["note: override 1 of the first situation changes nothing"]
+        assert notes == (of_the_first if command[0] == "diff" else []) + expected
+
+
 def test_nodes_are_named_or_selected_by_their_labels(run: Run) -> None:
     asked = ("simulate", "a-5", "-n", "shop", "--scale", "shop/spread", "host=9", "--candidates", "all")
     named = run(*asked, *(part for at in range(1, 5) for part in ("--remove-node", f"host-{at}")))
@@ -77,9 +96,13 @@ def test_the_wide_table_has_the_refusals_too(run: Run) -> None:
 
 
 def test_rows_that_are_not_shown_are_counted(run: Run) -> None:
-    """One row is shown of four hosts, of two pods and of two counts."""
+    """One row is shown of four hosts, and that of the chosen one, of two pods and of two counts."""
     one = run("simulate", "shop/a-5", "--scale", "shop/spread", "host=+2", "--top", "1")
-    assert one.stdout.endswith("(3 more nodes)\n"), one.stdout
+    chosen = one.stdout.partition("chosen:")[2].split()[0]
+    rows = [line.split()[0] for line in one.stdout.partition("NODE ")[2].splitlines()[1:-1]]
+    assert sorted({"host-1", chosen}) == rows, one.stdout
+    left = f"({4 - len(rows)} more nodes)\n"
+    assert one.stdout.endswith(left), one.stdout
     more = ("--scale", "shop/spread", "host=+1", "--scale", "shop/spread", "member=+1")
     several = run("simulate", "--pending", *more, "--top", "1")
     assert "\n(1 more pod)\n" in several.stdout
@@ -162,6 +185,17 @@ def test_a_policy_of_a_file_replaces_the_present_one(run: Run, tmp_path: pathlib
         (("-f", "-"), 2, "standard input contains no object"),
         (("shop/a-5", "--save", "/proc/nonexistent/a"), 2, "cannot write /proc/nonexistent/a: No such file"),
         (("shop/a-5", "--cordon", "n9"), 2, "topolog: --cordon: there is no node n9 at"),
+        (
+            ("shop/a-5", "--scale", "spread", "host=+1"),
+            2,
+            "topolog: --scale: policy: must be NAMESPACE/NAME",
+        ),
+        (
+            ("shop/a-5", "--scale", "shop/spread", "zone-z=+1"),
+            2,
+            "topolog: --scale: allocations.zone-z: the policy does not list the domain: only a number can be"
+            " set; it lists host, member",
+        ),
         (
             ("shop/a-5", "--scale", "shop/none", "host=3", "--delete-pod", "shop/none"),
             2,

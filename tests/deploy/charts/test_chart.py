@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import json
 import pathlib
+import re
 import subprocess
 from collections.abc import Iterator
 
@@ -14,7 +15,7 @@ from _pytest.mark import ParameterSet
 
 from app import settings
 from app.doctor.scheduler import configurations
-from tests.support import how_to_pages, manifests
+from tests.support import how_to_pages, kustomizations, manifests
 from tests.support.charts import (
     effects,
     generated_files,
@@ -33,10 +34,7 @@ OF_CHART_ALONE = {"existing-scheduler": {("ConfigMap", "topolog-system", "topolo
 """Overlay -> what users of kustomize have as a file in deploy/scheduler; a release has no files."""
 
 
-MADE = sorted(str(path.relative_to(generated_files.CHART)) for path in generated_files.files())
-
-
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", generated_files.names())
 def test_every_file_that_is_made_is_current(name: str) -> None:
     path = generated_files.CHART / name
     assert path.read_text() == generated_files.files()[path], "run `make docs`"
@@ -131,7 +129,7 @@ def given_files() -> Iterator[ParameterSet]:
     for path in sorted(
         [*generated_files.CHART.glob("values*.yaml"), *generated_files.CHART.glob("ci/*.yaml")]
     ):
-        yield pytest.param(yaml.safe_load(path.read_text()), id=path.name)
+        yield pytest.param(kustomizations.document(path), id=path.name)
 
 
 @pytest.mark.parametrize("given", list(given_files()))
@@ -179,7 +177,7 @@ def test_every_value_is_used_by_a_template() -> None:
 
 
 def test_every_value_has_a_test_of_its_effect() -> None:
-    """tests/e2e/test_chart.py runs them."""
+    """tests/e2e/deploy/test_chart.py runs them."""
     assert {one.path for one in effects.effects()} == set(effects.leaves(default()))
 
 
@@ -239,6 +237,15 @@ def test_settings_become_variables_that_are_read_as_they_were_given() -> None:
     assert loaded.plugins.args == {"WorkloadPolicy": {"enforce": "selected"}}
 
 
+def test_the_pods_follow_the_settings_that_concern_them() -> None:
+    usual, synced = of_case(values.DEFAULT), of_case("synced")
+    for found, seconds, always in ((usual, 30, False), (synced, 80, True)):
+        extender = found["Deployment", "topolog-extender"]["spec"]["template"]["spec"]
+        assert extender["terminationGracePeriodSeconds"] == seconds
+        (server,) = found["StatefulSet", "topolog-valkey"]["spec"]["template"]["spec"]["containers"]
+        assert (server["args"][-2:] == ["--appendfsync", "always"]) is always
+
+
 def test_with_certificates_of_others_bootstrap_makes_passwords_alone() -> None:
     pod = of_case("cert-manager")["Deployment", "topolog-bootstrap"]["spec"]["template"]["spec"]
     assert pod["containers"][0]["args"][2:] == [
@@ -249,6 +256,23 @@ def test_with_certificates_of_others_bootstrap_makes_passwords_alone() -> None:
     assert {one["spec"]["issuerRef"]["name"] for one in issued} == {"internal"}
     assert {kind for kind, _ in of_case("cert-manager")} >= {"Certificate"}
     assert ("Issuer", "topolog-ca") in of_case("own-authority")
+
+
+def test_the_secret_of_a_url_is_named_by_its_content_and_every_process_reads_it() -> None:
+    """Another URL then restarts every process."""
+    found = golden.stored("external-url")
+    (name,) = (one["metadata"]["name"] for one in found if one["kind"] == "Secret")
+    assert re.fullmatch(r"topolog-store-[a-z0-9]{10}", name)
+    pods = [one["spec"]["template"]["spec"] for one in found if one["kind"] == "Deployment"]
+    variables = [
+        variable["valueFrom"]["secretKeyRef"]["name"]
+        for pod in pods
+        for container in (*pod["containers"], *pod.get("initContainers", []))
+        for variable in container.get("env", [])
+        if variable["name"] == "TOPOLOG_STORE_URL"
+    ]
+    assert len(variables) > 6
+    assert set(variables) == {name}
 
 
 def test_network_policies_open_the_ports_of_the_cluster_and_of_its_store() -> None:

@@ -4,6 +4,7 @@ What a leader may write is tested with the store (tests/store, tests/workers).
 """
 
 import random
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -315,3 +316,44 @@ def test_a_tenure_that_ended_during_its_renewal_is_followed_by_another(
     assert second is not None
     assert second != first
     assert resource_versions.older(first.epoch, second.epoch)
+
+
+class InterruptedClock(fake_clock.VirtualClock):
+    """Shows the time as it was when a thread was interrupted: ``meanwhile`` runs at one of its readings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = 0
+        """Readings until the interruption; 0: there is none."""
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def monotonic(self) -> float:
+        now = self.now
+        if self.left:
+            self.left -= 1
+            if not self.left:
+                self.meanwhile()
+        return now
+
+
+@pytest.mark.parametrize("at", range(1, 6))
+def test_a_tenure_that_was_read_as_ended_does_not_go_on(server: apiservers.ApiServer, at: int) -> None:
+    clock, client = InterruptedClock(), clients.Client(plain_access.of(server.url))
+    elector = electors.Elector(client, *KEY, durations=DURATIONS, identity="one", clock=clock)
+    elector.run_once()
+    before = elector.tenure
+    assert before is not None
+    read: list[electors.Tenure | None] = []
+    reader = threading.Thread(target=lambda: read.append(elector.tenure))
+
+    def meanwhile() -> None:
+        clock.now += 0.2
+        reader.start()
+        reader.join(0.2)  # In vain if the reader has to wait for this thread.
+
+    clock.now += DURATIONS.renew - 0.1
+    clock.left, clock.meanwhile = at, meanwhile
+    elector.run_once()
+    client.close()
+    reader.join()
+    assert read == [before] or elector.tenure != before

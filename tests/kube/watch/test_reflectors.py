@@ -150,6 +150,57 @@ def test_a_stalled_watch_is_reopened(cluster: readings.Cluster, client: clients.
     assert (cluster.lists, cluster.watches) == (1, 2)
 
 
+def test_a_watch_at_a_version_that_etcd_lost_is_listed_again(
+    cluster: readings.Cluster, client: clients.Client
+) -> None:
+    kept = cluster.pod("kept")
+    backup = cluster.server.objects.backup()
+    lost = cluster.pod("lost")
+    reading = readings.Reading(client, silence=1.0)
+    listed = reading.until(reflectors.Listed)
+    assert listed.identities == {kept.uid, lost.uid}
+    reading.until(reflectors.Bookmark)
+    cluster.server.objects.restore(backup)
+    cluster.server.disconnect()
+    again = reading.until(reflectors.Listed)
+    assert again.identities == {kept.uid}
+    assert again.reason.startswith(
+        f"went back: resourceVersion {listed.version} before, {backup.version} now"
+    )
+    cluster.pod("later")
+    assert readings.named(reading.next()) == ("seen", "later")
+
+
+NOTHING = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+def test_a_watch_that_received_nothing_costs_one_read_of_one_object(
+    cluster: readings.Cluster, client: clients.Client
+) -> None:
+    cluster.pod("here")
+    cluster.server.faults.add(faults.FaultKind.RAW, faults.watches("pods"), times=3, raw=NOTHING)
+    reading = readings.Reading(client)
+    reading.until(reflectors.Listed)
+    for _ in range(4):
+        reading.until(reflectors.Bookmark)  # of a watch that is open
+    met = faults.lists("pods")
+    _, *reads = [request.query for request in cluster.server.seen if met(request)]
+    assert reads == [{"limit": "1"}] * 3
+    assert cluster.watches == 4
+
+
+def test_a_read_that_fails_after_a_watch_that_received_nothing_keeps_no_watch_closed(
+    cluster: readings.Cluster, client: clients.Client
+) -> None:
+    cluster.server.faults.add(faults.FaultKind.RAW, faults.watches("pods"), raw=NOTHING)
+    reading = readings.Reading(client)
+    reading.until(reflectors.Bookmark)
+    cluster.server.faults.add(faults.FaultKind.FAIL, faults.lists("pods"), times=1000, status=429)
+    reading.until(reflectors.Bookmark)
+    cluster.pod("later")
+    assert readings.named(reading.next()) == ("seen", "later")
+
+
 def test_a_watch_that_is_closed_at_once_is_not_a_hot_loop(
     cluster: readings.Cluster, client: clients.Client
 ) -> None:

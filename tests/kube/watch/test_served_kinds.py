@@ -106,6 +106,24 @@ def test_the_first_version_that_is_served_is_watched() -> None:
             client.close()
 
 
+def test_a_watch_resumes_in_the_first_version_that_is_served() -> None:
+    only = objects.Resource("gadgets", "Gadget", "example.org/v1")
+    with apiservers.ApiServer(declared.SCHEMA, further=[only], bookmarks=0.05) as server:
+        client = clients.Client(plain_access.of(server.url))
+        server.objects.create("gadgets", gadget("a"))
+        since = str(server.objects.version)
+        reading = readings.Reading(client, kinds.declared(gadgets.GADGETS), since=since)
+        try:
+            server.objects.create("gadgets", gadget("b"))
+            change = reading.next()
+            assert isinstance(change, reflectors.Seen)
+            assert change.object.name == "b"
+            assert not any(map(faults.lists("gadgets"), server.seen))
+        finally:
+            reading.reflector.stop()
+            client.close()
+
+
 def test_a_version_that_ends_is_replaced_by_another() -> None:
     both = [
         objects.Resource("gadgets", "Gadget", "example.org/v2"),

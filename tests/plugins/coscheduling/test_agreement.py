@@ -17,6 +17,7 @@ from app.plugins.coscheduling import membership
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.sigs import namespace_quota
 from app.plugins.elastic_quota.trees import membership as quotas
+from tests.support.campaigns import sizes
 from tests.support.decisions import small_quotas
 from tests.support.decisions.small_gangs import CORE, ZONE, Cluster, gang, node, pod
 
@@ -115,4 +116,4 @@ def history(seed: int) -> int:
 
 @pytest.mark.parametrize("block", range(8))
 def test_what_filter_answers_a_bind_commits(block: int) -> None:
-    assert max(history(seed) for seed in range(block * 40, block * 40 + 40)) >= 4
+    assert max(history(seed) for seed in range(block * 40, block * 40 + sizes.examples(20))) >= 4

@@ -21,7 +21,7 @@ def judged(seeds: Iterable[int]) -> Counter[str]:
 
 @pytest.mark.parametrize("block", range(4))
 def test_no_gang_is_broken_up_for_members_that_are_nominated(block: int) -> None:
-    outcomes = judged(range(block * 1000, block * 1000 + 1000))
+    outcomes = judged(range(block * 1000, block * 1000 + sizes.examples(250)))
     assert min(outcomes[name] for name in ("bound", "preempts", "none")) > 10
 
 

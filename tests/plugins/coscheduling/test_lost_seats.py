@@ -41,6 +41,29 @@ def test_a_lost_seat_takes_the_others_with_it(mode: str, bound: bool, others: se
     assert "a seat on n1 is lost: the API server refused" in text
 
 
+def test_what_is_given_up_is_computed_again_before_it_is_released() -> None:
+    """A member that is bound keeps all others; so does the one that gets a seat again."""
+    pods = gang("train", 3)
+    small = Cluster(node("n1"), *pods)
+    committed(small, pods)
+    found = after(small, released(pods[1], "n1"))
+    (effect,) = [one for one in found if isinstance(one, effects.ReleasePlacements)]
+    assert effect.renewed is not None
+    assert effect.renewed(small.snapshot) == effect
+    assert {f"pod:{one.uid}" for one in pods} < set(effect.subjects)
+    lost = small.snapshot
+    small.run(pods[0], "n1")
+    assert effect.renewed(small.snapshot) is None
+    small.snapshot = lost
+    small.commit(pods[1], "n1")
+    assert effect.renewed(small.snapshot) is None
+    small.snapshot = lost
+    small.take(released(pods[0], "n1"))
+    again = effect.renewed(small.snapshot)
+    assert again is not None
+    assert again.pods == (pods[2].uid,)
+
+
 def test_a_seat_that_is_lost_right_after_the_commitment_takes_the_others_with_it() -> None:
     """A Binding that the API server refuses at once: both events are reconciled together."""
     pods = gang("train", 3)

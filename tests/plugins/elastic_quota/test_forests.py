@@ -55,6 +55,22 @@ def test_parents_that_cannot_be_used() -> None:
     assert forest.trees[""].names == ("leaf", "team")
 
 
+def test_a_built_in_quota_has_no_parent() -> None:
+    """Its pods are subtracted from what the trees divide, and would count in one of them, too."""
+    default = quota("koordinator-default-quota", 50, 50, parent="team", max={"memory": 1})
+    below = quota("below", parent="koordinator-default-quota", max={"memory": 1})
+    forest = forests.grown([quota("team", 40, 80, parent="absent", is_parent=True), default, below])
+    assert forest.chains["koordinator-default-quota"] == ("koordinator-default-quota",)
+    assert forest.chains["below"] == ("below", "koordinator-default-quota")
+    assert forest.errors == {
+        "team": ("parent absent does not exist",),
+        "below": ("parent koordinator-default-quota does not exist",),
+    }
+    assert forest.warnings == {
+        "koordinator-default-quota": ("its parent team is ignored: it is below the root",)
+    }
+
+
 def test_cycles_are_named_and_do_not_hang() -> None:
     forest = forests.grown(
         [

@@ -50,11 +50,13 @@ def advice(small: scheduling_driver.Cluster, pod: model.Pod = ASKS) -> tuple[min
 
 
 def fits(small: scheduling_driver.Cluster, overrides: list[dict[str, Any]], pod: model.Pod = ASKS) -> bool:
-    """Whether the pod fits; not with a min above max, which decoding refuses and a patch does not."""
-    resolved, offered = situation(small, overrides)
-    for quota in resolved.snapshot.all(kinds.QUOTAS).values():
-        if any(least > quota.max.get(resource, least) for resource, least in quota.min.items()):
+    """Whether the pod fits; not with a min above max, which is refused."""
+    try:
+        resolved, offered = situation(small, overrides)
+    except errors.Mistake as mistake:
+        if "more than spec.max" in str(mistake):
             return False
+        raise
     return minimal_changes.fit(resolved, pod.uid, offered, ("objects",), 1, lambda: False).fits
 
 
@@ -303,7 +305,9 @@ def quota(
         ({"max": {"cpu": 4}, "min": {"cpu": "4"}}, ""),
         ({"max": {"cpu": "+1500m"}}, "still"),
         ({"max": {"cpu": "-3"}}, "overrides[0].max.cpu: -1 is not an amount"),
-        ({"min": {"cpu": 3}}, "overrides[0].min.cpu: 3 is more than the max of 2"),
+        ({"min": {"cpu": 3}}, "overrides[0].quota: spec.min of cpu is 3, more than spec.max of 2"),
+        ({"min": {"gpu": 2}}, "overrides[0].quota: spec.min has gpu, spec.max has not"),
+        ({"max": {"gpu": "+2"}}, "overrides[0].max.gpu: the quota does not limit it"),
         ({"max": {"cpu": "much"}}, "overrides[0].max.cpu: max.cpu: 'much' is not a quantity"),
         ({"max": {"cpu": "--2"}}, "overrides[0].max.cpu: max.cpu is negative: -2"),
         ({}, "overrides[0].min: min, max or both are required"),
@@ -322,7 +326,7 @@ def test_amounts_of_a_quota_are_set_or_changed(override: dict[str, Any], refused
         assert fits(small, [scaled]) == (refused == "")
     else:
         with pytest.raises(errors.Mistake, match=re.escape(refused)):
-            fits(small, [scaled])
+            situation(small, [scaled])
 
 
 def test_the_quota_of_a_namespace_is_changed_by_an_operation_of_its_own() -> None:

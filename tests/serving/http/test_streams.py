@@ -6,8 +6,10 @@ import signal
 import socket
 import ssl
 import time
+from concurrent import futures
 
 import pytest
+import urllib3
 
 from app.serving import gunicorn_worker
 from tests.support.extender import echo_application, server_processes
@@ -59,6 +61,55 @@ def test_pieces_arrive_while_the_stream_goes_on_and_it_has_no_length(
         assert rest.startswith(b"data: 0\n\ndata: 1\n\n")
         until(sock, b"data: 30\n\n")
     closed(server, 1)
+
+
+def test_a_stream_for_which_no_thread_can_be_started_is_refused_and_the_worker_goes_on(
+    server: server_processes.Server,
+) -> None:
+    with server.client() as other:
+        assert other.ask("POST", "/filter", b"{}")[0] == 200
+        with server.client("viewer") as client:
+            status, answer = client.ask("GET", "/apis/v1/threadless")
+        assert (status, answer["reasonCode"]) == (503, "Unavailable")
+        assert "cannot start a thread" in answer["message"]
+        assert other.ask("POST", "/filter", b"{}")[0] == 200, "on the same connection"
+    closed(server, 1)
+
+
+def test_a_stream_that_ends_at_once_is_counted_once_as_closed(server: server_processes.Server) -> None:
+    """Its thread may end the connection before the thread that began it is through."""
+    for number in range(60):
+        with server.connect("viewer") as sock:
+            sock.sendall(b"GET /apis/v1/brief HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            if number % 2:
+                while sock.recv(65_536):
+                    pass
+    closed(server, 60)
+    url = f"http://127.0.0.1:{server.process.health_port()}/metrics"
+    server_processes.eventually(
+        lambda: b"topolog_open_connections 0.0\n" in urllib3.request("GET", url).data,
+        "no connection is counted as open",
+    )
+
+
+def test_calls_wait_for_a_thread_where_no_further_one_can_be_started(
+    start: server_processes.Starts,
+) -> None:
+    server = start(threads=8)
+    with server.client("viewer") as client:
+        assert client.ask("GET", "/apis/v1/poolless")[0] == 200
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(server.client("viewer")) for _ in range(3)]
+        with futures.ThreadPoolExecutor(3) as pool:
+            answers = list(pool.map(lambda one: one.ask("GET", "/apis/v1/slow")[0], clients))
+        assert answers == [200, 200, 200]
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(server.client()) for _ in range(8)]
+        with futures.ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda one: one.ask("POST", "/filter", b"{}")[0], clients))
+        assert answers == [200] * 8
+    assert any("calls wait for a thread" in line for line in server.process.lines)
+    assert not any("Worker exited" in line for line in server.process.lines)
 
 
 def test_streams_take_no_thread_of_other_requests(server: server_processes.Server) -> None:

@@ -83,6 +83,22 @@ def test_the_ca_is_kept_and_all_other_certificates_renewed(tmp_path: pathlib.Pat
     assert before["scheduler"] != after["scheduler"]
 
 
+def test_a_renewal_keeps_the_former_names_and_adds_the_given_ones(tmp_path: pathlib.Path) -> None:
+    hosts = ["Topolog.kube-system.svc", "by-hand.example", "10.0.0.7", "::1"]
+    assert certificate_issuer.with_former_names(tmp_path, hosts) == hosts
+    certificate_issuer.issue(tmp_path, hosts)
+    former = [each.lower() for each in hosts]
+    assert certificate_issuer.with_former_names(tmp_path, []) == former
+    given = ["new.example", "TOPOLOG.kube-system.svc", "10.0.0.7"]
+    assert certificate_issuer.with_former_names(tmp_path, given) == [*given, "by-hand.example", "::1"]
+
+
+def test_names_that_cannot_be_read_are_not_dropped(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "server.crt").write_text("not a certificate")
+    with pytest.raises(errors.BadMaterial, match=r"the names in .*server\.crt cannot be read"):
+        certificate_issuer.with_former_names(tmp_path, ["localhost"])
+
+
 def test_existing_files_are_replaced_only_on_request(tmp_path: pathlib.Path) -> None:
     certificate_issuer.issue(tmp_path, ["localhost"], password="secret")
     before = contents(tmp_path)

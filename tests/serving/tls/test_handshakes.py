@@ -8,7 +8,10 @@ import ssl
 import pytest
 from cryptography import x509
 
-from app.serving.tls import certificate_issuer
+from app import settings
+from app.cli.client import api_client
+from app.serving.tls import certificate_issuer, role_names
+from tests.support import issuing_authorities
 from tests.support.extender import server_processes
 
 
@@ -29,6 +32,24 @@ def test_a_valid_certificate_is_accepted(shared: server_processes.Server) -> Non
             200,
             {"length": 2, "who": server_processes.scheduler_uri()},
         )
+
+
+def test_an_issuing_ca_is_trusted_by_both_sides_without_its_root(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "issued"
+    issuing_authorities.write(folder)
+    certificate_issuer.issue(folder, ["127.0.0.1"])
+    process = server_processes.Process(server_processes.plan_for(folder), tmp_path)
+    try:
+        chosen = settings.Client(
+            url=f"https://127.0.0.1:{process.port()}",
+            cert=str(folder / "viewer.crt"),
+            key=str(folder / "viewer.key"),
+            ca=str(folder / "ca.crt"),
+        )
+        found = api_client.ExtenderClient(chosen).document("/apis/v1/nodes")
+        assert found["who"] == role_names.uri(role_names.VIEWER)
+    finally:
+        process.stop()
 
 
 @pytest.mark.scenario("RL-7")

@@ -3,17 +3,22 @@
 import dataclasses
 import os
 import pathlib
+import re
 import shutil
 import ssl
+import urllib.request
 from collections.abc import Callable
 
 import pytest
+from cryptography import x509
 from prometheus_client import registry
 
 from app.serving import errors
 from app.serving.http import conn_metrics
 from app.serving.tls import certificate_issuer, keystores, rotation
 from tests.support.extender import echo_application, server_processes, steady_callers
+
+EXPIRY = "topolog_certificate_expiry_timestamp_seconds"
 
 
 class Clock:
@@ -59,7 +64,7 @@ def test_a_scrape_checks_the_files_although_no_client_connects(
 ) -> None:
     shown = registry.CollectorRegistry()
     shown.register(conn_metrics.ConnectionMetrics(rotating))
-    name = "topolog_certificate_expiry_timestamp_seconds"
+    name = EXPIRY
     before = shown.get_sample_value(name, {"file": "server"})
     assert before == rotating.material.expires.timestamp()
     whole = (certificates / "server.crt").read_text()
@@ -72,6 +77,67 @@ def test_a_scrape_checks_the_files_although_no_client_connects(
     clock.now += rotation.POLL_SECONDS
     assert shown.get_sample_value("topolog_certificate_files_bad") == 0
     assert shown.get_sample_value(name, {"file": "server"}) == rotating.material.expires.timestamp()
+
+
+def test_the_certificate_that_kube_scheduler_shows_is_measured(
+    start: server_processes.Starts, certificates: pathlib.Path
+) -> None:
+    """Its file may be a copy on a node, which nothing renews."""
+    server = start()
+
+    def measured() -> list[float]:
+        url = f"http://127.0.0.1:{server.process.health_port()}/metrics"
+        with urllib.request.urlopen(url) as reply:
+            found = re.findall(rf'{EXPIRY}\{{file="scheduler"\}} (\S+)', reply.read().decode())
+        return [float(one) for one in found]
+
+    def end() -> float:
+        held = x509.load_pem_x509_certificate((certificates / "scheduler.crt").read_bytes())
+        return held.not_valid_after_utc.timestamp()
+
+    with server.client("viewer") as client:
+        client.ask("GET", "/apis/v1/nodes")
+    assert measured() == []
+    ends = []
+    for days in (365, 100):
+        certificate_issuer.issue(
+            certificates, ["localhost"], days=days, replace=certificate_issuer.Replace.SIGNED
+        )
+        with server.client("scheduler") as client:
+            client.ask("POST", "/filter", b"{}")
+        ends.append(end())
+        assert measured() == [end()]
+    assert ends[0] - ends[1] > 200 * 86_400
+
+
+def test_a_certificate_that_no_kube_scheduler_shows_any_more_is_forgotten(
+    rotating: rotation.RotatingContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown, meter = registry.CollectorRegistry(), conn_metrics.ConnectionMetrics(rotating)
+    shown.register(meter)
+    later = 2.0**40
+    meter.shown_by_scheduler(("10.0.0.1", 1), later + 9.0)
+    meter.shown_by_scheduler(("10.0.0.2", 1), later + 7.0)
+    assert shown.get_sample_value(EXPIRY, {"file": "scheduler"}) == later + 7.0
+    meter.shown_by_scheduler(("10.0.0.2", 2), later + 8.0)
+    assert shown.get_sample_value(EXPIRY, {"file": "scheduler"}) == later + 8.0
+    monkeypatch.setattr(conn_metrics, "SEEN_SECONDS", 0.0)
+    assert shown.get_sample_value(EXPIRY, {"file": "scheduler"}) is None
+
+
+def test_a_certificate_that_has_expired_is_kept_until_its_kube_scheduler_shows_a_later_one(
+    rotating: rotation.RotatingContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused from then on, and would be forgotten a day later."""
+    shown, meter = registry.CollectorRegistry(), conn_metrics.ConnectionMetrics(rotating)
+    shown.register(meter)
+    monkeypatch.setattr(conn_metrics, "SEEN_SECONDS", 0.0)
+    for address in ("10.0.0.1", "10.0.0.2"):
+        meter.shown_by_scheduler((address, 1), 1_000.0)
+    meter.shown_by_scheduler(("10.0.0.1", 2), 2.0**40)
+    assert shown.get_sample_value(EXPIRY, {"file": "scheduler"}) == 1_000.0
+    monkeypatch.setattr(conn_metrics, "EXPIRED_SECONDS", 0.0)
+    assert shown.get_sample_value(EXPIRY, {"file": "scheduler"}) is None
 
 
 def test_an_inconsistent_pair_is_not_loaded(

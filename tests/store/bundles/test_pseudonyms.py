@@ -11,6 +11,7 @@ import pytest
 
 from app.domain import events, model
 from app.plugins.coscheduling import gang_model, kinds
+from app.plugins.node_label_priority.plugin import NodeLabelPriority
 from app.store.bundles import bundle_reader, field_rewriter, layout, pseudonymizer, pseudonyms, rules
 from app.store.server import embedded
 from tests.support import declared
@@ -162,10 +163,10 @@ def test_a_gang_that_names_layers_is_planned_as_in_its_source() -> None:
         ),
         *(events.PodSeen(pod=one) for one in small_gangs.gang("g", 4, network_topology_spec=spec)),
     ]
-    census = pseudonyms.Census(bundled.PUBLIC)
+    census = pseudonyms.Census(bundled.public())
     for event in happened:
         field_rewriter.FieldRewriter(census, declared.SCHEMA).struct(event)
-    words = pseudonyms.Replacement(bundled.PUBLIC, census.table("kq7x"), census.keys)
+    words = pseudonyms.Replacement(bundled.public(), census.table("kq7x"), census.keys)
     renamed_events = [
         field_rewriter.FieldRewriter(words, declared.SCHEMA).struct(event) for event in happened
     ]
@@ -177,6 +178,23 @@ def test_a_gang_that_names_layers_is_planned_as_in_its_source() -> None:
     assert "RowOfOurs" not in repr(renamed_events)
 
 
+def test_pods_of_a_scheduler_that_arguments_name_are_selected_as_in_their_source() -> None:
+    named = NodeLabelPriority(scheduler_names=("acme-scheduler",))
+    args = {named.name: {"scheduler_names": list(named.scheduler_names)}}
+    configuration = model.Configuration("0123456789ab", (named.name,), args=args)
+    pod = model.Pod(uid="u", namespace="shop", name="web", scheduler="acme-scheduler")
+    happened = [events.PodSeen(pod=pod), events.ConfigurationApplied(configuration=configuration, by="x")]
+    census = pseudonyms.Census(bundled.public())
+    for event in happened:
+        field_rewriter.FieldRewriter(census, declared.SCHEMA).struct(event)
+    words = pseudonyms.Replacement(bundled.public(), census.table("kq7x"), census.keys)
+    seen, applied = (field_rewriter.FieldRewriter(words, declared.SCHEMA).struct(one) for one in happened)
+    assert isinstance(seen, events.PodSeen)
+    assert isinstance(applied, events.ConfigurationApplied)
+    assert applied.configuration == configuration
+    assert named.interested(seen.pod)
+
+
 def test_pseudonyms_sort_as_their_names_do(made: tuple[bytes, pseudonyms.Names]) -> None:
     names = made[1].names
     assert [names[one] for one in sorted(names)] == sorted(names.values())
@@ -185,7 +203,7 @@ def test_pseudonyms_sort_as_their_names_do(made: tuple[bytes, pseudonyms.Names])
 
 def test_a_bundle_gets_pseudonyms_once(made: tuple[bytes, pseudonyms.Names]) -> None:
     with pytest.raises(pseudonymizer.RewriteRefused, match="already"):
-        pseudonymizer.names_of(io.BytesIO(made[0]), bundled.PUBLIC, declared.SCHEMA)
+        pseudonymizer.names_of(io.BytesIO(made[0]), bundled.public(), declared.SCHEMA)
 
 
 def test_pseudonyms_of_another_bundle_stay_and_are_counted() -> None:

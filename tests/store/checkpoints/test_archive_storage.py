@@ -1,6 +1,7 @@
 """What an archive needs of its storage: the same for a directory and for an object store."""
 
 import datetime
+import os
 import pathlib
 import sys
 import threading
@@ -48,6 +49,16 @@ def test_a_write_during_another_one_of_the_name_leaves_a_whole_file(storage: arc
     storage.write("one", members())
     assert storage.names() == ["one"]
     assert storage.read("one") in (b"one other", BIG + b"end")
+
+
+def test_what_a_killed_process_left_unfinished_is_removed(tmp_path: pathlib.Path) -> None:
+    storage = archive_storage.Folder(tmp_path)
+    old, underway = tmp_path / f".one.{16 * '0'}", tmp_path / f".two.{16 * 'a'}"
+    for path in (old, underway):
+        path.write_text("unfinished")
+    os.utime(old, (1.0, 1.0))
+    storage.write("three", (b"whole",))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [underway.name, "three"]
 
 
 def test_a_file_of_many_parts_is_whole(storage: archive_storage.Storage) -> None:

@@ -16,8 +16,11 @@ from app.domain import events, snapshots
 from app.store import errors, snapshot_format, stores
 from app.store.checkpoints import archive_storage, archives
 from app.store.log import codecs, readers
+from tests.project import reference_pages
 from tests.support import declared
 from tests.support.store import object_server, writers
+
+NAMES, READ = archive_storage.Folder.names, archive_storage.Folder.read
 
 
 def archive_of(store: stores.Store, storage: archive_storage.Storage) -> archives.Archive:
@@ -78,6 +81,24 @@ def test_zcat_and_sha256sum_suffice_to_read_and_verify_a_segment(
         f"zcat {path} | tail -n +2 | sha256sum", shell=True, capture_output=True, check=True, text=True
     ).stdout
     assert summed.split()[0] == header["sha256"]
+
+
+@pytest.mark.skipif(not all(map(shutil.which, ("bash", "zcat", "sha256sum", "jq"))), reason="needs jq, too")
+def test_the_documented_command_verifies_both_kinds_of_files(
+    store: stores.Store, tmp_path: pathlib.Path
+) -> None:
+    filled(store, 3)
+    archive = archive_of(store, archive_storage.Folder(tmp_path))
+    archive.keep_segment(store.log.raws(0, 3), store.log.incarnation)
+    archive.keep_checkpoint(
+        snapshot_format.serialize(store.follower.catch_up(), cluster=store.keys.cluster, at_ms=7)
+    )
+    page = (reference_pages.ROOT / "docs" / "how-to" / "history.md").read_text()
+    (command,) = [line for line in page.splitlines() if "sha256sum --check" in line]
+    for file in archive.files():
+        words = ["bash", "-c", command.replace("FILE", str(tmp_path / file.name))]
+        done = subprocess.run(words, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (0, "-: OK\n"), done.stderr
 
 
 def test_a_checkpoint_is_a_file_too(store: stores.Store, storage: archive_storage.Storage) -> None:
@@ -208,6 +229,62 @@ def test_a_time_is_found_in_the_archive(store: stores.Store, storage: archive_st
     archive.keep_segment(moved[3:], store.log.incarnation)
     wanted = {999: None, 1000: 1, 1999: 1, 2000: 3, 2999: 3, 3000: 4, 8999: 5, 9000: 6, 99_999: 6}
     assert {at: archive.offset_at(at) for at in wanted} == wanted
+
+
+def test_a_time_is_found_by_few_reads(store: stores.Store, tmp_path: pathlib.Path) -> None:
+    filled(store, 64)
+    archive = archive_of(store, archive_storage.Folder(tmp_path))
+    raws = [msgspec.structs.replace(raw, t=100 * raw.offset) for raw in store.log.raws(0, 64)]
+    for raw in raws:
+        archive.keep_segment([raw], store.log.incarnation)
+    with mock.patch.object(archive_storage.Folder, "read", autospec=True, side_effect=READ) as read:
+        assert archive.offset_at(750) == 7
+    assert read.call_count < 10
+
+
+def test_a_time_is_found_although_a_segment_of_another_time_is_damaged(
+    store: stores.Store, tmp_path: pathlib.Path
+) -> None:
+    filled(store, 9)
+    archive = archive_of(store, archive_storage.Folder(tmp_path))
+    raws = [msgspec.structs.replace(raw, t=100 * raw.offset) for raw in store.log.raws(0, 9)]
+    names = [archive.keep_segment([raw], store.log.incarnation) for raw in raws]
+    (tmp_path / names[4]).write_bytes(b"")
+    assert [archive.offset_at(at) for at in (99, 250, 399, 650, 999)] == [None, 2, 3, 6, 9]
+    with pytest.raises(errors.Damaged):
+        archive.offset_at(550)
+
+
+def test_segments_are_listed_again_for_what_a_listing_lacks(
+    store: stores.Store, tmp_path: pathlib.Path
+) -> None:
+    filled(store, 12)
+    archive = archive_of(store, archive_storage.Folder(tmp_path))
+    archive.keep_segment(store.log.raws(0, 4), store.log.incarnation)
+    archive.keep_segment(store.log.raws(4, 8), store.log.incarnation)
+    with mock.patch.object(archive_storage.Folder, "names", autospec=True, side_effect=NAMES) as names:
+        for after in range(8):
+            (entry,) = archive.read(after, limit=1)
+            assert entry.offset == after + 1
+            assert archive.read_raw(after + 1, after + 1)[0].offset == after + 1
+        assert names.call_count == 1
+        archive.keep_segment(store.log.raws(8, 12), store.log.incarnation)
+        assert archive.read(8, limit=1)[0].offset == 9
+        assert names.call_count == 2
+
+
+def test_a_listing_without_a_segment_of_the_incarnation_is_not_used_again(
+    store: stores.Store, tmp_path: pathlib.Path
+) -> None:
+    """The border of a former incarnation is known once the present one has archived something."""
+    filled(store, 6)
+    former, present = "1-a", "2-b"
+    archive = archives.Archive(archive_storage.Folder(tmp_path), store.keys.cluster, lambda: present)
+    archive.keep_segment([msgspec.structs.replace(raw, t=1) for raw in store.log.raws(0, 6)], former)
+    assert archive.read_raw(5, 5)[0].t == 1
+    archive.keep_segment([msgspec.structs.replace(raw, t=2) for raw in store.log.raws(2, 6)], present)
+    assert archive.read_raw(5, 5)[0].t == 2
+    assert archive.read_raw(2, 5)[0].t == 1
 
 
 def test_a_name_with_a_path_is_refused(storage: archive_storage.Storage, store: stores.Store) -> None:

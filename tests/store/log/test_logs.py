@@ -221,7 +221,7 @@ def test_more_increments_than_one_redis_call_can_take(store: stores.Store) -> No
 def test_a_batch_is_bounded(store: stores.Store) -> None:
     full = [writers.seen(f"u{i}") for i in range(batches.MAX_EVENTS)]
     assert store.log.append(batches.Batch(events=full)).last == batches.MAX_EVENTS
-    with pytest.raises(ValueError, match="limit is 256"):
+    with pytest.raises(ValueError, match="limit is 1000"):
         store.log.append(batches.Batch(events=[*full, writers.seen("more")]))
 
 

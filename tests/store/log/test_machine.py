@@ -260,7 +260,7 @@ def run(server: embedded.Server, *, examples: int, steps: int) -> None:
 
 
 def test_whatever_writers_do_the_store_equals_the_fold(store_server: embedded.Server) -> None:
-    run(store_server, examples=60, steps=30)
+    run(store_server, examples=sizes.examples(30), steps=30)
 
 
 @pytest.mark.campaign

@@ -1,5 +1,6 @@
 """The users of the roles: each can do its work and nothing else, checked with a real server."""
 
+import pathlib
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +19,7 @@ from app.store.server import acl, connections
 from tests.project import reference_pages
 from tests.support import declared
 from tests.support.extender import api_worlds
-from tests.support.store import guarded_server, materialised, writers
+from tests.support.store import guarded_server, materialised, servers, writers
 from workers.compactor import compactors
 
 
@@ -209,6 +210,18 @@ def test_the_access_list_in_deploy_is_that_of_the_code() -> None:
     assert path.read_text() == acl.access_list("default"), "run `make docs`"
     shown = testing.CliRunner().invoke(cli.topolog, ["doctor", "users"], env={"TOPOLOG_CLUSTER": "east"})
     assert shown.output == acl.access_list("east")
+
+
+def test_a_server_starts_with_the_users_of_a_second_cluster_in_its_list(tmp_path: pathlib.Path) -> None:
+    """As the page of the store adds them."""
+    hashes = {role.name: "a" * 64 for role in acl.ROLES}
+    for first in (acl.access_list("east").replace("#PASSWORD", f"#{'a' * 64}"), acl.filled("east", hashes)):
+        second = acl.filled("west", hashes).splitlines(keepends=True)
+        added = [line for line in second if line.startswith("user topolog-west-")]
+        assert len(added) == len(acl.ROLES)
+        path = tmp_path / "users.acl"
+        path.write_text(first + "".join(added))
+        servers.Server(tmp_path / "server", [f"aclfile {path}"]).kill()
 
 
 def test_clients_without_a_password_are_refused(guarded: guarded_server.Guarded) -> None:

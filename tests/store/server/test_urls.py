@@ -30,8 +30,9 @@ def test_a_url_is_parsed(
 
 def test_sentinels_are_shown_their_own_credentials() -> None:
     target = urls.parse("rediss+sentinel://u:p%40@a/m?sentinel_password=s&ssl_ca_certs=f&db=2")
-    assert target.options == {"username": "u", "password": "p@", "ssl_ca_certs": "f", "db": 2}
-    assert target.sentinel_options == {"password": "s", "ssl_ca_certs": "f"}
+    shared = {"ssl_ca_certs": "f", **urls.VERIFICATION}
+    assert target.options == {"username": "u", "password": "p@", "db": 2, **shared}
+    assert target.sentinel_options == {"password": "s", **shared}
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from tests.support.campaigns import loads
 from tests.support.kube import plain_access
 from tests.support.simulation import processes
 from tests.support.simulation.cluster import cluster_objects
-from workers.controller import orphaned_placements
+from workers.controller.placements import orphaned_placements
 from workers.recorder import recorders
 
 CLUSTER = "field"

@@ -1,6 +1,6 @@
 """What each value of the chart changes in the rendered objects, as tests for helm-unittest.
 
-tests/deploy/charts compares the values here with those of values.yaml; tests/e2e/test_chart.py runs
+tests/deploy/charts compares the values here with those of values.yaml; tests/e2e/deploy/test_chart.py runs
 the suite.
 """
 
@@ -236,7 +236,7 @@ def _of_store() -> Iterator[Effect]:
     yield from _of_resources(f"{path}.users.resources", *server, at)
     yield from _of_pod(path, *server)
     stored = base64.b64encode(_URL.encode()).decode()
-    secret = ("store", ("Secret", "topolog-store"))
+    secret = ("store", ("Secret", ""))
     given = {**_OWN_STORE, "store.external.url": "rediss://another:6380"}
     yield Effect("store.external.url", _URL, *secret, "data.recorder-url", "equal", stored, given)
     named = f"{_container()}.env[0].valueFrom.secretKeyRef.name"

@@ -5,7 +5,7 @@ import functools
 import json
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import app
@@ -31,13 +31,27 @@ _COPIES: Final[Mapping[str, str]] = {
 @functools.cache
 def files() -> dict[pathlib.Path, str]:
     """Every file of the chart that is not written by hand, with its content."""
-    made = {f"templates/{name}.yaml": parts.template(part) for name, part in parts.parts().items()}
-    made["values.yaml"] = values.default_file()
-    made |= {f"values-{name}.yaml": values.profile_file(name) for name in values.PROFILES}
-    made["values.schema.json"] = json.dumps(schema.schema(), indent=1) + "\n"
-    made |= {name: (manifests.DEPLOY / source).read_text() for name, source in _COPIES.items()}
-    made["Chart.yaml"] = described((CHART / "Chart.yaml").read_text())
-    return {CHART / name: text for name, text in made.items()}
+    return {CHART / name: make() for name, make in _makers().items()}
+
+
+@functools.cache
+def names() -> list[str]:
+    """Their paths in the chart, without their content, which takes a second to make."""
+    return sorted(_makers())
+
+
+def _makers() -> dict[str, Callable[[], str]]:
+    return {
+        **{
+            f"templates/{name}.yaml": functools.partial(parts.template, part)
+            for name, part in parts.parts().items()
+        },
+        "values.yaml": values.default_file,
+        **{f"values-{name}.yaml": functools.partial(values.profile_file, name) for name in values.PROFILES},
+        "values.schema.json": lambda: json.dumps(schema.schema(), indent=1) + "\n",
+        **{name: (manifests.DEPLOY / source).read_text for name, source in _COPIES.items()},
+        "Chart.yaml": lambda: described((CHART / "Chart.yaml").read_text()),
+    }
 
 
 def described(text: str) -> str:

@@ -1,7 +1,7 @@
 """What Helm renders of the chart, committed, so that it is compared without Helm.
 
-``python -m tests.support.charts.golden HELM`` writes it again; tests/e2e/test_chart.py compares it with what
-Helm 3 and Helm 4 render. A digest of the chart shows that it is current.
+``python -m tests.support.charts.golden HELM`` writes it again; tests/e2e/deploy/test_chart.py compares it
+with what Helm 3 and Helm 4 render. A digest of the chart shows that it is current.
 """
 
 import functools

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from tests.support import kustomizations
 from tests.support.charts import helm_templates
 
 Object = helm_templates.Object
@@ -25,7 +26,7 @@ def put(one: Object, component: pathlib.Path, condition: str, marks: helm_templa
 
 
 def _additions(one: Object, component: pathlib.Path) -> Iterator[Addition]:
-    for given in yaml.safe_load((component / "kustomization.yaml").read_text())["patches"]:
+    for given in kustomizations.document(component / "kustomization.yaml")["patches"]:
         text = (component / given["path"]).read_text() if "path" in given else given["patch"]
         patch = yaml.safe_load(text)
         kind, name = _target(given, patch)

@@ -159,7 +159,9 @@ def _process(process: str, found: manifests.Object, budgets: Mapping[str, manife
     }
     if process in ("recorder", "controller", "extender"):
         budget = budgets.get(f"topolog-{process}", {"spec": {}})["spec"]
-        made["podDisruptionBudget"] = {key: each for key, each in budget.items() if key != "selector"}
+        made["podDisruptionBudget"] = {
+            key: budget[key] for key in ("minAvailable", "maxUnavailable") if key in budget
+        }
     if process == "extender":
         made["hpa"] = {}
     return made

@@ -73,8 +73,16 @@ def changed(one: Object, marks: helm_templates.Marks) -> str:
             marks.line("end"),
             marks.line("end"),
         ]
+    if name == "extender":
+        grace = '(dig "server" "grace" 10 .Values.config)'
+        pod["terminationGracePeriodSeconds"] = marks.value(f"add 20 {grace}")
     if name == "valkey":
         own["args"][2] = marks.value(f"{values}.maxMemory")
+        own["args"] += [
+            marks.line('if eq (dig "store" "placements" "" .Values.config) "fsync"'),
+            *("--appendfsync", "always"),
+            marks.line("end"),
+        ]
         (claim,) = one["spec"]["volumeClaimTemplates"]
         claim["spec"]["resources"]["requests"]["storage"] = marks.value(f"{values}.persistence.size")
         claim["spec"] |= {

@@ -309,10 +309,10 @@ class Grouping(Idle):
         return None
 
     def grouped(
-        self, snapshot: snapshots.Snapshot, template: model.Pod, members: int, minimum: int
+        self, snapshot: snapshots.Snapshot, template: model.Pod, members: int, minimum: int | None
     ) -> supposed_operations.Group:
         return supposed_operations.Group(
-            model.NamespacedName(f"{template.namespace}/new"), (template,) * members, minimum
+            model.NamespacedName(f"{template.namespace}/new"), (template,) * members, minimum or members
         )
 
 

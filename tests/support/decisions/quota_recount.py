@@ -65,7 +65,7 @@ def _quota(pod: model.Pod, used: dict[str, Quota]) -> str:
 def _upwards(name: str, used: dict[str, Quota]) -> Iterator[str]:
     yield name
     seen = {name}
-    while name in used:
+    while name in used and name not in BUILT_IN:
         name = used[name].parent
         if not name or name in seen or name not in used:
             return

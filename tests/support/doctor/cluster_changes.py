@@ -1,5 +1,6 @@
 """Changes of a sound cluster; most of them make one thing wrong."""
 
+import datetime
 from collections.abc import Callable
 from typing import Any
 
@@ -99,6 +100,29 @@ def evicted(name: str, node: str) -> Callable[[clusters.Cluster], None]:
         status(name, phase="Failed", reason="Evicted", conditions=[])(cluster)
 
     return change
+
+
+def terminating(name: str, component: str, *, seconds: float) -> Callable[[clusters.Cluster], None]:
+    """A further pod that was deleted and is not ready any more; its grace period ends in ``seconds``."""
+
+    def change(cluster: clusters.Cluster) -> None:
+        sound_clusters.pod(cluster, name, component, "n2")
+        status(name, conditions=[])(cluster)
+        until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
+        stamp = until.strftime("%Y-%m-%dT%H:%M:%SZ")
+        cluster.api.objects.change(
+            "pods",
+            (HOME, name),
+            lambda one: {**one, "metadata": {**one["metadata"], "deletionTimestamp": stamp}},
+        )
+
+    return change
+
+
+def only_terminating(cluster: clusters.Cluster) -> None:
+    """One extender, beside one that terminates on another node."""
+    removed("pods", "topolog-extender-1")(cluster)
+    terminating("topolog-extender-2", "extender", seconds=20)(cluster)
 
 
 def replaced(cluster: clusters.Cluster) -> None:

@@ -14,6 +14,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -56,9 +57,27 @@ class Part:
         return found.status == 200
 
     def calls(self) -> list[api_client.Object]:
-        """The log lines of the calls that it has answered."""
-        lines = self.process.log.read_text(errors="replace").splitlines()
-        found = [json.loads(line) for line in lines if line.startswith("{")]
+        """The log lines of the calls that it has answered.
+
+        A line is written a moment after its call (app.telemetry.log_lines); kube-scheduler may have acted on
+        the answer by then: it is waited for as many lines as there were calls.
+        """
+        with contextlib.suppress(urllib3.exceptions.HTTPError):  # It may have been killed.
+            answered = self._answered()
+            polling.eventually(lambda: len(self._written()) >= answered, "the lines of all calls")
+        return self._written()
+
+    def _answered(self) -> int:
+        """The calls since it was started."""
+        found = urllib3.request("GET", f"http://127.0.0.1:{self.health}/metrics", timeout=5.0, retries=False)
+        counts = re.findall(
+            r"^topolog_verb_duration_seconds_count\{.*\} (.+)$", found.data.decode(), re.MULTILINE
+        )
+        return sum(int(float(one)) for one in counts)
+
+    def _written(self) -> list[api_client.Object]:
+        whole, _, _ = self.process.log.read_text(errors="replace").rpartition("\n")
+        found = [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
         return [line for line in found if line.get("event") == "call"]
 
 

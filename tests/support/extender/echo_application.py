@@ -18,6 +18,7 @@ import time
 import wsgiref.types
 from collections.abc import Iterable, Iterator
 from typing import Any
+from unittest import mock
 
 import prometheus_client
 
@@ -156,6 +157,16 @@ def application(
         elif path == "/apis/v1/watch":
             start("200 OK", [("Content-Type", "text/event-stream")])
             return streamed(ticking())
+        elif path == "/apis/v1/threadless":
+            refuse_threads("stream")
+            start("200 OK", [("Content-Type", "text/event-stream")])
+            return Unstarted()
+        elif path == "/apis/v1/brief":
+            start("200 OK", [("Content-Type", "text/event-stream")])
+            return streamed(iter([b"data: only\n\n"]))
+        elif path == "/apis/v1/poolless":
+            refuse_threads("verb", "introspection", "forwarded")
+            body = b"done"
         elif path == "/apis/v1/export":
             start("200 OK", [("Content-Type", "application/x-tar")])
             return streamed(bytes(PIECE) for _ in range(EXPORTED // PIECE))
@@ -165,6 +176,28 @@ def application(
         return [body]
 
     return authorization.Middleware(answer, roster, lambda _: BODY_LIMIT)
+
+
+def refuse_threads(*names: str) -> None:
+    """From now on no thread whose name begins so can be started, as in a process at its limit."""
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name.startswith(names):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    mock.patch.object(threading.Thread, "start", refuse).start()
+
+
+class Unstarted:
+    """Pieces of which none is requested."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        return ticking()
+
+    def close(self) -> None:
+        telemetry.log.info("a stream was closed")
 
 
 def ticking() -> Iterator[bytes]:
@@ -191,6 +224,11 @@ def seen_elsewhere(
     if path == "/apis/v1/slow":
         telemetry.log.info("a slow call began")
         time.sleep(0.5)
+    elif path == "/apis/v1/poolless":
+        refuse_threads("forwarded")
+    elif path == "/apis/v1/slower":
+        telemetry.log.info("a slower call began")
+        time.sleep(3.0)
     elif path == "/apis/v1/fatal":
         os.kill(os.getpid(), signal.SIGKILL)
     elif path == "/apis/v1/fails":

@@ -32,6 +32,12 @@ def _keys(size: int) -> bytes:
     return b'{"x":1' + b"".join(b',"%07d":1' % number for number in range(size // 12)) + b"}"
 
 
+def _objects_and_text(size: int) -> bytes:
+    objects = b'{"a":1},' * (strict_json.MAX_VALUES // 2 - 2)
+    first, last = b'{"a":[' + objects + rb'1],"b":"\ud83d\ude00', b'","c":1,"c":1}'
+    return first + b"a" * (size - len(first + last)) + last
+
+
 def _by_node(victims: bytes) -> Make:
     """Nodes with the same victims, the last of them with a name that no node has."""
     piece = b'"n%07d":' + victims + b","
@@ -66,9 +72,15 @@ MADE: dict[str, Make] = {
     "empty strings": _repeated(b"[", b'"",', b'""]'),
     "lists of 60 levels": _repeated(b"[", b"[" * 60 + b"]" * 60 + b",", b"[]]"),
     "numbers": _repeated(b"[", b"1,", b"1]"),
+    "objects": _repeated(b"[", b'{"a":1},', b"{}]"),
+    "as many objects as are decoded, and a wide text": _objects_and_text,
+    "a wide text": _repeated('{"a":"\U0001f600'.encode(), b"a", b'","b":1,"b":1}'),
+    "a wide key": _repeated('{"b":1,"\U0001f600'.encode(), b"a", b'":1,"b":1}'),
+    "a wide text in escapes": _repeated(rb'{"a":"\ud83d\ude00', b"a", b'","b":1,"b":1}'),
     "many keys": _keys,
     "one key many times": _repeated(b"{", b'"a":1,', b'"a":1}'),
     "one key twice around a long text": _repeated(b'{"a":"', b"\\\\", b'","a":1}'),
+    "one key twice beside escapes and brackets": _repeated(b'{"a":"', rb"\"[", b'","b":1,"b":1}'),
     "escapes and depth": _repeated(b'["', b'\\"', b'",' + b"[" * 70 + b"]" * 70 + b"]"),
     "white space and depth": _repeated(b"[", b" ", b"[" * 70 + b"]" * 70 + b"]"),
 }
@@ -104,7 +116,11 @@ def _placed(made: Make, place: Place) -> Make:
 
 
 MANY: dict[str, dict[str, Make]] = {
-    "the names": {"distinct names": _names},
+    "the names": {
+        "distinct names": _names,
+        "a wide name": _repeated('["\U0001f600'.encode(), b"a", b'"]'),
+        "a wide name in escapes": _repeated(rb'["\ud83d\ude00', b"a", b'"]'),
+    },
     "the nodes": {
         "names": _repeated(b"[", b'{"metadata":{"name":"a"}},', b'{"metadata":{"name":"a"}}]'),
         "stored nodes": _stored(b"name"),
@@ -115,7 +131,10 @@ MANY: dict[str, dict[str, Make]] = {
         "UIDs and white space": _repeated(b"[", b'{"metadata" :{"uid":"a"}},', b'{"metadata":{"uid":"a"}}]'),
         "stored pods": _stored(b"uid"),
     },
-    "the victims": {"UIDs of the meta form": _repeated(b"[", b'{"UID":"a"},', b'{"UID":"a"}]')},
+    "the victims": {
+        "UIDs of the meta form": _repeated(b"[", b'{"UID":"a"},', b'{"UID":"a"}]'),
+        "a wide UID": _repeated('[{"UID":"\U0001f600'.encode(), b"a", b'"}]'),
+    },
     "the pods of victims by node": {
         "nodes without victims": _by_node(b'{"NumPDBViolations":0,"Pods":[]}'),
         "nodes with a victim": _by_node(b'{"NumPDBViolations":0,"Pods":[{"metadata":{"uid":"a"}}]}'),

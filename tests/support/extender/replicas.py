@@ -30,7 +30,7 @@ from tests.support import declared
 from tests.support.kube import plain_access
 from tests.support.store import materialised
 from tests.support.workers import listings
-from workers.controller import orphaned_placements
+from workers.controller.placements import orphaned_placements
 
 NAMESPACE, POLICY, KEY = "shop", "spread", "role"
 LABEL = "workload-policy/kosmos.io"
@@ -45,10 +45,11 @@ class Clock:
         self.ahead = 0.0
         self.slept: list[float] = []
         self.passes = False
-        """Sleeping advances this clock."""
+        """Sleeping advances this clock, and nothing else does."""
+        self._started = time.monotonic()
 
     def monotonic(self) -> float:
-        return time.monotonic() + self.ahead
+        return (self._started if self.passes else time.monotonic()) + self.ahead
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

@@ -74,7 +74,7 @@ class Process:
         return int(self.wait_for(r"Listening at: https?://127\.0\.0\.1:(\d+)")[1])
 
     def health_port(self) -> int:
-        return int(self.wait_for(r'"address": \["127\.0\.0\.1", (\d+)\]')[1])
+        return int(self.wait_for(r'"address":\["127\.0\.0\.1",(\d+)\]')[1])
 
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from app.domain import model
 from app.plugins.elastic_quota.trees import membership
 from app.simulation import populations
+from app.simulation.apiserver import objects
 from tests.support.extender import replicas
 
 NO_LABELS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
@@ -51,3 +52,14 @@ def pod(
     containers = [{"name": "c", "image": "app:1", "resources": {"requests": requests}}]
     labels = {membership.LABEL: quota} if quota else {}
     return shop.pod(name, labels, namespace=namespace, containers=containers)
+
+
+def cordon(shop: replicas.Cluster, *names: str, cordoned: bool = True) -> None:
+    """Cordon the nodes, or uncordon them."""
+
+    def change(node: objects.Json) -> objects.Json:
+        node["spec"]["unschedulable"] = cordoned
+        return node
+
+    for name in names:
+        shop.api.objects.change("nodes", ("", name), change)

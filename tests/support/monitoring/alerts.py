@@ -10,8 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import yaml
-
+from tests.support import kustomizations
 from tests.support.monitoring import installations, promql, promtool
 
 RULES = pathlib.Path(__file__).parents[3] / "deploy" / "monitoring" / "rules.yaml"
@@ -32,7 +31,7 @@ class Rule(NamedTuple):
 
 def rules() -> list[Rule]:
     """The shipped rules."""
-    (group,) = yaml.safe_load(RULES.read_text())["groups"]
+    (group,) = kustomizations.document(RULES)["groups"]
     return [
         Rule(
             one["alert"], one["expr"], int(one.get("for", "0m")[:-1]) * _UNITS[one.get("for", "0m")[-1]], one

@@ -15,7 +15,7 @@ import pytest
 from app import cli
 from app.cli import exits
 from app.kube.writes import secrets
-from app.provisioning import certificates, provisioners
+from app.provisioning import authorities, certificates, provisioners
 from app.simulation.apiserver import apiservers
 from tests.support import commands
 from tests.support.provisioning import secrets_of
@@ -72,11 +72,14 @@ class Namespace:
         cluster: str = "default",
         store: str = "redis://topolog-valkey:6379",
         store_hosts: Sequence[str] = (),
+        step: str = "",
     ) -> dict[str, str]:
         """Secret -> outcome, of a run in this process at a later time."""
         now = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days_later)
         names = [*(f"{each}{end}" for each in (SERVICE, VIEW) for end in ("", ".cluster.local")), *hosts]
-        plan = provisioners.Plan(cluster, certificates.Terms(names, 365, now, store_hosts=store_hosts), store)
+        taken = authorities.AuthorityStep(step) if step else None
+        terms = certificates.Terms(names, 365, now, authority_step=taken, store_hosts=store_hosts)
+        plan = provisioners.Plan(cluster, terms, store)
         self.results = provisioners.provision(self.access, plan)
         return {each.name: str(each.outcome) for each in self.results}
 

@@ -10,7 +10,7 @@ from tests.support.simulation import change_text, processes, virtual_time
 from tests.support.simulation.cluster import api_client, cluster_objects
 from tests.support.simulation.oracle import guarantees
 from tests.support.simulation.store import lossy_calls
-from workers.controller import orphaned_placements
+from workers.controller.placements import orphaned_placements
 
 if TYPE_CHECKING:
     from tests.support.simulation import histories

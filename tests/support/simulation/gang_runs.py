@@ -9,7 +9,7 @@ from app.store import errors
 from tests.support.simulation.cluster import cluster_objects
 from tests.support.simulation.oracle import gang_law, guarantees
 from tests.support.simulation.store import lossy_calls
-from workers.controller import orphaned_placements
+from workers.controller.placements import orphaned_placements
 
 if TYPE_CHECKING:
     from tests.support.simulation import histories

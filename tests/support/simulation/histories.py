@@ -34,7 +34,7 @@ from tests.support.simulation import (
 from tests.support.simulation.cluster import api_client, cluster_activity, cluster_objects
 from tests.support.simulation.oracle import gang_law, guarantees, watchdog
 from tests.support.simulation.store import failovers, fault_schedule, lagging_replica, lossy_calls
-from workers.controller import orphaned_placements
+from workers.controller.placements import orphaned_placements
 
 STEPS = 70
 COMPARED = 3
@@ -47,7 +47,7 @@ class Simulation:
     """One history, on a server that no other test uses: it is emptied first."""
 
     def __init__(self, seed: int, url: str, *, log_step: Callable[[str], None] = lambda _: None) -> None:
-        self.rng = random.Random(seed)
+        self.seed, self.rng = seed, random.Random(seed)
         self.clock = virtual_time.Clock()
         self.cluster = cluster_objects.Cluster()
         self.faults = api_client.Faults(self.rng, self.rng.choice((0.0, 0.05, 0.12)))

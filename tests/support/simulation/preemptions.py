@@ -5,6 +5,7 @@ that it has read. kube-scheduler mostly sees the cluster as the log has it, and 
 """
 
 import contextlib
+import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,6 +35,8 @@ AGAIN = 0.3
 """Probability that a budget or the labels of a victim change, and the group is tried again."""
 FUTILE = 0.4
 """Probability that kube-scheduler cannot evict, and nominates no member."""
+UNSEEN = 0.2
+"""Probability that kube-scheduler sees a victim that another scheduler has bound, and the log has not yet."""
 HASTY = 0.2
 """Probability that a member is bound although no pod was evicted."""
 JUDGED = "judged"
@@ -113,6 +116,8 @@ class Preemptions:
         """JUDGED, NOMINATED, LIMITED, or why a group's cycle is not judged -> cycles."""
         self._asked = False
         """Whether the extender was asked in the present cycle: about no node it is not."""
+        self._unseen = random.Random(f"{simulation.seed} unseen")
+        """Of its own, so that the other steps are those of the seed."""
 
     def roomy(self) -> list[str]:
         """The nodes with capacity, according to the API server, in any order."""
@@ -281,8 +286,12 @@ class Preemptions:
             if extender is None or not waiting:
                 return
             asked = of.rng.choice(waiting)
-            # kube-scheduler may see its victims before the log has them.
+            # kube-scheduler may see its victims before the log has them, and an extender what a loss took.
             unrecorded = self._current().less_important(asked, beside=fold.pods_and_nodes())
+            recorded = of.watchdog.recorded()
+            if fold.nodes and self._unseen.random() < UNSEEN:
+                victim = model.Pod(uid="unseen", namespace="others", name="unseen")
+                unrecorded[self._unseen.choice(sorted(fold.nodes))].append(victim)
             offer = {
                 name: (*eviction_law.dry_run(fold, asked, name), *unrecorded[name])
                 for name in sorted(fold.nodes)
@@ -299,12 +308,10 @@ class Preemptions:
             for name, kept in found.kept.items():
                 listed = {victim.uid for victim in offer[name]}
                 guarantees.demand(set(kept.uids) == listed, "P7", f"other victims on {name}: {kept.uids}")
-                problem = "a victim is not recorded" if unrecorded[name] else ""
+                known = all(victim.uid in recorded for victim in unrecorded[name])
+                problem = "" if known else "a victim is not recorded"
                 if agreed and not problem:
-                    problem = eviction_law.elsewhere(fold, name, offer[name])
-                    problem = problem or eviction_law.broken_gang(fold, offer[name])
-                    if not problem and gang_law.gang(asked):
-                        problem = eviction_law.needless(fold, asked, name, offer)
+                    problem = eviction_law.problem(fold, asked, name, offer)
                 guarantees.demand(not problem, "P7", f"{asked.name} preempts on {name}: {problem}")
             least = min(sorted(found.kept), key=lambda name: len(offer[name]))
             self._nominate({asked.uid: least})

@@ -25,7 +25,7 @@ from tests.support.decisions import pod_sets
 from tests.support.simulation import virtual_time
 from tests.support.simulation.cluster import api_client, cluster_objects
 from workers.compactor import compactors
-from workers.controller import orphaned_placements
+from workers.controller.placements import orphaned_placements
 from workers.recorder import leadership, recorders
 
 PAGE = 3

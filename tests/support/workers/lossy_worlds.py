@@ -28,11 +28,14 @@ class World:
         self.extender = self.open()
         self.extender.follower.start()
 
-    def open(self) -> stores.Store:
+    def open(self, archive: str = "") -> stores.Store:
         url = self.server.url
         chosen = settings.Store(url=url, socket_timeout=1.0)
-        self.stores.append(stores.open_store(chosen, schema=declared.SCHEMA, cluster="own", emptied=True))
-        return self.stores[-1]
+        opened = stores.open_store(
+            chosen, schema=declared.SCHEMA, cluster="own", archive=archive, emptied=True
+        )
+        self.stores.append(opened)
+        return opened
 
     def record(self, *, settle: float = 0.05) -> recordings.Recording:
         self.recordings.append(recordings.Recording(self.open(), self.cluster, settle=settle))

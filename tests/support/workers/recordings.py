@@ -31,11 +31,19 @@ def eventually(holds: Callable[[], bool], what: str) -> None:
 class Recording:
     """A recorder in a thread, and the state that it has recorded."""
 
-    def __init__(self, store: stores.Store, cluster: clusters.Cluster, *, settle: float = 0.05) -> None:
+    def __init__(
+        self,
+        store: stores.Store,
+        cluster: clusters.Cluster,
+        *,
+        settle: float = 0.05,
+        silence: float = 150.0,
+        durations: electors.Durations = TERMS,
+    ) -> None:
         self.store = store
-        self.elector = electors.Elector(cluster.client, "ns", "topolog-recorder", durations=TERMS)
+        self.elector = electors.Elector(cluster.client, "ns", "topolog-recorder", durations=durations)
         self.recorder = recorders.Recorder(
-            store.log, store.follower, cluster.client, elector=self.elector, settle=settle
+            store.log, store.follower, cluster.client, elector=self.elector, settle=settle, silence=silence
         )
         self.error: Exception | None = None
         self.thread = threading.Thread(target=self._run, daemon=True)

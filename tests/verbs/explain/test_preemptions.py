@@ -1,7 +1,7 @@
 """The dry run of a preemption: eligibility, nodes, the extender's own answer, and the choice.
 
 The victims on one node: tests/scenarios/test_victims.py. Against the real kube-scheduler:
-tests/e2e/test_dry_runs.py.
+tests/e2e/placement/test_dry_runs.py.
 """
 
 import msgspec

@@ -33,6 +33,27 @@ def test_rows_are_kept_first_best_first_then_by_name() -> None:
     assert all(sum(cell.weighted for cell in row.cells) == row.total for row in rows if row.kept)
 
 
+def test_a_node_that_is_asked_for_follows_the_first_ones_with_its_rank() -> None:
+    whole = tables.rows(trace(), 30)
+    assert [row.rank for row in whole] == list(range(1, 31))
+    for row in whole[4:]:
+        assert tables.rows(trace(), 4, {row.node}) == [*whole[:4], row]
+    assert tables.rows(trace(), 4, {"n25", "n02", "n03", "other"}) == [*whole[:4], whole[7], whole[25]]
+
+
+def test_the_node_that_was_chosen_or_holds_the_pod_is_in_every_form() -> None:
+    explanation = explanations.Explanation(trace(), chosen="n01", place="n17")
+    answer = tables.structure(explanation, limit=2, chosen="n02")
+    assert isinstance(answer["scores"], list)
+    assert [one["node"] for one in answer["scores"]] == ["n03", "n04", "n01", "n02", "n17"]
+    assert answer["more"] == 25
+    text = tables.markdown(explanation, limit=2)
+    assert "| 7 | n01 | yes | 3 | 0 | 3 |" in text
+    assert "| 18 | n17 | yes | 0 | 0 | 0 |\n\n26 more nodes are not shown." in text
+    sheet = tables.spreadsheet(explanation, limit=2).splitlines()
+    assert [line.partition(",")[0] for line in sheet] == ["node", "n03", "n04", "n01", "n17"]
+
+
 def test_the_structure_is_bounded_but_its_numbers_are_whole() -> None:
     answer = tables.structure(explanations.Explanation(trace()), limit=4)
     assert isinstance(answer["scores"], list)

@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain import events, model, projections, snapshots
+from app.plugins.elastic_quota.sigs import namespace_quota
 from app.plugins.workload_policy import policy_model
 from app.verbs.questions import snapshot_diff
 from tests.support import declared
 from tests.support.decisions import recomputation, strategies
 from tests.support.decisions.cluster_strategies import unhurried
+from tests.support.extender import api_worlds
 
 
 def folded(happened: list[events.AnyEvent]) -> snapshots.Snapshot:
@@ -147,3 +149,17 @@ def test_a_state_does_not_differ_from_itself_however_it_was_folded(happened: lis
         one_by_one = projections.project(one_by_one, event)
     found = snapshot_diff.compare(folded(happened), one_by_one)
     assert not any(section.rows for section in found.values())
+
+
+def test_the_counts_of_a_namespace_are_those_of_its_objects() -> None:
+    """Of its policies and of the quota of the namespace: not those of all quotas, or of another namespace."""
+    quota = namespace_quota.NamespaceQuota(uid="q", namespace="shop", name="q", max={"cpu": 8000})
+    policy = api_worlds.policy(host=3, member=1)
+    happened: list[events.AnyEvent] = [api_worlds.node("n1", role="host"), policy]
+    happened.append(namespace_quota.KIND.observed(quota))
+    before = folded(happened)
+    after = projections.project(before, api_worlds.pod_seen("a-1", "n1"))
+    sections = snapshot_diff.compare(before, after, namespace="shop", only=("counts",))
+    keys = {"shop/spread|role=host", *(f"sigsquota|shop|{resource}" for resource in ("cpu", "memory"))}
+    assert {row.name for row in sections["counts"].rows} == keys
+    assert not snapshot_diff.compare(before, after, namespace="hop", only=("counts",))["counts"].rows

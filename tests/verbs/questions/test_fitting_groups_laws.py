@@ -44,6 +44,9 @@ def worlds(draw: st.DrawFn) -> snapshots.Snapshot:
     happened.append(kinds.SIGS.observed(group))
     for number in range(draw(st.integers(1, 5))):
         happened.append(PodSeen(pod=pod(f"train-{number}", labels)))
+    for number in range(draw(st.integers(0, 2))):
+        node = draw(st.sampled_from([f"n{at}" for at in range(len(domains))]))
+        happened.append(PodSeen(pod=pod(f"train-on-{number}", labels, node)))
     for number in range(draw(st.integers(0, 5))):
         node = draw(st.sampled_from([f"n{at}" for at in range(len(domains))]))
         other = draw(st.sampled_from([{}, small_clusters.REPLICA]))
@@ -63,6 +66,11 @@ def outcome(
     supposed = situations.supposition_of(overrides, RULES)
     resolved = situations.resolve(world, supposed)
     return group_placement.place(RULES, resolved.snapshot, name, None, lambda: True)
+
+
+def is_other(one: model.Pod) -> bool:
+    """Whether the pod has a node and is no member."""
+    return bool(one.node) and not one.key.startswith(f"{GANG}-")
 
 
 def advice(
@@ -90,6 +98,8 @@ def test_advice_places_the_gang_and_without_a_part_of_it_does_not(
         assert found.several.placed == change.kept
         for at, part in enumerate(overrides):
             assert not outcome(world, overrides[:at] + overrides[at + 1 :]).fits, change
+            if part["op"] == "deletePods":
+                assert not any(name.startswith(f"{GANG}-") for name in part["pods"]), change
             if part["op"] == "deletePods" and len(part["pods"]) > 1:
                 for name in part["pods"]:
                     fewer = {**part, "pods": [other for other in part["pods"] if other != name]}
@@ -113,7 +123,7 @@ def test_no_single_change_is_cheaper(world: snapshots.Snapshot) -> None:
         singles.append({"op": "scaleGang", "gang": GANG, "minimum": "-1"})
     policy = f"{small_clusters.NAMESPACE}/{small_clusters.POLICY}"
     singles += [{"op": "scalePolicy", "policy": policy, "allocations": {domain: "+1"}} for domain in "ab"]
-    singles += [{"op": "deletePods", "pods": [one.key]} for one in world.pods.values() if one.node]
+    singles += [{"op": "deletePods", "pods": [one.key]} for one in world.pods.values() if is_other(one)]
     for one in singles:
         assert not outcome(world, [one]).fits, one
 
@@ -140,3 +150,16 @@ def test_a_supposed_gang_is_placed_as_if_its_pods_had_been_created(
     assert found.fits == (capacity >= minimum)
     assert found.several.placed == (min(capacity, members) if found.fits else 0)
     assert len(found.several.results) == members
+
+
+@pytest.mark.scenario("WI-3")
+def test_a_member_that_runs_is_not_deleted_for_another() -> None:
+    """Its deletion is no advice: its Job creates it again."""
+    labels = {SIGS_LABEL: "train"}
+    group = kinds.SIGS.observed(small_gangs.sigs("train", 2, namespace=small_clusters.NAMESPACE))
+    running = (PodSeen(pod=pod(f"train-on-{at}", labels, "n0")) for at in range(2))
+    seen: list[AnyEvent] = [NodeSeen(node=small_gangs.node("n0", 2)), group, *running]
+    seen.append(PodSeen(pod=pod("train-0", labels)))
+    world = projections.project_all(snapshots.empty(schema=declared.SCHEMA, indexed=RULES.indexed()), seen)
+    answer = advice(world, ["pods"])
+    assert (answer.fits, answer.changes) == (False, ())

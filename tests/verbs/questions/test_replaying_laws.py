@@ -79,6 +79,21 @@ def test_a_chain_that_changes_nothing_is_the_log(history: History) -> None:
 
 @pytest.mark.scenario("WI-6")
 @some
+@given(history=histories())
+def test_the_peaks_of_a_chain_are_those_of_every_event(history: History) -> None:
+    """However many events lie between two decisions."""
+    run = played(history, suppose(), "recorded")
+    peaks: dict[str, chains.Peak] = {}
+    for offset in range(history.base.offset, history.base.offset + len(history.entries) + 1):
+        for key, value in history.at(offset).counts.items():
+            if key not in peaks or value > peaks[key].value:
+                peaks[key] = chains.Peak(value, offset)
+    for found in (run.was.peaks, run.would.peaks):
+        assert {key: peak for key, peak in found.items() if peak.value} == peaks
+
+
+@pytest.mark.scenario("WI-6")
+@some
 @given(
     history=histories(),
     change=st.sampled_from(["+1", "-1", 0, 9]),

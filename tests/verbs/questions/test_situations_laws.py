@@ -2,12 +2,14 @@
 
 import dataclasses
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain import model, selectors, snapshots
 from app.plugins.workload_policy import kinds
 from app.verbs.questions import question_schema, situations
+from tests.support import declared
 from tests.support.decisions.cluster_strategies import PLUGINS, candidates, unhurried, worlds
 
 RULES = PLUGINS[10]
@@ -64,3 +66,17 @@ def test_the_pods_that_a_selector_may_match_contain_all_that_it_matches(world: s
             pod = world.pod(uid)
             assert isinstance(pod, model.Pod)
             assert uid in found or not selectors.matches(policy.selector, pod.labels)
+
+
+class HungUp(Exception):
+    """The client has closed the connection."""
+
+
+def test_an_override_that_changes_nothing_is_not_computed_for_a_client_that_hung_up() -> None:
+    def attended() -> None:
+        raise HungUp
+
+    nothing = {"op": "deletePods", "pods": {"selector": {"none": "such"}}}
+    supposed = dataclasses.replace(situations.supposition_of([nothing], RULES), attended=attended)
+    with pytest.raises(HungUp):
+        situations.resolve(snapshots.empty(schema=declared.SCHEMA), supposed)

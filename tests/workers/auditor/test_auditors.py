@@ -3,11 +3,15 @@
 import itertools
 from collections.abc import Callable
 
+import msgspec
 import pytest
+from structlog import testing
 
-from app.store import keys, raw_access
+from app import settings
+from app.store import keys, raw_access, snapshot_format, stores
 from tests.support import declared
 from tests.support.workers import audits, corruptions
+from workers.compactor import compactors
 
 
 @pytest.mark.parametrize("plant", corruptions.PLANTED, ids=lambda plant: plant.__name__.replace("_", " "))
@@ -58,6 +62,51 @@ def test_a_checkpoint_changed_before_it_was_read_is_not_taken_for_a_changed_entr
     report = world.audited(world.another())
     assert [(one.kind, one.key) for one in report.differences] == [(one.kind, one.key) for one in wrong]
     assert "the log leads to the checkpoint after it" in report.differences[0].blame
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_checkpoint_of_a_later_version_is_left_to_a_later_auditor(
+    world: audits.World, restarted: bool
+) -> None:
+    snapshot, at_ms = world.recorder.snapshot, world.store.follower.dated()[1]
+    assert at_ms is not None
+    image = snapshot_format.serialize(snapshot, cluster=world.keys.cluster, at_ms=at_ms)
+    later = msgspec.structs.replace(image.header, version=snapshot_format.VERSION + 1)
+    world.store.checkpoints.keep(snapshot_format.SerializedSnapshot(later, image.members))
+    world.cluster.label_node("n1", zone="b")
+    world.recorder.until_counts(b=4)
+    report = world.audited(world.another() if restarted else world.auditor)
+    assert (report.offset, report.differences, report.checkpoints) == (world.head, (), {})
+    assert f"a later version of Topolog wrote those at {later.offset}" in report.waiting["checkpoints"]
+    count = audits.counted(world, "b")
+    world.client.hset(world.keys.counts, count, 9)
+    auditor = world.another() if restarted else world.auditor
+    assert [one.key for one in world.audited(auditor).differences] == [count]
+
+
+def test_a_trimmed_log_that_only_a_checkpoint_of_a_later_version_covers_is_named(world: audits.World) -> None:
+    snapshot, at_ms = world.recorder.snapshot, world.store.follower.dated()[1]
+    assert at_ms is not None
+    image = snapshot_format.serialize(snapshot, cluster=world.keys.cluster, at_ms=at_ms)
+    later = msgspec.structs.replace(image.header, version=snapshot_format.VERSION + 1)
+    world.store.checkpoints.keep(snapshot_format.SerializedSnapshot(later, image.members))
+    world.client.delete(world.keys.readers)
+    world.store.log.trim(later.offset, later.offset, reader_timeout=0.001)
+    auditor = world.another()
+    with testing.capture_logs() as lines:
+        auditor.run_once()
+    assert f"a later version of Topolog wrote those at {later.offset}" in str(auditor.checks()["log"])
+    assert [line for line in lines if "corrupt" in line["event"]] == []
+
+
+def test_a_corrupt_checkpoint_is_left_to_the_compactor_which_removes_its_values_too(
+    world: audits.World, again: Callable[..., stores.Store]
+) -> None:
+    corruptions.checkpoint_edited(world)
+    (one,) = world.audited().differences
+    assert (one.kind, one.run) == ("checkpoint", "")
+    compactors.Compactor(again(), settings.Compaction(keep=1000)).run_once()
+    assert list(world.client.scan_iter(f"{world.keys.prefix}checkpoint*", count=1000)) == []
 
 
 def test_an_outdated_epoch_is_reported(world: audits.World) -> None:

@@ -136,3 +136,18 @@ def test_a_long_replay_is_not_passed_by_a_trim(world: audits.World, monkeypatch:
     world.client.delete(world.keys.readers)
     assert not late.run_once()
     assert [offset for offset, _ in world.store.log.consumers().values()] == [2]
+
+
+def test_a_replay_that_cannot_continue_holds_back_no_trim(world: audits.World) -> None:
+    world.client.xdel(world.keys.log, "3-0")
+    late = world.another()
+    world.client.delete(world.keys.readers)
+    assert late.run_once()
+    assert late.report is not None
+    assert late.report.waiting["counts"] == "offset 3 is missing from the log"
+    assert late.identity not in world.store.log.consumers()
+    _trimmed(world)
+    with pytest.raises(errors.Trimmed):
+        late.run_once()
+    report = world.audited(late)
+    assert (report.offset, report.differences, report.waiting) == (world.head, (), {})

@@ -3,19 +3,23 @@
 import contextlib
 import pathlib
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from unittest import mock
 
+import msgspec
 import pytest
 
-from app import settings
-from app.domain import events, model, projections, snapshots
-from app.store import errors, schemas, snapshot_format, stores
+from app import settings, telemetry
+from app.domain import events
+from app.domain.audit import findings
+from app.store import audit_reports, errors, schemas, snapshot_format, stores
 from app.store.checkpoints import archive_storage
 from app.store.log import batches, incarnations
 from app.store.server import connections, embedded
 from tests.support import declared
-from tests.support.store import crash_safe_server, object_server, writers
+from tests.support.monitoring import samples
+from tests.support.store import crash_safe_server, object_server
+from tests.support.workers import compactions, recordings
 from workers.compactor import compactors
 
 
@@ -29,64 +33,11 @@ class Clock:
         return self.now
 
 
-@contextlib.contextmanager
-def reopened(store: stores.Store, server: embedded.Server, archive: str = "") -> Iterator[stores.Store]:
-    """The same store as another process sees it, perhaps with an archive."""
-    opened = stores.open_store(
-        settings.Store(url=server.url),
-        schema=declared.SCHEMA,
-        cluster=store.keys.cluster,
-        indexed=("app", "rl-job-group"),
-        archive=archive,
-    )
-    try:
-        yield opened
-    finally:
-        opened.close()
-
-
-@pytest.fixture(params=["directory", "bucket"])
-def archive(
-    request: pytest.FixtureRequest, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[str]:
-    """The place of an archive."""
-    if request.param == "directory":
-        yield str(tmp_path)
-        return
-    with object_server.serving() as server:
-        for name, value in object_server.environment(server).items():
-            monkeypatch.setenv(name, value)
-        yield "s3://bucket/prefix"
-
-
-class History:
-    """A cluster that changes, and its state at every offset."""
-
-    def __init__(self, store: stores.Store) -> None:
-        self._store = store
-        self.states: list[snapshots.Snapshot] = [store.follower.catch_up()]
-
-    def go_on(self, count: int) -> None:
-        for _ in range(count):
-            number = len(self.states)
-            event: events.AnyEvent = writers.seen(f"u{number % 17}", f"n{number % 3}" if number % 2 else "")
-            if number % 5 == 0:
-                event = events.NodeSeen(node=model.Node(name=f"n{number % 3}", uid="n", labels={"zone": "a"}))
-            if number % 11 == 0:
-                event = events.PodGone(f"u{number % 17}", "blue", f"pod-u{number % 17}")
-            writers.facts(self._store.log, self.states[-1], [event])
-            self.states.append(projections.project(self.states[-1], event))
-        self._store.client.delete(self._store.keys.readers)
-
-    def digests(self, *offsets: int) -> list[str]:
-        return [snapshot_format.digest(self.states[offset]) for offset in offsets]
-
-
 def test_checkpoints_are_taken_and_the_entries_that_they_cover_trimmed(
     store: stores.Store, store_server: embedded.Server
 ) -> None:
-    past = History(store)
-    with reopened(store, store_server) as other:
+    past = compactions.History(store)
+    with compactions.reopened(store, store_server) as other:
         compactor = compactors.Compactor(other, settings.Compaction(events=20, keep=30, checkpoints=12))
         for _ in range(8):
             past.go_on(20)
@@ -95,7 +46,10 @@ def test_checkpoints_are_taken_and_the_entries_that_they_cover_trimmed(
         assert offsets == [160, 140, 120]
         assert store.log.oldest() == 120
         assert compactor.checks() == {"store": None, "state": None, "archive": None, "memory": None}
-    with reopened(store, store_server) as later:
+        telemetry.metrics.CHECKPOINT.forget()  # Another process, which takes none.
+        compactors.Compactor(other, settings.Compaction(keep=30)).run_once()
+        assert samples.value("topolog_checkpoint_offset") == 160
+    with compactions.reopened(store, store_server) as later:
         assert snapshot_format.digest(later.follower.catch_up()) == snapshot_format.digest(past.states[160])
         found = [snapshot_format.digest(later.histories.at(at)) for at in (120, 121, 139, 140, 155, 160)]
         assert found == past.digests(120, 121, 139, 140, 155, 160)
@@ -107,9 +61,9 @@ def test_checkpoints_are_taken_and_the_entries_that_they_cover_trimmed(
 def test_the_log_of_another_cluster_is_left_as_it_is(
     store: stores.Store, store_server: embedded.Server, tmp_path: pathlib.Path
 ) -> None:
-    past, options = History(store), settings.Compaction(events=20, keep=0, checkpoints=3)
+    past, options = compactions.History(store), settings.Compaction(events=20, keep=0, checkpoints=3)
     past.go_on(50)
-    with reopened(store, store_server, str(tmp_path / "archive")) as other:
+    with compactions.reopened(store, store_server, str(tmp_path / "archive")) as other:
         compactor = compactors.Compactor(other, options)
         other.log.foreign = ("first", "second")
         with pytest.raises(errors.OtherCluster):
@@ -126,8 +80,8 @@ def test_the_log_of_another_cluster_is_left_as_it_is(
 def test_with_an_archive_every_offset_stays_readable(
     store: stores.Store, store_server: embedded.Server, archive: str
 ) -> None:
-    past = History(store)
-    with reopened(store, store_server, archive) as other:
+    past = compactions.History(store)
+    with compactions.reopened(store, store_server, archive) as other:
         compactor = compactors.Compactor(other, settings.Compaction(events=30, keep=0, checkpoints=3))
         for _ in range(6):
             past.go_on(30)
@@ -135,7 +89,7 @@ def test_with_an_archive_every_offset_stays_readable(
         assert store.log.oldest() == 180
         assert other.archive is not None
         assert (other.archive.oldest(), other.archive.newest()) == (1, 180)
-    with reopened(store, store_server, archive) as later:
+    with compactions.reopened(store, store_server, archive) as later:
         everywhere = list(range(len(past.states)))
         assert [snapshot_format.digest(later.histories.at(at)) for at in everywhere] == past.digests(
             *everywhere
@@ -154,11 +108,11 @@ def test_with_an_archive_every_offset_stays_readable(
 def test_nothing_is_trimmed_that_is_not_in_the_archive(
     store: stores.Store, store_server: embedded.Server, tmp_path: pathlib.Path
 ) -> None:
-    past = History(store)
+    past = compactions.History(store)
     folder = tmp_path / "archive"
     folder.mkdir()
     (folder / store.keys.cluster).write_text("a file where a folder should be")
-    with reopened(store, store_server, str(folder)) as other:
+    with compactions.reopened(store, store_server, str(folder)) as other:
         compactor = compactors.Compactor(other, settings.Compaction(events=20, keep=0, checkpoints=3))
         past.go_on(25)
         with pytest.raises(errors.ArchiveAway, match=r"exists|directory"):
@@ -174,11 +128,11 @@ def test_nothing_is_trimmed_that_is_not_in_the_archive(
 def test_nothing_is_trimmed_while_an_object_store_refuses(
     store: stores.Store, store_server: embedded.Server, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
-    past = History(store)
+    past = compactions.History(store)
     with object_server.serving() as server:
         for name, value in object_server.environment(server).items():
             monkeypatch.setenv(name, value)
-        with reopened(store, store_server, "s3://bucket") as other:
+        with compactions.reopened(store, store_server, "s3://bucket") as other:
             compactor = compactors.Compactor(other, settings.Compaction(events=20, keep=0, checkpoints=3))
             past.go_on(25)
             server.failing = {failing: 403}
@@ -194,8 +148,8 @@ def test_nothing_is_trimmed_while_an_object_store_refuses(
 def test_a_segment_that_is_not_as_it_was_written_is_written_again(
     store: stores.Store, store_server: embedded.Server, archive: str, restarted: bool
 ) -> None:
-    past, options = History(store), settings.Compaction(events=20, keep=0, checkpoints=3)
-    with reopened(store, store_server, archive) as other:
+    past, options = compactions.History(store), settings.Compaction(events=20, keep=0, checkpoints=3)
+    with compactions.reopened(store, store_server, archive) as other:
         assert other.archive is not None
         compactor, storage = compactors.Compactor(other, options), other.archive.storage
         write = type(storage).write
@@ -225,8 +179,8 @@ def test_a_segment_that_is_not_as_it_was_written_is_written_again(
 def test_an_outage_of_the_archive_behind_its_listing_rewrites_no_segment(
     store: stores.Store, store_server: embedded.Server, archive: str
 ) -> None:
-    past, options = History(store), settings.Compaction(events=20, keep=0, checkpoints=3)
-    with reopened(store, store_server, archive) as other:
+    past, options = compactions.History(store), settings.Compaction(events=20, keep=0, checkpoints=3)
+    with compactions.reopened(store, store_server, archive) as other:
         assert other.archive is not None
         storage = other.archive.storage
         past.go_on(25)
@@ -236,21 +190,26 @@ def test_an_outage_of_the_archive_behind_its_listing_rewrites_no_segment(
                     compactor.run_once()
                 assert len([name for name in storage.names() if name.startswith("segment")]) == 1
         assert store.log.oldest() == 1
-        with mock.patch.object(type(storage), "write", side_effect=AssertionError("is archived")):
-            with pytest.raises(AssertionError):
-                other.archive.keep_segment(store.log.raws(0, 3), store.log.incarnation)
-            other.archive.raws(other.archive.files("segment")[0].name)
-        compactors.Compactor(other, options).run_once()
+        with mock.patch.object(
+            type(storage), "write", autospec=True, side_effect=type(storage).write
+        ) as wrote:
+            compactors.Compactor(other, options).run_once()
+        assert [call.args[1] for call in wrote.mock_calls if call.args[1].startswith("segment")] == []
         assert store.log.oldest() == 25
 
 
-def test_it_waits_for_a_reader_that_is_alive(store: stores.Store, store_server: embedded.Server) -> None:
-    past = History(store)
-    with reopened(store, store_server) as other:
+def test_it_waits_for_a_reader_that_is_alive_and_reads_the_checkpoint_once(
+    store: stores.Store, store_server: embedded.Server
+) -> None:
+    past = compactions.History(store)
+    with compactions.reopened(store, store_server) as other:
         compactor = compactors.Compactor(other, settings.Compaction(events=20, keep=0, checkpoints=5))
         past.go_on(40)
         store.client.hset(store.keys.readers, "slow", f"15 {10**15}")
         compactor.run_once()
+        assert store.log.oldest() == 1
+        with mock.patch.object(other.checkpoints, "image", side_effect=AssertionError("was read before")):
+            compactor.run_once()
         assert store.log.oldest() == 1
         store.client.hset(store.keys.readers, "slow", "15 1")
         compactor.run_once()
@@ -260,8 +219,8 @@ def test_it_waits_for_a_reader_that_is_alive(store: stores.Store, store_server: 
 def test_a_checkpoint_is_due_after_a_time_if_events_were_appended(
     store: stores.Store, store_server: embedded.Server
 ) -> None:
-    past, clock = History(store), Clock()
-    with reopened(store, store_server) as other:
+    past, clock = compactions.History(store), Clock()
+    with compactions.reopened(store, store_server) as other:
         compactor = compactors.Compactor(other, settings.Compaction(seconds=60), monotonic=clock)
         past.go_on(5)
         compactor.run_once()
@@ -275,8 +234,8 @@ def test_a_checkpoint_is_due_after_a_time_if_events_were_appended(
 
 
 def test_a_damaged_checkpoint_trims_nothing(store: stores.Store, store_server: embedded.Server) -> None:
-    past = History(store)
-    with reopened(store, store_server) as other:
+    past = compactions.History(store)
+    with compactions.reopened(store, store_server) as other:
         compactor = compactors.Compactor(other, settings.Compaction(events=20, keep=10, checkpoints=5))
         past.go_on(20)
         compactor.run_once()
@@ -291,11 +250,75 @@ def test_a_damaged_checkpoint_trims_nothing(store: stores.Store, store_server: e
         assert store.log.oldest() == 40
 
 
+def test_a_corrupt_checkpoint_is_deleted_once_for_one_finding(
+    store: stores.Store, store_server: embedded.Server
+) -> None:
+    past = compactions.History(store)
+    past.go_on(25)
+    with compactions.reopened(store, store_server) as other:
+        compactor = compactors.Compactor(other, settings.Compaction(events=20, keep=0, checkpoints=3))
+        compactor.run_once()
+        (corrupt,) = other.checkpoints.headers()
+        one = findings.Difference(
+            kind="checkpoint", key="checkpoint:25", expected="e", found="f", first=25, last=25, blame="b"
+        )
+        reports = audit_reports.Reports(store.client, store.keys)
+        report = findings.Report(
+            incarnation=store.log.incarnation, offset=25, at_ms=1, by="a", every=1.0, differences=(one,)
+        )
+        reports.write(report)
+        compactor.run_once()
+        (written,) = other.checkpoints.headers()
+        assert written.parts != corrupt.parts
+        # The auditor verifies large ones seldom, and reports the finding until then.
+        reports.write(msgspec.structs.replace(report, at_ms=2))
+        compactor.run_once()
+        assert other.checkpoints.headers() == [written]
+        reports.write(msgspec.structs.replace(report, at_ms=3, differences=()))
+        compactor.run_once()
+        reports.write(report)
+        compactor.run_once()
+        assert other.checkpoints.headers() != [written]
+
+
+def test_an_unreadable_header_at_the_offset_of_a_checkpoint_is_replaced(
+    store: stores.Store, store_server: embedded.Server
+) -> None:
+    past = compactions.History(store)
+    past.go_on(25)
+    store.client.hset(store.keys.checkpoints, "25", "not a header")
+    with compactions.reopened(store, store_server) as other:
+        compactors.Compactor(other, settings.Compaction(events=20, keep=0, checkpoints=3)).run_once()
+        assert [header.offset for header in other.checkpoints.headers()] == [25]
+        assert snapshot_format.digest(other.recovery_points.newest(indexed=frozenset()).snapshot) == (
+            snapshot_format.digest(past.states[25])
+        )
+
+
+def test_a_problem_ends_with_the_next_run_that_succeeds(
+    store: stores.Store, store_server: embedded.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compactors, "EVERY", 0.01)
+    compactions.History(store).go_on(25)
+    with compactions.reopened(store, store_server) as other:
+        compactor = compactors.Compactor(other, settings.Compaction(events=20, keep=0, checkpoints=3))
+        compactor.run_once()
+        running = threading.Thread(target=compactor.run)
+        with mock.patch.object(other.checkpoints, "headers", side_effect=errors.Damaged("is damaged")):
+            running.start()
+            recordings.eventually(lambda: compactor.checks()["archive"] == "is damaged", "it is shown")
+        try:
+            recordings.eventually(lambda: compactor.checks()["archive"] is None, "it has ended")
+        finally:
+            compactor.stop()
+            running.join()
+
+
 def test_two_compactors_do_no_harm(store: stores.Store, store_server: embedded.Server, archive: str) -> None:
-    past = History(store)
+    past = compactions.History(store)
     with (
-        reopened(store, store_server, archive) as one,
-        reopened(store, store_server, archive) as two,
+        compactions.reopened(store, store_server, archive) as one,
+        compactions.reopened(store, store_server, archive) as two,
         contextlib.ExitStack() as running,
     ):
         for opened in (one, two):
@@ -306,7 +329,7 @@ def test_two_compactors_do_no_harm(store: stores.Store, store_server: embedded.S
             running.callback(compactor.stop)
         while store.log.oldest() < 40:
             past.go_on(10)
-    with reopened(store, store_server, archive) as later:
+    with compactions.reopened(store, store_server, archive) as later:
         everywhere = list(range(0, len(past.states), 3))
         assert [snapshot_format.digest(later.histories.at(at)) for at in everywhere] == past.digests(
             *everywhere
@@ -324,7 +347,7 @@ def test_it_waits_while_the_store_is_away(tmp_path: pathlib.Path) -> None:
             cluster="c",
         )
         compactor = compactors.Compactor(store, settings.Compaction(events=20, keep=0, checkpoints=3))
-        past = History(store)
+        past = compactions.History(store)
         past.go_on(30)
         server.kill()
         thread = threading.Thread(target=compactor.run)
@@ -346,7 +369,7 @@ def test_a_loss_that_is_reported_meanwhile_removes_no_checkpoint(
     store: stores.Store, store_server: embedded.Server
 ) -> None:
     """Of a log that lost its end, no checkpoint of a former incarnation can be shown to be a part."""
-    past = History(store)
+    past = compactions.History(store)
     past.go_on(20)
     store.follower.catch_up()
     _, at_ms = store.follower.dated()
@@ -359,7 +382,7 @@ def test_a_loss_that_is_reported_meanwhile_removes_no_checkpoint(
         from_incarnation=former, lost_from=21, lost_to=25, reason="r", by="b", relisting=()
     )
     assert log.rewind(rewound, begun, found=former, guard=batches.Guard(epoch="7", writer="w"))
-    with reopened(store, store_server) as other:
+    with compactions.reopened(store, store_server) as other:
         compactor = compactors.Compactor(other, settings.Compaction(events=100, seconds=3600, keep=0))
         other.follower.catch_up()
         listed = other.checkpoints.headers

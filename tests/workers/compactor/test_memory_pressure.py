@@ -211,6 +211,15 @@ def test_the_log_is_kept_to_a_number_of_bytes(store: stores.Store) -> None:
     assert store.follower.catch_up().offset == 60
 
 
+def test_a_log_that_is_trimmed_early_is_kept_to_a_number_of_bytes_too(store: stores.Store) -> None:
+    options = settings.Compaction(keep_bytes=MIB, keep=0, seconds=604_800)
+    compactor = compactors.Compactor(store, options, monotonic=_hurried())
+    for _ in range(150):
+        store.log.append(writers.batch("x" * 50_000))
+        compactor.run_once()
+        assert store.memory_use.log() <= MIB + 60_000
+
+
 def test_decision_records_are_kept_to_a_number_of_bytes(store: stores.Store) -> None:
     compactor = compactors.Compactor(store, settings.Compaction(decision_bytes=MIB), monotonic=_hurried())
     for _ in range(3):

@@ -235,6 +235,68 @@ def test_placements_are_released_at_once_and_only_on_evidence(
     assert causes == {"unbound": "unbound", "gone": "gone"}
 
 
+@dataclass(frozen=True, slots=True)
+class ReleasingTogether(fake_plugins.Idle):
+    """Releases all placements together when a debug flag is set, unless a pod is bound."""
+
+    name: str = "ReleasingTogether"
+    statuses: ClassVar[tuple[str, ...]] = ()
+
+    def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterable[effects.Effect]:
+        found = self._renewed(snapshot) if snapshot.flags else None
+        return (found,) if found is not None else ()
+
+    def _renewed(self, snapshot: snapshots.Snapshot) -> effects.ReleasePlacements | None:
+        if any(pod.node for pod in snapshot.pods.values()):
+            return None
+        uids = tuple(snapshot.placements)
+        return effects.ReleasePlacements(uids, "a flag was set", plugin=self.name, renewed=self._renewed)
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_planned_placements_go_together_once_the_others_are_resolved(
+    recorded: Start, control: Control, cluster_side: clusters.Cluster, bound: bool
+) -> None:
+    """The Binding of one is under way: if it was carried out, all others stay."""
+    cluster_side.node("n", zone="host")
+    pods = {name: cluster_side.pod(name) for name in ("own", "a", "b")}
+    recording = recorded().ready()
+    recording.until(lambda one: len(one.pods) == 3, "the pods are recorded")
+    placed = events.PlacementsCommitted(
+        placements=tuple(
+            model.Placement(
+                pod,
+                "n",
+                planned=name != "own",
+                resource_version=_version(cluster_side, pod) if name == "own" else "",
+            )
+            for name, pod in pods.items()
+        )
+    )
+    projection = projections.Projection(recording.snapshot)
+    projection.apply(placed)
+    log = recording.store.log
+    if bound:
+        cluster_side.server.faults.add(faults.FaultKind.FAIL, faults.calls("PATCH", "/status"), times=1000)
+    log.append(batches.Batch(events=(placed,), increments=projection.increments))
+    control(ReleasingTogether())
+    log.append(batches.Batch(events=(events.FlagSet(flag=model.Flag(name="v", value="1")),)))
+    if bound:
+        recordings.eventually(
+            lambda: any("/pods/own" in one.path for one in cluster_side.server.seen), "it is looked up"
+        )
+        assert len(recording.snapshot.placements) == 3
+        cluster_side.bind("own", "n")
+        recording.until(lambda one: len(one.placements) == 2, "the watch shows it bound")
+    else:
+        recording.until(lambda one: not one.placements, "all are released")
+    asked = {one.path.rpartition("/pods/")[2] for one in cluster_side.server.seen if one.method == "GET"}
+    assert not {"a", "b"} & asked, "a planned placement has no Binding"
+    released = [one for one in log.read(0, limit=100_000) if isinstance(one.event, events.PlacementReleased)]
+    assert [one.event.subject for one in released[:1]] == ([] if bound else [f"pod:{pods['own'].uid}"])
+    assert len({one.at_ms for one in released[1:]}) == (0 if bound else 1)
+
+
 def _version(cluster: clusters.Cluster, pod: model.Pod) -> str:
     found = cluster.server.objects.get("pods", (pod.namespace, pod.name))
     return str(found["metadata"]["resourceVersion"])

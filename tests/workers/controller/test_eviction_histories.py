@@ -4,6 +4,7 @@ The plugin and the evictor are the real ones, over HTTP; time is virtual, and th
 The oracle counts cores with plain numbers.
 """
 
+import copy
 import itertools
 import json
 import random
@@ -43,6 +44,7 @@ class Pod:
     def __init__(self, found: Json) -> None:
         labels = found["metadata"]["labels"]
         self.name, self.uid = found["metadata"]["name"], found["metadata"]["uid"]
+        self.created = found["metadata"]["creationTimestamp"]
         self.quota = labels[membership.LABEL]
         self.firm = labels.get(membership.PREEMPTIBLE) == "false"
         self.cores = int(found["spec"]["containers"][0]["resources"]["requests"]["cpu"])
@@ -51,6 +53,12 @@ class Pod:
         self.going = "deletionTimestamp" in found["metadata"]
         conditions = found["status"].get("conditions", ())
         self.refused = any("elastic quota" in one.get("message", "") for one in conditions)
+
+    def somewhere(self) -> "Pod":
+        """The pod as if it had a node, whichever it is."""
+        made = copy.copy(self)
+        made.node = "somewhere"
+        return made
 
 
 def admitted(pod: Pod, pods: Iterable[Pod]) -> bool:
@@ -225,7 +233,7 @@ class History:
             if self.last is not None:
                 uid, at = self.last
                 last = self.snapshot.pod(uid)
-                unseen = last is not None and not last.terminating
+                unseen = last is not None and not last.terminating and uid != victim.uid
                 assert not unseen or self.clock.now - at >= evictions.SEEN, (
                     "before the state has the former one"
                 )
@@ -236,10 +244,21 @@ class History:
             assert one["status"]["disruptionsAllowed"] >= 0
 
     def _permitted(self, victim: Pod) -> None:
-        """Some pod waits for the victim in the state of the plan, in which terminating pods count as gone."""
-        planned = [pod for pod in self.planned if not pod.going]
-        asking = [pod for pod in planned if pod.refused and not pod.node and may_go(victim, pod)]
-        assert any(not admitted(pod, planned) for pod in asking), f"{victim.name} is evicted for nothing"
+        """Some pod waits for the victim in the state of the plan, in which terminating pods count as gone.
+
+        A pod before it that waits for what terminates, and could evict others of the quota itself, has that.
+        """
+        left = [pod for pod in self.planned if not pod.going]
+        asking = [pod for pod in left if pod.refused and not pod.node and pod.quota == victim.quota]
+        for pod in sorted(asking, key=lambda one: (one.created, one.uid)):
+            if admitted(pod, left):
+                if not admitted(pod, self.planned) and any(may_go(one, pod) for one in self.planned):
+                    left.append(pod.somewhere())
+                continue
+            stay = [one for one in left if one.node != victim.node or not may_go(one, pod)]
+            if may_go(victim, pod) and admitted(pod, stay):
+                return
+        raise AssertionError(f"{victim.name} is evicted for nothing")
 
     def helped(self) -> bool:
         """Whether a pod waits for its quota, and some set of pods of a node would let it in there."""

@@ -1,7 +1,6 @@
 """Orphaned placements: when a Binding is fenced and a placement released. Only the pod is evidence."""
 
 import contextlib
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,69 +9,16 @@ import structlog
 from app.domain import events, model, projections, snapshots
 from app.framework import effects
 from app.kube import errors
-from app.kube.client import clients
-from app.kube.writes import binding, fencing, pod_conditions
+from app.kube.writes import binding, pod_conditions
 from app.simulation.apiserver import faults
 from tests.support import declared
-from tests.support.kube import fake_clock
-from tests.support.workers import clusters
-from workers.controller import executors, orphaned_placements
+from tests.support.workers import clusters, orphans
+from workers.controller import executors
+from workers.controller.placements import orphaned_placements
 
 OLD = orphaned_placements.OLD
 FENCE = faults.calls("PATCH", "/status")
 READ = faults.calls("GET", "/pods/p0")
-
-
-def committed(pod: model.Pod, version: str) -> events.PlacementsCommitted:
-    return events.PlacementsCommitted(placements=(model.Placement(pod, "n", resource_version=version),))
-
-
-class Settling:
-    """One placement that is settled, on a virtual clock."""
-
-    def __init__(self, cluster: clusters.Cluster, pod: model.Pod, version: str = "") -> None:
-        self.clock = fake_clock.VirtualClock()
-        placed = committed(pod, version)
-        self.snapshot = projections.project(snapshots.empty(schema=declared.SCHEMA), placed)
-        self.released: list[tuple[str, str]] = []
-        self.settler = orphaned_placements.OrphanedPlacements(
-            binding.ApiBinder(cluster.client),
-            Fencer(cluster.client, self),
-            lambda: self.snapshot,
-            self._release,
-            self.clock,
-        )
-        self.refused = 0
-        """Releases that fail, as while the store is away."""
-        self.before: Callable[[], object] = lambda: None
-        """Done just before a fence is written."""
-
-    def _release(self, uid: str, position: model.Position, cause: events.Cause, reason: str) -> bool:
-        assert position == self.snapshot.placement_position(uid)
-        if self.refused:
-            self.refused -= 1
-            return False
-        self.released.append((uid, cause))
-        return True
-
-    def after(self, *seconds: float) -> list[tuple[str, str]]:
-        self.settler.run_once()
-        for one in seconds:
-            self.clock.now += one
-            self.settler.run_once()
-        return self.released
-
-
-class Fencer(fencing.ApiFencer):
-    """A fencer before whose write another actor may act."""
-
-    def __init__(self, client: clients.Client, of: Settling) -> None:
-        super().__init__(client, now=lambda: "2026-07-01T10:00:00Z")
-        self._of = of
-
-    def fence(self, pod: model.Pod, node: str, version: str, *, timeout: float = 2.0) -> bool:
-        self._of.before()
-        return super().fence(pod, node, version, timeout=timeout)
 
 
 def version(cluster: clusters.Cluster, pod: model.Pod) -> str:
@@ -115,7 +61,7 @@ def test_a_binding_without_an_outcome_is_fenced_and_its_placement_released(
 ) -> None:
     """In one round; whenever the Binding arrives, it is refused."""
     before = version(cluster_side, pod)
-    settler = Settling(cluster_side, pod, before)
+    settler = orphans.Settling(cluster_side, pod, before)
     assert settler.after(OLD - 1.0) == []
     assert version(cluster_side, pod) == before, "an honest bind is not disturbed"
     assert settler.after(1.0) == [(pod.uid, "unbound")]
@@ -133,7 +79,7 @@ def test_a_binding_that_is_fenced_already_costs_no_write(
     """The pod was changed: it no longer has the version that the Binding carries."""
     before = version(cluster_side, pod)
     write(cluster_side, pod)
-    settler = Settling(cluster_side, pod, before)
+    settler = orphans.Settling(cluster_side, pod, before)
     assert settler.after(OLD - 1.0) == []
     assert settler.after(1.0) == [(pod.uid, "unbound")]
     assert asked(cluster_side, "PATCH") == 0
@@ -141,7 +87,7 @@ def test_a_binding_that_is_fenced_already_costs_no_write(
 
 def test_a_binding_that_nothing_fences_is_waited_for(cluster_side: clusters.Cluster, pod: model.Pod) -> None:
     """A placement that names no version: the API server may be working on its Binding for a minute."""
-    settler = Settling(cluster_side, pod)
+    settler = orphans.Settling(cluster_side, pod)
     assert settler.after(OLD, OLD, binding.UNFENCED - 2 * OLD - 1.0) == []
     assert asked(cluster_side, "PATCH") == 0
     assert settler.after(OLD) == [(pod.uid, "unbound")]
@@ -151,7 +97,7 @@ def test_a_pod_that_is_bound_before_the_fence_keeps_its_placement(
     cluster_side: clusters.Cluster, pod: model.Pod
 ) -> None:
     before = version(cluster_side, pod)
-    settler = Settling(cluster_side, pod, before)
+    settler = orphans.Settling(cluster_side, pod, before)
     carried_out: list[bool] = []
     settler.before = lambda: carried_out.append(bind_late(cluster_side, pod, before))
     assert settler.after(OLD, OLD, binding.UNFENCED) == []
@@ -164,7 +110,7 @@ def test_a_write_that_comes_before_the_fence_is_the_fence(
     cluster_side: clusters.Cluster, pod: model.Pod
 ) -> None:
     before = version(cluster_side, pod)
-    settler = Settling(cluster_side, pod, before)
+    settler = orphans.Settling(cluster_side, pod, before)
     settler.before = lambda: write(cluster_side, pod)
     assert settler.after(OLD) == [(pod.uid, "unbound")]
     assert not bind_late(cluster_side, pod, before)
@@ -177,7 +123,7 @@ def test_a_fence_that_is_refused_releases_nothing_before_its_time(
     """As without the right to patch pods/status: then the placement waits as long as without a version."""
     before = version(cluster_side, pod)
     cluster_side.server.faults.add(faults.FaultKind.FAIL, FENCE, times=100, status=status)
-    settler = Settling(cluster_side, pod, before)
+    settler = orphans.Settling(cluster_side, pod, before)
     assert settler.after(OLD, OLD, OLD) == []
     assert asked(cluster_side, "PATCH") == 3
     assert version(cluster_side, pod) == before
@@ -187,7 +133,7 @@ def test_a_fence_that_is_refused_releases_nothing_before_its_time(
 def test_a_fence_that_never_arrives_releases_nothing(cluster_side: clusters.Cluster, pod: model.Pod) -> None:
     before = version(cluster_side, pod)
     cluster_side.server.faults.add(faults.FaultKind.DROP, FENCE)
-    settler = Settling(cluster_side, pod, before)
+    settler = orphans.Settling(cluster_side, pod, before)
     assert settler.after(OLD) == []
     assert bind_late(cluster_side, pod, before), "nothing prevented it"
     assert settler.after(OLD, binding.UNFENCED) == []
@@ -198,7 +144,7 @@ def test_a_fence_whose_answer_is_lost_releases_once_the_pod_shows_it(
 ) -> None:
     before = version(cluster_side, pod)
     cluster_side.server.faults.add(faults.FaultKind.LOSE, FENCE)
-    settler = Settling(cluster_side, pod, before)
+    settler = orphans.Settling(cluster_side, pod, before)
     assert settler.after(OLD) == []
     assert version(cluster_side, pod) != before
     assert settler.after(OLD) == [(pod.uid, "unbound")]
@@ -208,7 +154,7 @@ def test_a_fence_whose_answer_is_lost_releases_once_the_pod_shows_it(
 def test_a_fence_is_no_evidence_without_a_reading_after_it(
     cluster_side: clusters.Cluster, pod: model.Pod
 ) -> None:
-    settler = Settling(cluster_side, pod, version(cluster_side, pod))
+    settler = orphans.Settling(cluster_side, pod, version(cluster_side, pod))
     settler.before = lambda: cluster_side.server.faults.add(faults.FaultKind.FAIL, READ, status=500)
     assert settler.after(OLD) == []
     assert settler.after(OLD) == [(pod.uid, "unbound")]
@@ -217,12 +163,12 @@ def test_a_fence_is_no_evidence_without_a_reading_after_it(
 def test_a_pod_that_is_gone_is_released(cluster_side: clusters.Cluster, pod: model.Pod) -> None:
     cluster_side.end_pod("p0")
     cluster_side.pod("p0")
-    assert Settling(cluster_side, pod).after(OLD) == [(pod.uid, "gone")]
+    assert orphans.Settling(cluster_side, pod).after(OLD) == [(pod.uid, "gone")]
 
 
 def test_a_pod_that_goes_before_the_fence_is_released(cluster_side: clusters.Cluster, pod: model.Pod) -> None:
     """The one that has its name by then is not written to."""
-    settler = Settling(cluster_side, pod, version(cluster_side, pod))
+    settler = orphans.Settling(cluster_side, pod, version(cluster_side, pod))
 
     def recreated() -> None:
         cluster_side.end_pod("p0")
@@ -240,7 +186,7 @@ def test_a_bound_pod_is_left_to_the_watch(cluster_side: clusters.Cluster, pod: m
     before = version(cluster_side, pod)
     cluster_side.bind("p0", node)
     for named in (before, version(cluster_side, pod)):
-        assert Settling(cluster_side, pod, named).after(OLD, OLD) == []
+        assert orphans.Settling(cluster_side, pod, named).after(OLD, OLD) == []
     assert asked(cluster_side, "PATCH") == 0
 
 
@@ -249,11 +195,11 @@ def test_a_placement_made_again_for_the_same_node_is_new(
 ) -> None:
     """Between two rounds it was released and made again: its Binding may be under way."""
     before = version(cluster_side, pod)
-    settler = Settling(cluster_side, pod)
+    settler = orphans.Settling(cluster_side, pod)
     assert settler.after(OLD, OLD) == []
     again = (
         events.PlacementReleased(pod.uid, pod.namespace, pod.name, "n", "a reason", "refused"),
-        committed(pod, before),
+        orphans.committed(pod, before),
     )
     settler.snapshot = projections.project_all(settler.snapshot, again)
     assert settler.after(OLD - 1.0) == []
@@ -265,9 +211,9 @@ def test_a_placement_at_the_same_offset_of_another_incarnation_is_new(
     cluster_side: clusters.Cluster, pod: model.Pod
 ) -> None:
     before = version(cluster_side, pod)
-    settler = Settling(cluster_side, pod)
+    settler = orphans.Settling(cluster_side, pod)
     assert settler.after(OLD, OLD) == []
-    placed = committed(pod, before)
+    placed = orphans.committed(pod, before)
     settler.snapshot = projections.project(snapshots.empty(schema=declared.SCHEMA, incarnation="new"), placed)
     assert settler.after(OLD - 1.0) == []
     assert version(cluster_side, pod) == before
@@ -275,7 +221,7 @@ def test_a_placement_at_the_same_offset_of_another_incarnation_is_new(
 
 
 def test_time_alone_releases_nothing(cluster_side: clusters.Cluster, pod: model.Pod) -> None:
-    settler = Settling(cluster_side, pod, version(cluster_side, pod))
+    settler = orphans.Settling(cluster_side, pod, version(cluster_side, pod))
     cluster_side.server.stop()
     assert settler.after(OLD, 3600.0, 3600.0) == []
 
@@ -284,10 +230,9 @@ def test_time_alone_releases_nothing(cluster_side: clusters.Cluster, pod: model.
 def test_a_planned_placement_is_kept_for_its_patience(
     cluster_side: clusters.Cluster, pod: model.Pod, patience: int, kept: float
 ) -> None:
-    settling = Settling(cluster_side, pod)
+    settling = orphans.Settling(cluster_side, pod)
     planned = model.Placement(pod, "n", planned=True, patience=patience)
-    event = events.PlacementsCommitted(placements=(planned,))
-    settling.snapshot = projections.project(snapshots.empty(schema=declared.SCHEMA), event)
+    settling.plan(planned)
     assert settling.after(kept - 1) == []
     assert settling.after(orphaned_placements.OLD) == [(pod.uid, "unbound")]
 
@@ -296,13 +241,10 @@ def test_a_planned_placement_is_released_at_once_if_that_is_requested(
     cluster_side: clusters.Cluster, pod: model.Pod
 ) -> None:
     """No Binding was sent for it, so it needs no fence."""
-    settling = Settling(cluster_side, pod)
-    event = events.PlacementsCommitted(placements=(model.Placement(pod, "n", planned=True),))
-    settling.snapshot = projections.project(snapshots.empty(schema=declared.SCHEMA), event)
+    settling = orphans.Settling(cluster_side, pod)
+    settling.plan(model.Placement(pod, "n", planned=True))
     assert settling.after() == []
-    position = settling.snapshot.placement_position(pod.uid)
-    assert position is not None
-    settling.settler.look_up(pod.uid, position)
+    settling.request(pod.uid)
     assert settling.after() == [(pod.uid, "unbound")]
     assert asked(cluster_side, "PATCH") == 0
 
@@ -310,12 +252,9 @@ def test_a_planned_placement_is_released_at_once_if_that_is_requested(
 def test_a_request_is_kept_until_the_pod_is_looked_up_and_its_placement_released(
     cluster_side: clusters.Cluster, pod: model.Pod
 ) -> None:
-    settling = Settling(cluster_side, pod)
-    event = events.PlacementsCommitted(placements=(model.Placement(pod, "n", planned=True),))
-    settling.snapshot = projections.project(snapshots.empty(schema=declared.SCHEMA), event)
-    position = settling.snapshot.placement_position(pod.uid)
-    assert position is not None
-    settling.settler.look_up(pod.uid, position)
+    settling = orphans.Settling(cluster_side, pod)
+    settling.plan(model.Placement(pod, "n", planned=True))
+    settling.request(pod.uid)
     cluster_side.server.faults.add(faults.FaultKind.FAIL, READ, status=500)
     assert settling.after() == []
     settling.refused = 1
@@ -328,11 +267,12 @@ def test_a_request_that_is_repeated_before_it_is_done_is_logged_once(
     cluster_side: clusters.Cluster, pod: model.Pod
 ) -> None:
     """A gang that lost a seat gives up the others until they are released."""
-    settling = Settling(cluster_side, pod)
-    event = events.PlacementsCommitted(placements=(model.Placement(pod, "n", planned=True),))
-    settling.snapshot = projections.project(snapshots.empty(schema=declared.SCHEMA), event)
+    settling = orphans.Settling(cluster_side, pod)
+    settling.plan(model.Placement(pod, "n", planned=True))
     unused: Any = None
-    executor = executors.Executor(unused, unused, unused, unused, settling.settler.look_up, lambda: "term")
+    executor = executors.Executor(
+        unused, unused, unused, unused, settling.settler.look_up, unused, lambda: "term"
+    )
 
     def logged() -> list[str]:
         with structlog.testing.capture_logs() as lines:
@@ -351,31 +291,63 @@ def test_requests_beyond_those_of_one_run_are_looked_up_in_the_next(
     cluster_side: clusters.Cluster, pod: model.Pod
 ) -> None:
     """Two gangs that lose a seat at the same time release all others soon."""
-    settling = Settling(cluster_side, pod)
+    settling = orphans.Settling(cluster_side, pod)
     lost = [
         model.Pod(uid=f"lost-{number:03}", namespace="shop", name=f"lost-{number:03}")
         for number in range(2 * orphaned_placements.MAX_LOOKUPS)
     ]
-    seats = tuple(model.Placement(one, "n", planned=True, patience=600) for one in lost)
-    settling.snapshot = projections.project(
-        snapshots.empty(schema=declared.SCHEMA), events.PlacementsCommitted(placements=seats)
-    )
+    settling.plan(*[model.Placement(one, "n", planned=True, patience=600) for one in lost])
     for one in lost:
-        position = settling.snapshot.placement_position(one.uid)
-        assert position is not None
-        settling.settler.look_up(one.uid, position)
+        settling.request(one.uid)
     assert len(settling.after()) == orphaned_placements.MAX_LOOKUPS
     assert [uid for uid, _ in settling.after()] == [one.uid for one in lost]
 
 
 def test_the_oldest_placements_are_looked_up_first(cluster_side: clusters.Cluster, pod: model.Pod) -> None:
-    settling = Settling(cluster_side, pod)
+    settling = orphans.Settling(cluster_side, pod)
     gone = [
         model.Pod(uid=f"gone-{number}", namespace="shop", name=f"gone-{number}")
         for number in range(orphaned_placements.MAX_LOOKUPS + 5)
     ]
     settling.snapshot = projections.project_all(
-        snapshots.empty(schema=declared.SCHEMA), [committed(one, "") for one in gone]
+        snapshots.empty(schema=declared.SCHEMA), [orphans.committed(one, "") for one in gone]
     )
     oldest = [one.uid for one in gone[: orphaned_placements.MAX_LOOKUPS]]
     assert [uid for uid, _ in settling.after(OLD)] == oldest
+
+
+@pytest.mark.parametrize("requested", [True, False])
+def test_a_seat_that_ends_does_not_wait_for_all_older_seats(
+    cluster_side: clusters.Cluster, pod: model.Pod, requested: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The older seats are kept for long, and so many that the first are due again before the last are."""
+    monkeypatch.setattr(orphaned_placements, "MAX_LOOKUPS", 2)
+    older = [cluster_side.pod(f"older-{number:02}") for number in range(14)]
+    settling = orphans.Settling(cluster_side, pod)
+    settling.plan(*[model.Placement(one, "n", planned=True, patience=86_400) for one in older])
+    settling.plan(model.Placement(pod, "n", planned=True, patience=86_400 if requested else 30))
+    assert settling.after(*[2.0] * 10) == []
+    if requested:
+        settling.request(pod.uid)
+        assert settling.after() == [(pod.uid, "unbound")]
+    else:
+        assert settling.after(*[2.0] * 14)[:1] == [(pod.uid, "unbound")]
+
+
+def test_a_binding_is_fenced_before_planned_placements_are_looked_up(
+    cluster_side: clusters.Cluster, pod: model.Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many are requested, and however long ago they were looked up."""
+    monkeypatch.setattr(orphaned_placements, "MAX_LOOKUPS", 2)
+    lost = [cluster_side.pod(f"lost-{number:02}") for number in range(14)]
+    settling = orphans.Settling(cluster_side, lost[0])
+    settling.plan(*[model.Placement(one, "n", planned=True, patience=86_400) for one in lost])
+    settling.after(1.0)
+    settling.snapshot = projections.project(
+        settling.snapshot, orphans.committed(pod, version(cluster_side, pod))
+    )
+    settling.after()
+    settling.clock.now += OLD
+    for one in lost:
+        settling.request(one.uid)
+    assert (pod.uid, "unbound") in settling.after()

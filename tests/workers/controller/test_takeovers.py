@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+import msgspec
 import pytest
 
 from app.domain import events, model, projections
@@ -94,15 +95,17 @@ def cut_off(cluster: clusters.Cluster, one: Controlling, path: str) -> None:
 
 
 def seated(recording: recordings.Recording, cluster: clusters.Cluster, size: int) -> list[model.Pod]:
-    """The members of a Strict gang, placed together as by the bind of the first, and none bound."""
+    """The members of a Strict gang, placed together and none bound; the Binding of the last is under way."""
     cluster.node("n")
     for number in range(size):
         made = populations.pod("ns", f"train-{number}", MEMBER, cpu="1")
         cluster.server.objects.create("pods", made)
     snapshot = recording.until(lambda one: len(one.pods) == size and "n" in one.nodes, "the gang is known")
     members = sorted(snapshot.pods.values(), key=lambda pod: pod.name)
-    placements = tuple(model.Placement(pod, "n", planned=True, data={gangs.NAME: {}}) for pod in members)
-    placed = events.PlacementsCommitted(placements=placements)
+    seats = [model.Placement(pod, "n", planned=True, data={gangs.NAME: {}}) for pod in members]
+    last = cluster.server.objects.get("pods", ("ns", members[-1].name))["metadata"]["resourceVersion"]
+    seats[-1] = msgspec.structs.replace(seats[-1], planned=False, resource_version=last)
+    placed = events.PlacementsCommitted(placements=tuple(seats))
     projection = projections.Projection(snapshot)
     projection.apply(placed)
     recording.store.log.append(batches.Batch(events=(placed,), increments=projection.increments))

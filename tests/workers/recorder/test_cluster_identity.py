@@ -4,12 +4,11 @@ import contextlib
 
 import pytest
 
-from app.domain import events
 from app.kube.client import clients
 from app.simulation.apiserver import apiservers
 from app.store import errors
-from app.store.log import batches, incarnations
-from tests.support import declared
+from app.store.log import batches
+from tests.support import commands, declared
 from tests.support.kube import plain_access
 from tests.support.workers import clusters, lossy_worlds, recordings
 
@@ -46,18 +45,20 @@ def test_another_cluster_of_the_same_name_is_refused_with_its_own_message(own: l
 
 
 def test_a_cluster_whose_etcd_was_restored_keeps_its_store(own: lossy_worlds.World) -> None:
+    """It is listed again: its watches would be silent until the versions from before are reached."""
     named(own.cluster, "uid-of-the-first")
     lossy_worlds.filled(own).stop()
     with (
-        apiservers.ApiServer(declared.SCHEMA, bookmarks=0.2) as server,
+        apiservers.ApiServer(declared.SCHEMA, bookmarks=3600.0) as server,
         contextlib.closing(clients.Client(plain_access.of(server.url))) as client,
     ):
         restored = clusters.Cluster(server, client)
         named(restored, "uid-of-the-first")
         restored.node("after-the-restore")
-        state = own.log.state()
-        adopted = events.EpochAdopted("me", state.epoch, incarnations.next_era(state.epoch))
-        own.log.append(batches.Batch(events=(adopted,)), batches.Guard(epoch=adopted.to_epoch, writer="me"))
+        done = commands.called(
+            "adopt", "--yes", "--force", TOPOLOG_STORE_URL=own.server.url, TOPOLOG_CLUSTER="own"
+        )
+        assert done.returncode == 0, done.stderr
         again = recordings.Recording(own.open(), restored)
         again.ready()
         recordings.eventually(

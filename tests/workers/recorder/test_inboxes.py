@@ -1,12 +1,17 @@
 """The inbox between reflectors and recorder: ordered, bounded, and closing it releases every thread."""
 
+import socket
 import threading
+import time
+import types
+
+import pytest
 
 from app.domain import model
 from app.kube.client import clients
 from app.kube.watch import kinds, reflectors
 from app.simulation.apiserver import apiservers
-from app.telemetry import metrics
+from app.telemetry import loops, metrics
 from tests.support import declared, polling
 from tests.support.kube import plain_access
 from workers.recorder import inboxes
@@ -118,3 +123,27 @@ def test_a_kind_has_progress_while_it_is_served(server: apiservers.ApiServer) ->
         threads.stop()
         client.close()
     assert not shown(kind.name)
+
+
+def test_requests_that_are_not_answered_hold_up_an_end_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once for each kind: the Lease is given up behind it."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        client = clients.Client(plain_access.of(f"http://127.0.0.1:{silent.getsockname()[1]}"))
+        watched = [kinds.declared(kind) for kind in declared.SCHEMA.kinds]
+        threads = inboxes.WatchThreads(
+            [reflectors.Reflector(client, kind) for kind in watched], inboxes.Inbox()
+        )
+        clock = time.monotonic()
+        waited: list[float] = []
+
+        def join(_: loops.Loop, timeout: float) -> None:
+            nonlocal clock
+            waited.append(timeout)
+            clock += timeout
+
+        monkeypatch.setattr(loops.Loop, "join", join)
+        monkeypatch.setattr(inboxes, "time", types.SimpleNamespace(monotonic=lambda: clock))
+        threads.stop()
+        client.close()
+    assert len(waited) > 5
+    assert sum(waited) == pytest.approx(max(waited))

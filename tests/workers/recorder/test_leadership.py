@@ -3,12 +3,14 @@
 Real servers and a simulated API server, whose Lease decides. Who wins an election: tests/kube.
 """
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from structlog import testing
 
 from app.domain import events
+from app.kube.election import electors
 from app.simulation.apiserver import faults
 from app.store import errors, stores
 from app.store.log import batches, incarnations
@@ -133,6 +135,31 @@ def test_a_leader_that_cannot_renew_its_lease_names_the_reason(
         assert "answered 503" in line["problem"] or line["problem"] == "its Lease was not renewed in time"
 
 
+def test_a_leader_that_the_store_refuses_names_the_refusal_and_not_its_lease(
+    cluster_side: clusters.Cluster, store: stores.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, refusals = store.log.append, [errors.Denied("the store's user may not do this")]
+
+    def refuse_once(batch: batches.Batch, guard: batches.Guard) -> batches.Appended:
+        if refusals:
+            raise refusals.pop()
+        return append(batch, guard)
+
+    with testing.capture_logs() as lines:
+        # Of production: a loaded machine would end a short tenure by time.
+        one = recordings.Recording(store, cluster_side, durations=electors.Durations())
+        try:
+            one.ready()
+            monkeypatch.setattr(store.log, "append", refuse_once)
+            cluster_side.node("n")
+            one.until(lambda state: "n" in state.nodes, "it records again")
+        finally:
+            one.stop()
+    (lost,) = [line for line in lines if line["event"] == "recorder no longer leads"]
+    assert lost["problem"] == "the store's user may not do this"
+    assert [line["event"] for line in lines].count("recorder leads") == 2
+
+
 def test_a_leader_that_was_overtaken_during_a_pause_writes_nothing(
     recorded: Start, cluster_side: clusters.Cluster, store: stores.Store
 ) -> None:
@@ -153,6 +180,23 @@ def test_a_leader_that_was_overtaken_during_a_pause_writes_nothing(
     # A recorder that held a later version before stays refused.
     with pytest.raises(errors.Fenced):
         store.log.append(batches.Batch(events=()), guard)
+
+
+def test_a_leader_whose_lease_cannot_be_confirmed_pauses_between_its_attempts(
+    recorded: Start, cluster_side: clusters.Cluster, store: stores.Store
+) -> None:
+    """The API server refuses writes, as by its flow control, and the recorder has to enter a term again."""
+    first = recorded().ready()
+    renewals = faults.calls("PUT", "leases/topolog-recorder")
+    cluster_side.server.faults.add(faults.FaultKind.FAIL, renewals, status=429, times=100_000)
+    before = store.log.state().epoch
+    adopted = events.EpochAdopted("me", before, incarnations.next_era(before))
+    store.log.append(batches.Batch(events=(adopted,)), batches.Guard(epoch=adopted.to_epoch, writer="me"))
+    cluster_side.node("n")
+    recordings.eventually(lambda: "429" in str(first.recorder.checks()), "readiness names the cause")
+    time.sleep(1.0)
+    refused = sum(one.method == "PUT" and "leases" in one.path for one in cluster_side.server.seen)
+    assert refused < 100
 
 
 def test_eras_keep_the_order_of_epochs() -> None:

@@ -21,6 +21,7 @@ from tests.support import declared
 from tests.support.kube import large_populations
 from tests.support.store import crash_safe_server
 from tests.support.workers import clusters, recordings
+from workers.recorder import batch_builder
 
 Start = Callable[[], recordings.Recording]
 
@@ -233,7 +234,7 @@ def test_changes_that_follow_soon_wait_for_the_next_append(
     first = cluster_side.pod("p0")
     time.sleep(0.1)
     assert first.uid not in recording.snapshot.pods
-    for at in range(1, batches.MAX_EVENTS):
+    for at in range(1, batch_builder.MAX_EVENTS):
         cluster_side.pod(f"p{at}")
     # Bookmarks fill it too, and what comes after it waits again.
     recording.until(lambda one: len(one.pods) > 200, "the pods")

@@ -1,15 +1,18 @@
 """A store that lost events: the loss is noticed, reported as a range, and the cluster is listed again."""
 
+import pathlib
 import random
 from typing import Any
 
 import pytest
 
+from app import settings
 from app.domain import events, model, projections
 from app.store import errors, schemas
 from app.store.log import batches, incarnations
 from tests.support import declared
 from tests.support.workers import leadership_events, lossy_worlds, recordings
+from workers.compactor import compactors
 
 
 def test_a_flushed_store_is_filled_again_while_all_processes_run(own: lossy_worlds.World) -> None:
@@ -88,6 +91,31 @@ def test_a_loss_is_noticed_by_a_recorder_that_starts_after_it(own: lossy_worlds.
     ((_, rewound),) = leadership_events.rewinds(second.store.log)
     assert (rewound.from_incarnation, rewound.lost_to) == (former, seen.offset)
     assert rewound.by == second.elector.identity
+
+
+def test_a_loss_that_only_the_archive_shows_is_healed(
+    own: lossy_worlds.World, tmp_path: pathlib.Path
+) -> None:
+    """Store and Lease are restored from one backup, and every process is a new one."""
+    recording = lossy_worlds.filled(own)
+    own.extender.follower.stop()
+    size, archive, options = own.size, str(tmp_path / "archive"), settings.Compaction(events=1)
+    own.cluster.pod("later", node="n0", app="x")
+    recording.until(lambda one: any(pod.name == "later" for pod in one.pods.values()), "it is recorded")
+    archiving = own.open(archive)
+    compactors.Compactor(archiving, options).run_once()
+    assert archiving.archive is not None
+    former, kept, archived = own.log.incarnation, own.log.seen.offset, archiving.archive.newest()
+    recording.stop()
+    own.cluster.server.objects.remove("leases", ("ns", "topolog-recorder"))
+    own.cut(size)
+    second = own.record().ready()
+    assert second.store.log.incarnation == former
+    with pytest.raises(errors.Rewound):
+        compactors.Compactor(own.open(archive), options).run_once()
+    own.healed()
+    ((_, rewound),) = leadership_events.rewinds(second.store.log)
+    assert (rewound.from_incarnation, rewound.lost_from, rewound.lost_to) == (former, kept + 1, archived)
 
 
 def test_a_recorder_that_takes_over_waits_for_the_rest_of_the_settle_time(own: lossy_worlds.World) -> None:

@@ -21,6 +21,8 @@ TYPE = "application/x-tar"
 _MINUTES = 10
 _PATIENCE = 120.0
 """Seconds that the reading of one member waits for other heavy questions."""
+_PAUSE = 0.1
+"""Seconds between two attempts while as many of them wait as may."""
 
 
 class ExportQuery(queries.Empty):
@@ -142,6 +144,7 @@ class _Writing:
             except errors.Problem:
                 if time.monotonic() > ends:
                     raise
+                time.sleep(_PAUSE)
                 step = found
             if step is None:
                 return found

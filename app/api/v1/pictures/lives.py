@@ -17,6 +17,8 @@ _MOST_EVENTS = 100_000
 """Events that are read: the log has no index by subject."""
 _BEFORE_MS = 2000
 """A pod is seen after its creation, by another clock."""
+_DECIDED_MS = 60_000
+"""A decision about it is taken after that, by the clock of an extender: it may be behind by as much."""
 
 
 class LifeQuery(queries.Moment):
@@ -48,11 +50,17 @@ class Life(Schema):
     """What happened to a pod."""
 
     pod = schemas.text("NAMESPACE/NAME.")
-    uid = schemas.optional("The uid of the pod that has the name at the moment; null if there is none.")
+    uid = schemas.optional(
+        "The uid of the pod that has the name at the moment: items are of this one. Null if there is none:"
+        " then they are of every pod that had the name."
+    )
     items = schemas.nested(Happening, "What happened, oldest first.", many=True)
     more = schemas.number("Items before these.")
     first = schemas.number("The first offset that was read.")
-    complete = schemas.truth("Whether everything since the creation of the pod was read.")
+    complete = schemas.truth(
+        "Whether everything since the creation of the pod was read: the events from first on, and the newest"
+        f" {records.MAX_SCANNED:,} decisions, may begin later."
+    )
     gaps = schemas.nested(chronicle.MomentGap, "Stretches since first that were not watched.", many=True)
     metadata = schemas.nested(answers.Shown, "The moment.")
 
@@ -74,7 +82,9 @@ def _body(shown: moments.Moment, key: model.NamespacedName, limit: int) -> pages
     pod = snapshot.pod(snapshot.names.get(key, ""))
     first, complete = _since(shown, pod)
     watched = chronicles.Chronicle(first, snapshot.offset, 1, _unlisted(first - 1))
-    found = [*_events(key, first, snapshot.offset, watched), *reversed(_attempts(shown, key))]
+    attempts, all_read = _attempts(shown, key, pod)
+    happened = _events(key, pod.uid if pod is not None else "", first, snapshot.offset, watched)
+    found = [*happened, *reversed(attempts)]
     if not found and pod is None:
         raise errors.missing("pod", key)
     found.sort(key=lambda row: (int(str(row["offset"])), row["kind"] == "attempt", str(row["at"])))
@@ -84,7 +94,7 @@ def _body(shown: moments.Moment, key: model.NamespacedName, limit: int) -> pages
         "items": found[-limit:],
         "more": max(0, len(found) - limit),
         "first": first,
-        "complete": complete,
+        "complete": complete and all_read,
         "gaps": [{"from": one.first, "to": one.last, "reason": one.reason} for one in watched.gaps],
         "metadata": answers.shown(shown),
     }
@@ -115,7 +125,7 @@ def _unlisted(offset: int) -> frozenset[str]:
 
 
 def _events(
-    key: model.NamespacedName, first: int, last: int, watched: chronicles.Chronicle
+    key: model.NamespacedName, uid: model.Uid, first: int, last: int, watched: chronicles.Chronicle
 ) -> list[pages.Body]:
     found: list[pages.Body] = []
     before: model.Pod | None = None
@@ -123,7 +133,7 @@ def _events(
     for run in walks.entries(first, last):
         watched.add((chronicles.ChronicleEntry(*entry) for entry in run), kinds)
         for entry in run:
-            happened = chronicles.of_pod(entry.event, key, before)
+            happened = chronicles.of_pod(entry.event, key, before, uid=uid)
             if happened is None:
                 continue
             if isinstance(entry.event, events.PodSeen):
@@ -143,10 +153,16 @@ def _events(
     return found
 
 
-def _attempts(shown: moments.Moment, key: model.NamespacedName) -> list[pages.Body]:
-    """Newest first, as they are read; those of one millisecond keep the order of their ids."""
+def _attempts(
+    shown: moments.Moment, key: model.NamespacedName, pod: model.Pod | None
+) -> tuple[list[pages.Body], bool]:
+    """Newest first, as they are read; those of one millisecond keep the order of their ids.
+
+    And whether the records were read back to the creation of the pod.
+    """
     incarnation = shown.position.incarnation
-    return [
+    scan = decisions.Scan(records.DecisionQuery(pod=key if pod is None else pod.uid), since=_created(pod))
+    found: list[pages.Body] = [
         {
             "offset": one.position.offset,
             "at": one.at,
@@ -156,9 +172,19 @@ def _attempts(shown: moments.Moment, key: model.NamespacedName) -> list[pages.Bo
             "outcome": one.outcome,
             "decision": one.id,
         }
-        for one in decisions.Scan(records.DecisionQuery(pod=key))
+        for one in scan
         if one.position.incarnation == incarnation and one.position.offset <= shown.snapshot.offset
     ]
+    return found, scan.unfinished is None
+
+
+def _created(pod: model.Pod | None) -> moments.At | None:
+    """A moment before all decisions about the pod; None if it is not known."""
+    try:
+        created = times.milliseconds(pod.created) if pod is not None else 0
+    except ValueError:
+        return None
+    return moments.At(time_ms=created - _DECIDED_MS) if created else None
 
 
 def _answer(decision: records.Decision) -> str:

@@ -6,7 +6,7 @@ import flask
 from marshmallow import Schema, fields, validate
 
 from app.api import errors
-from app.api.introspection import blueprints, pages, queries, schemas, services
+from app.api.introspection import blueprints, heavy, pages, queries, schemas, services
 from app.api.v1.pictures import answers, walks
 from app.verbs.pictures import steps
 
@@ -43,8 +43,9 @@ class Line(Schema):
 
     name = schemas.text("What it counts.")
     points = schemas.anything(
-        "[offset, milliseconds since 1970, value or null]: the value from that event on. Of each stretch the"
-        " first, last, least and greatest are kept."
+        "[offset, milliseconds since 1970, value or null]: the value from that event on; the time is 0 before"
+        " the first event of the log, or if it is no longer kept. Of each stretch the first, last, least and"
+        " greatest are kept."
     )
 
 
@@ -63,31 +64,34 @@ class Series(Schema):
 @blueprints.get(routes, "/series", Series, query=SeriesQuery, also_status=(429,), tagged=True)
 def series(query: pages.Query) -> flask.Response:
     """How a number changed, event by event."""
-    numbers = _numbers(str(query["of"]))
+    lines = _lines(str(query["of"]))
     found = answers.window(query, usual=_USUAL_WINDOW, most=MOST_EVENTS)
     return answers.respond(
-        found.end, lambda: _body(found, str(query["of"]), numbers, int(query["points"])), heavy=True
+        found.end, lambda: _body(found, str(query["of"]), lines, int(query["points"])), heavy=True
     )
 
 
-def _numbers(of: str) -> steps.Numbers:
+def _lines(of: str) -> steps.Lines:
     """What is counted. Raises Problem 400."""
     kind, _, name = of.partition(":")
     if kind == "quota":
-        return steps.quota(name, answers.counts_of)
+        return steps.Lines(steps.quota(name, answers.counts_of))
     kinds = services.current().registry.followed
-    found = steps.followed(kinds, kind, name) if name else steps.NUMBERS.get(kind)
+    if not name:
+        return steps.Lines(steps.NUMBERS[kind])
+    found = steps.followed(kinds, kind, name)
     if found is None:
         known = ", ".join(("quota", *(one.kind for one in kinds)))
         raise errors.bad(f"of: there is no kind {kind}; known: {known}")
     return found
 
 
-def _body(found: answers.Window, of: str, numbers: steps.Numbers, points: int) -> pages.Body:
-    lines = steps.Lines(numbers)
+def _body(found: answers.Window, of: str, lines: steps.Lines, points: int) -> pages.Body:
     changes = steps.Changes(of.partition(":")[2])
-    for snapshot, at_ms in walks.steps(found.first, found.last):
-        lines.add(snapshot, at_ms)
+    attended = heavy.attended()
+    for snapshot, at_ms, event in walks.steps(found.first, found.last):
+        attended()  # The numbers of a quota over thousands of nodes take milliseconds.
+        lines.add(snapshot, at_ms, event)
         changes.add(snapshot, at_ms)
     return {
         "of": of,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from app.api.introspection import heavy, services
-from app.domain import model, projections, snapshots
+from app.domain import events, model, projections, snapshots
 from app.store.log import readers
 from app.verbs.questions import situations
 
@@ -62,14 +62,25 @@ def along(offsets: Sequence[int]) -> Iterator[Stop]:
         yield Stop(snapshot, taken[-1].at_ms, projection.touched)
 
 
-def steps(first: int, last: int) -> Iterator[tuple[snapshots.Snapshot, int]]:
-    """The snapshot at ``first``, and after each event until ``last``, each with the time of its event.
+class Step(NamedTuple):
+    """A snapshot, and the event that it is after."""
+
+    snapshot: snapshots.Snapshot
+    at_ms: int
+    """When the event was appended; 0 for a first step whose event is not kept."""
+    event: events.AnyEvent | None
+    """None for the first step."""
+
+
+def steps(first: int, last: int) -> Iterator[Step]:
+    """The snapshot at ``first``, and after each event until ``last``.
 
     Raises StoreError and Problem 499.
     """
-    snapshot = services.current().histories.at(first, attended=heavy.attended())
-    yield snapshot, 0
+    histories = services.current().histories
+    snapshot = histories.at(first, attended=heavy.attended())
+    yield Step(snapshot, histories.appended_ms(first) or 0 if first else 0, None)
     for run in entries(first + 1, last):
         for entry in run:
             snapshot = projections.project(snapshot, entry.event)
-            yield snapshot, entry.at_ms
+            yield Step(snapshot, entry.at_ms, entry.event)

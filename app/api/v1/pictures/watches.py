@@ -24,6 +24,8 @@ _HEAD = 15.0
 _STALE = 5.0
 """Seconds since the log was last read from which the head is sent every second, with its age: readers see
 that the silence is not that of the cluster."""
+_RETRIED = 30.0
+"""Seconds after its end for which a stream still waits for what cannot be read."""
 _OBJECTS = 100
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -37,7 +39,10 @@ class WatchQuery(queries.Empty):
     namespace = queries.text("Only events about objects of this namespace.")
     tick = fields.Integer(
         validate=validate.Range(50, 60_000),
-        metadata={"description": "Send only summaries of these events, at most one in so many milliseconds."},
+        metadata={
+            "description": "Send only summaries of these events, at most one in so many milliseconds, and one"
+            " before a gap."
+        },
     )
 
 
@@ -52,7 +57,8 @@ class WatchQuery(queries.Empty):
 def watch(query: pages.Query) -> flask.Response:
     """The events as they are appended, with ``head``, ``gap`` and ``incarnation`` messages between them.
 
-    The id of each message is its position; a client that sends it as Last-Event-ID continues behind it.
+    The id of each message is a position; a client that sends it as Last-Event-ID continues behind it. A gap
+    that an event shows has the position before the event, which follows it.
     """
     given = services.current()
     start = _start(query)
@@ -116,7 +122,8 @@ class _Stream:
             yield from self._caught_up(snapshot.position)
             if tick and self.position != before:
                 due = min(due, now + tick)
-            if time.monotonic() - started >= self.seconds and self.position == snapshot.position:
+            over = time.monotonic() - started - self.seconds
+            if over >= _RETRIED or (over >= 0 and self.position == snapshot.position):
                 if self.moved:
                     yield self._head()
                 return
@@ -130,6 +137,8 @@ class _Stream:
     def _caught_up(self, head: model.Position) -> Iterator[bytes]:
         if head.incarnation != self.position.incarnation:
             yield from self._begun_again(head)
+            if head.incarnation != self.position.incarnation:
+                return
         while self.position.offset < head.offset:
             try:
                 run = self.arrivals.after(head.incarnation, self.position.offset, head.offset)
@@ -137,7 +146,8 @@ class _Stream:
                 last = min(head.offset, trimmed.oldest - 1)
                 if last <= self.position.offset:
                     return
-                yield self._gap(self.position.offset + 1, last, "these events are no longer kept")
+                gap = _gap(self.position.offset + 1, last, "these events are no longer kept")
+                yield from self._notice("gap", model.Position(head.incarnation, last), gap)
                 continue
             except store_errors.StoreError:
                 return
@@ -149,36 +159,42 @@ class _Stream:
                 yield b""  # If nothing of it was wanted, the sender notices whether the client is there.
 
     def _begun_again(self, head: model.Position) -> Iterator[bytes]:
-        """Go on with the event that began the incarnation: what is behind it was not sent."""
-        former, entry = self.position, self._first_entry(head)
-        offset = head.offset if entry is None else entry.offset
-        self.position = model.Position(head.incarnation, offset if entry is None else offset - 1)
-        began = {"from": str(former), "to": f"{head.incarnation}/{offset}"}
-        yield _written("incarnation", self.position, began)
-        lost = entry.event if entry is not None else None
-        if isinstance(lost, events.StoreRewound) and lost.lost_from <= lost.lost_to:
-            # Of offsets of the former incarnation: the position stays.
-            gap = {
-                "from": lost.lost_from,
-                "to": lost.lost_to,
-                "reason": f"the store lost them: {lost.reason}",
-            }
-            yield _written("gap", self.position, gap)
+        """Go on with the event that began the incarnation: what is behind it was not sent.
 
-    def _first_entry(self, head: model.Position) -> readers.Entry | None:
-        """The entry that began the incarnation; None if it can no longer be read."""
-        offset = self.given.follower.snapshot.version(events.INCARNATION)
+        Until the incarnation was read whole, and while the store is away, nothing is sent and the position
+        stays, so that it is tried again.
+        """
+        # In this order: the follower is not caught up before it has a snapshot of the new incarnation.
+        read = self.given.follower.caught_up
+        former, present = self.position, self.given.follower.snapshot
+        offset = present.version(events.INCARNATION)
+        if not (read and present.offset) or present.position.incarnation != head.incarnation:
+            return
+        if offset > head.offset:
+            return
         try:
             found = self.given.histories.entries(offset, offset) if offset else []
+        except (store_errors.StoreAway, store_errors.Rewound):
+            return
         except store_errors.StoreError:
-            return None
-        return found[0] if found and offset <= head.offset else None
+            found = []  # If it was trimmed, the gap up to what is kept comes next.
+        position = model.Position(head.incarnation, offset - 1 if offset else head.offset)
+        began = {"from": str(former), "to": f"{head.incarnation}/{offset or head.offset}"}
+        yield from self._notice("incarnation", position, began)
+        lost = found[0].event if found else None
+        if isinstance(lost, events.StoreRewound) and lost.lost_from <= lost.lost_to:
+            # Of offsets of the former incarnation: the position stays.
+            gap = _gap(lost.lost_from, lost.lost_to, f"the store lost them: {lost.reason}")
+            yield from self._notice("gap", position, gap)
 
     def _message(self, entry: readers.Entry) -> Iterator[bytes]:
-        self.position = model.Position(self.position.incarnation, entry.offset)
         event = entry.event
         if isinstance(event, events.Relisted) and event.since:
-            yield self._gap(entry.offset - 1, entry.offset, f"{event.kind} was not watched: {event.reason}")
+            # With the id of what was sent before: behind the gap, a client continues with this event.
+            before = model.Position(self.position.incarnation, entry.offset - 1)
+            reason = f"{event.kind} was not watched: {event.reason}"
+            yield from self._notice("gap", before, _gap(entry.offset - 1, entry.offset, reason))
+        self.position = model.Position(self.position.incarnation, entry.offset)
         if not self._wanted(event):
             return
         if "tick" in self.query:
@@ -208,9 +224,19 @@ class _Stream:
         self.objects.clear()
         return _written("head", self.position, data)
 
-    def _gap(self, first: int, last: int, reason: str) -> bytes:
-        self.position = model.Position(self.position.incarnation, max(self.position.offset, last))
-        return _written("gap", self.position, {"from": first, "to": last, "reason": reason})
+    def _notice(self, kind: str, position: model.Position, data: object) -> Iterator[bytes]:
+        """A message between events, which are continued behind the position.
+
+        A summary of those before it comes first: a client that continues from the notice would miss it.
+        """
+        if self.moved:
+            yield self._head()
+        self.position = position
+        yield _written(kind, position, data)
+
+
+def _gap(first: int, last: int, reason: str) -> pages.Body:
+    return {"from": first, "to": last, "reason": reason}
 
 
 def _written(kind: str, position: model.Position, data: object) -> bytes:

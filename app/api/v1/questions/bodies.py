@@ -14,10 +14,13 @@ from app.api.extender import strict_json
 from app.api.introspection import heavy as turns
 from app.api.introspection import moments, pages, schemas, services
 from app.framework import registry, supposed_operations
+from app.store import errors as store_errors
 from app.verbs.questions import errors as question_errors
 from app.verbs.questions import question_schema, situations
 
 Q = TypeVar("Q", bound=question_schema.Question)
+_VALUES = 100_000
+"""Commas and opening brackets in a question, which may name 20,000 pods. Its body has at most 1 MiB."""
 NOT_MODELLED = (
     "With candidates: roomy, the rules of kube-scheduler that apply to the pods and are not evaluated, such"
     " as volumes; it may then offer fewer nodes."
@@ -39,7 +42,7 @@ def read(kind: type[Q]) -> Q:
     if request.mimetype != "application/json" or request.content_encoding:
         raise errors.Problem(415, "UnsupportedMediaType", "Content-Type must be application/json")
     try:
-        return question_schema.read(strict_json.named(request.get_data()), kind)
+        return question_schema.read(strict_json.named(request.get_data(), _VALUES), kind)
     except (strict_json.BadRequest, question_errors.Mistake) as error:
         raise errors.bad(str(error)) from error
 
@@ -73,7 +76,7 @@ def at(text: str, path: str) -> moments.At:
         raise errors.bad(f"{path}: {error}") from error
 
 
-def span(asked: question_schema.Replay | question_schema.Bisect) -> tuple[int | None, moments.Moment]:
+def span(asked: question_schema.Bisect) -> tuple[int | None, moments.Moment]:
     """The offset of ``from``, None if it is not given, and the moment of ``to``.
 
     Raises Problem 400 or 410, or a StoreError.
@@ -81,13 +84,31 @@ def span(asked: question_schema.Replay | question_schema.Bisect) -> tuple[int | 
     return moments.span(at(asked.from_, "from") if asked.from_ else None, at(asked.to, "to"))
 
 
-def oldest() -> int:
-    """Where a range without ``from`` begins: before the oldest event that can be read, or after it.
+def kept_span(asked: question_schema.Replay) -> tuple[int | None, moments.Moment, list[str]]:
+    """As ``span``, but from the oldest state if the events at the time ``from`` are no longer kept.
 
-    After it if it is not the first of the log: the state before it may not be reconstructible.
+    The sentences name where it begins then; the rest of a range has none.
     """
-    found = services.current().histories.oldest()
-    return 0 if found <= 1 else found
+    begin, limits = at(asked.from_, "from") if asked.from_ else None, list[str]()
+    if begin is not None and begin.time_ms is not None:
+        try:
+            moments.offset(begin, "from")
+        except store_errors.Trimmed:
+            begin = moments.At(offset=oldest())
+            if not asked.continue_:
+                limits.append(f"events before offset {begin.offset} are no longer kept")
+    return (*moments.span(begin, at(asked.to, "to")), limits)
+
+
+def oldest() -> int:
+    """Where a range without ``from`` begins: at the oldest state that can be made.
+
+    After the oldest event that can be read if it is not the first of the log: the state before it may not be
+    reconstructible.
+    """
+    past = services.current().histories
+    found = past.oldest()
+    return max(past.reachable(), found if found > 1 else 0)
 
 
 def hypothesis(

@@ -1,7 +1,7 @@
 """The answer of a chained replay: placements, counts and waiting times in both histories."""
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from statistics import median
 
@@ -73,8 +73,12 @@ def answer(
     begin: int | None,
     shown: moments.Moment,
     budget: bodies.Budget,
+    kept: Sequence[str],
 ) -> pages.Body:
-    """The range, played once; ``begin``: the offset of ``from``. Raises Mistake and StoreError."""
+    """The range, played once. Raises Mistake and StoreError.
+
+    ``begin``: the offset of ``from``; ``kept``: sentences about what is no longer kept.
+    """
     given = services.current()
     situation = question_schema.Situation(overrides=question.overrides, configuration=question.configuration)
     last = shown.position.offset
@@ -88,6 +92,7 @@ def answer(
         choice=question.choice,
         scores=question.compare == "scores",
         limit=question.limit,
+        first=question.first,
         counted=selected.selects,
     )
     complete = _play(run, selected, last, budget)
@@ -99,7 +104,7 @@ def answer(
         "complete": complete,
         "continue_": None,
         "chain": _chained(run, question.limit),
-        "limits": [*chains.LIMITS, *_LIMITS, *selected.limits()],
+        "limits": [*chains.LIMITS, *_LIMITS, *kept, *selected.limits()],
         "spentMs": budget.spent,
     }
 
@@ -132,7 +137,7 @@ def _advance(run: chains.Chain, offset: int, budget: bodies.Budget) -> bool:
         entries = histories.entries(at, offset, limit=_READ)
         if not entries or entries[0].offset != at:
             raise store_errors.Trimmed(histories.oldest())
-        run.advance(entries)
+        run.advance(entries, budget.running)
     return True
 
 

@@ -46,9 +46,17 @@ class Differences(Numbers):
         f" the first {replays.MOST_OBJECTS:,}, all others as an empty name) -> value -> decisions that would"
         " have been others."
     )
-    idle = schemas.anything("The indexes of overrides that changed nothing at any decision.")
+    idle = schemas.anything(
+        "The indexes of overrides that changed nothing at any decision; null without a compared decision."
+    )
+    unapplied = schemas.anything(
+        "Of those, the indexes of overrides that applied to no snapshot -> why; null without a compared"
+        " decision."
+    )
     items = schemas.nested(
-        Item, "Those that would have been others: the first ``limit``, of a shadow the latest 100.", many=True
+        Item,
+        "Those that would have been others: at most ``limit``, by class; of a shadow the latest 100.",
+        many=True,
     )
 
 
@@ -61,6 +69,7 @@ def counted(run: replays.Replay | shadow_comparison.ComparisonReport) -> pages.B
         "skipped": {cause: run.skipped[cause] for cause in replays.SKIPPED},
         "by": {what: dict(sorted(numbers.items())) for what, numbers in run.by.items()},
         "idle": run.idle,
+        "unapplied": None if run.unapplied is None else {str(at): why for at, why in run.unapplied.items()},
         "items": [_item(one) for one in run.items],
     }
 

@@ -108,11 +108,13 @@ def _pod(
     asked = resolved.base.pod(uid)
     if asked is None:
         raise errors.Missing("the pod of the question does not exist in the situation")
-    offer = offers.of_one(question.candidates, asked, resolved)
+    supposed_pod = snapshot.pod(uid) is None
+    offer = offers.of_one(question.candidates, asked, resolved, supposed=supposed_pod)
     answer = minimal_changes.fit(
         resolved, uid, offer.names, question.allow, question.most, budget.running, roomy=offer.roomy
     )
-    return _Found(resolved, answer, offer.limits, offer.lacking)
+    limits = [*offer.limits, *simulated_placements.unscheduled((asked,), resolved.base)]
+    return _Found(resolved, answer, limits, offer.lacking)
 
 
 def _group(

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from app.api.introspection import heavy, services
 from app.api.v1 import decisions
-from app.domain import model, node_sets
+from app.domain import events, model, node_sets
 from app.domain.fit import fitting_nodes
 from app.store.decisions import records
 from app.verbs.explain import explanations
@@ -24,16 +24,24 @@ class Offer(NamedTuple):
     roomy: bool = False
 
 
-def of_one(choice: str | list[str], pod: model.Pod, resolved: situations.Resolved) -> Offer:
-    """The candidates of one pod. Raises Mistake and StoreError."""
+def of_one(
+    choice: str | list[str], pod: model.Pod, resolved: situations.Resolved, *, supposed: bool
+) -> Offer:
+    """The candidates of one pod; a supposed one, which does not exist at the moment, has no decision.
+
+    Raises Mistake and StoreError.
+    """
+    searched: list[str] = []
     if choice in ("", candidate_choice.RECORDED):
-        recorded = _recorded(pod, resolved)
+        recorded, unfinished = (None, False) if supposed else _recorded(pod, resolved)
         if recorded is not None:
             return recorded
+        where = f" in the {records.MAX_SCANNED:,} records before the moment" if unfinished else ""
         if choice:
-            text = f"no decision about pod {pod.key} is recorded: use all or roomy"
+            text = f"no decision about pod {pod.key} is recorded{where}: use all or roomy"
             raise errors.Mistake("candidates", text)
         choice = candidate_choice.ALL
+        searched = [f"no decision about the pod is recorded{where}"] if where else []
     names, limit = candidate_choice.of(choice, resolved.base)
     if names is None:
         asked = resolved.snapshot.pod(pod.uid) or pod
@@ -42,17 +50,43 @@ def of_one(choice: str | list[str], pod: model.Pod, resolved: situations.Resolve
         after = before if same else fitting_nodes.FittingNodes(resolved.snapshot).of(asked)
         lacking = candidate_choice.lacking(names, resolved.snapshot, (asked,))
         return Offer(before, after, candidate_choice.limits(limit, lacking), lacking, roomy=True)
-    return Offer(names, resolved.offered(names), [limit], [])
+    return Offer(names, resolved.offered(names), [limit, *searched], [])
 
 
-def _recorded(pod: model.Pod, resolved: situations.Resolved) -> Offer | None:
-    """The candidates of the pod's latest attempt up to the moment; None without one."""
+def _recorded(pod: model.Pod, resolved: situations.Resolved) -> tuple[Offer | None, bool]:
+    """The candidates of the pod's latest attempt up to the moment, as far as they exist; and whether the
+    search ended early.
+
+    None without one: a former pod of that name may have been offered other nodes.
+    """
     given, position = services.current(), resolved.base.position
-    for decision in decisions.Scan(records.DecisionQuery(pod=pod.key)):
+    scan = decisions.Scan(records.DecisionQuery(pod=pod.uid), before=_behind(position))
+    for decision in scan:
         usable = decision.verb in explanations.ATTEMPTS and "candidates" not in decision.shortened
         same = decision.position.incarnation == position.incarnation
         if usable and same and decision.position.offset <= position.offset:
             snapshot = given.histories.of(decision.position, attended=heavy.attended())
-            names = given.decisions.candidates(decision, snapshot)
-            return Offer(names, resolved.offered(names), [candidate_choice.from_record(decision.id)], [])
-    return None
+            everywhere = resolved.base.topology.everywhere
+            offered = given.decisions.candidates(decision, snapshot)
+            names = node_sets.shared(offered & everywhere, everywhere)
+            limits = [candidate_choice.from_record(decision.id)]
+            if _may_admit(resolved):
+                limits.append(candidate_choice.NOT_OFFERED)
+            return Offer(names, resolved.offered(names), limits, []), False
+    return None, scan.unfinished is not None
+
+
+def _may_admit(resolved: situations.Resolved) -> bool:
+    """Whether kube-scheduler may offer more nodes in the situation: a changed one, or one with fewer pods."""
+    before = resolved.base.nodes
+    return any(
+        isinstance(one, events.PodGone)
+        or (isinstance(one, events.NodeSeen) and one.node.name in before and not one.node.unschedulable)
+        for one in resolved.happened
+    )
+
+
+def _behind(position: model.Position) -> str | None:
+    """The id behind all records of decisions at the position; None if there may be later ones."""
+    following = services.current().histories.appended_ms(position.offset + 1)
+    return None if following is None else f"{following + records.LATE_MS}-0"

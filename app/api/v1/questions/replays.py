@@ -42,13 +42,13 @@ def replay(_: pages.Query) -> pages.Body:
             overrides=question.overrides, configuration=question.configuration
         )
         supposed = bodies.hypothesis(situation, "")
-        begin, shown = bodies.span(question)
+        begin, shown, kept = bodies.kept_span(question)
         budget = bodies.Budget(question.budget)
         incarnation, last = shown.position.incarnation, shown.position.offset
         if question.mode == "chain":
             if question.continue_:
                 raise errors.Mistake("continue", "a chain is answered at once: raise the budget")
-            return chains.answer(question, supposed.plugins.digest, begin, shown, budget)
+            return chains.answer(question, supposed.plugins.digest, begin, shown, budget, kept)
         first = begin or 0
         selected = ranges.Range(question, incarnation, first, last, budget)
         run = replays.Replay(
@@ -56,6 +56,7 @@ def replay(_: pages.Query) -> pages.Body:
             given.configurations,
             scores=question.compare == "scores",
             limit=question.limit,
+            first=question.first,
         )
         following = _each(run, selected)
         unrecorded = selected.limits()
@@ -67,7 +68,7 @@ def replay(_: pages.Query) -> pages.Body:
         "complete": following is None,
         "continue_": following,
         "chain": None,
-        "limits": [*_LIMITS, *unrecorded],
+        "limits": [*_LIMITS, *kept, *unrecorded],
         "spentMs": budget.spent,
     }
 

@@ -72,7 +72,7 @@ def shadows(query: pages.Query) -> pages.Body:
     shown = pages.moment(query)
     held = shown.snapshot.shadows
     part, metadata = pages.cut(held.keys(), query, shown)
-    return {"items": [_shown(held[name], shown.snapshot) for name in part], "metadata": metadata}
+    return {"items": [_shown(held[name], shown.snapshot, shown.clock) for name in part], "metadata": metadata}
 
 
 @blueprints.get(routes, "/<name>", ShadowReport)
@@ -81,8 +81,8 @@ def one(query: pages.Query, name: str) -> pages.Body:
 
     The differences are those of a replay of the same range, scores included.
     """
-    snapshot = moments.take(query.get("at") or moments.NOW).snapshot
-    shown = _shown(_held(snapshot, name), snapshot)
+    moment = moments.take(query.get("at") or moments.NOW)
+    shown = _shown(_held(moment.snapshot, name), moment.snapshot, moment.clock)
     return {**shown, "differences": shown["numbers"]}
 
 
@@ -108,8 +108,8 @@ def put(_: pages.Query, name: str) -> pages.Body:
             return None if before is not None and _alike(before, made) else events.ShadowSet(made)
 
         _changed(event)
-    snapshot = moments.take().snapshot
-    return _shown(snapshot.shadows.get(name, made), snapshot)
+    moment = moments.take()
+    return _shown(moment.snapshot.shadows.get(name, made), moment.snapshot, moment.clock)
 
 
 @blueprints.remove(routes, "/<name>", Shadow)
@@ -118,7 +118,7 @@ def delete(_: pages.Query, name: str) -> pages.Body:
     deleted: list[pages.Body] = []
 
     def event(snapshot: snapshots.Snapshot) -> events.AnyEvent:
-        deleted.append(_shown(_held(snapshot, name), snapshot))
+        deleted.append(_shown(_held(snapshot, name), snapshot, services.current().wall()))
         return events.ShadowGone(name, by=services.current().identity())
 
     _changed(event)
@@ -156,8 +156,9 @@ def _held(snapshot: snapshots.Snapshot, name: str) -> model.Shadow:
     return found
 
 
-def _shown(shadow: model.Shadow, snapshot: snapshots.Snapshot) -> pages.Body:
-    now = times.rfc3339(services.current().wall())
+def _shown(shadow: model.Shadow, snapshot: snapshots.Snapshot, clock: float) -> pages.Body:
+    """``clock``: the time by which it may have ended, seconds since 1970."""
+    now = times.rfc3339(clock)
     since = snapshot.version(f"shadow:{shadow.name}")
     return {
         "name": shadow.name,

@@ -92,7 +92,9 @@ def simulate(_: pages.Query) -> pages.Body:
     by the plan of the plugin that places them together, or none is.
     """
     question = bodies.read(question_schema.Simulate)
-    with bodies.answering(heavy=question.pod is None):
+    # What an override costs does not depend on how much it changes.
+    light = question.pod is not None and not (question.situation.overrides or question.preemption)
+    with bodies.answering(heavy=not light):
         asked = (question.pod, question.pods, question.gang, question.group, question.pending)
         if sum(one is not None for one in asked) != 1:
             raise errors.Mistake("", "exactly one of pod, pods, gang, group and pending is required")
@@ -119,9 +121,10 @@ def _one(
     asked = resolved.base.pod(uid)
     if asked is None:
         raise errors.Missing("the pod does not exist in the situation")
-    offer = offers.of_one(question.candidates, asked, resolved)
+    supposed_pod = shown.snapshot.pod(uid) is None
+    offer = offers.of_one(question.candidates, asked, resolved, supposed=supposed_pod)
     answer = simulated_placements.one(resolved, uid, offer.before, offer.names, plugins)
-    explanation = tables.structure(answer.explanation, limit=question.top)
+    explanation = tables.structure(answer.explanation, limit=question.top, chosen=answer.chosen)
     baseline = answer.baseline
     dry_run = None
     if question.preemption:
@@ -132,7 +135,7 @@ def _one(
         "situation": bodies.shown(resolved),
         "baseline": {"fits": baseline.kept > 0, "kept": baseline.kept, "summary": baseline.summary},
         "fits": answer.explanation.fits,
-        "limits": offer.limits,
+        "limits": [*offer.limits, *simulated_placements.unscheduled((asked,), resolved.base)],
         "notModelled": offer.lacking,
         "complete": dry_run is None or dry_run["complete"],
         "explanation": explanation,
@@ -159,9 +162,9 @@ def _several(
     resolved = situations.resolve(shown.snapshot, supposed, first=asked.added)
     names, limit = candidate_choice.several(question.candidates, resolved.base)
     offered = resolved.offered(names) if names is not None else None
-    lacking = candidate_choice.lacking(
-        names, resolved.snapshot, asked.pods(resolved.snapshot, resolved.plugins)
-    )
+    pods = asked.pods(resolved.snapshot, resolved.plugins)
+    lacking = candidate_choice.lacking(names, resolved.snapshot, pods)
+    remarks = simulated_placements.unscheduled(pods, resolved.base)
     answer, group = asked.place(resolved.snapshot, offered, resolved.plugins, budget.running)
     baseline = None
     if not supposed.nothing and budget.running() and asked.exist(resolved.base, plugins):
@@ -174,7 +177,7 @@ def _several(
         "situation": bodies.shown(resolved),
         "baseline": _baseline(answer, group) if supposed.nothing and not answer.left else baseline,
         "fits": _fits(answer, group),
-        "limits": candidate_choice.limits(limit, lacking),
+        "limits": [*candidate_choice.limits(limit, lacking), *remarks],
         "notModelled": lacking,
         "complete": not answer.left,
         "explanation": None,

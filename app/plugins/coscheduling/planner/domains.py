@@ -5,7 +5,8 @@ is one).
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from app.domain import model, snapshots
@@ -36,6 +37,13 @@ class Demands(NamedTuple):
     is one deeper than the last layer."""
     problem: str = ""
     """Why the demands cannot be met in any state."""
+
+    @property
+    def by_multiples(self) -> str:
+        """`` by multiples of 2 in LAYER``, for each multiple; empty without any."""
+        names = (*self.tree.layers, NODES)
+        each = [f"{multiple} in {names[depth - 1]}" for depth, multiple in sorted(self.multiples.items())]
+        return f" by multiples of {', '.join(each)}" if each else ""
 
 
 def demands(
@@ -142,3 +150,20 @@ def common(one: Path, other: Path) -> int:
         (depth for depth, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
         min(len(one), len(other)),
     )
+
+
+def in_multiples(demands: Demands, own: Counter[model.NodeName], seats: Collection[model.NodeName]) -> bool:
+    """Whether members come in the multiples to each domain with a seat. ``own``: those that are there."""
+    paths, depth = demands.tree.paths, len(demands.tree.layers)
+    for length, multiple in demands.multiples.items():
+        members: dict[Path, int] = {}
+        for names in (seats, own.elements()):
+            for name in names:
+                path = paths.get(name, ())
+                domain = (*path, name) if length > depth else path[:length]
+                # A domain without a seat of the plan may have any number of members.
+                if (length > depth or len(path) >= length) and (names is seats or domain in members):
+                    members[domain] = members.get(domain, 0) + 1
+        if any(count % multiple for count in members.values()):
+            return False
+    return True

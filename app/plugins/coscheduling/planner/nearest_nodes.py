@@ -1,7 +1,7 @@
 """The nodes around a domain, the nearest first, in the parts on which other plugins refuse a member alike."""
 
 import itertools
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from app.domain import model, node_sets, snapshots
@@ -60,6 +60,30 @@ def alike(snapshot: snapshots.Snapshot, labels: tuple[str, ...]) -> Mapping[mode
     return snapshot.topology.derived(
         (__name__, labels), lambda: {name: kind.part(node) for name, node in snapshot.nodes.items()}
     )
+
+
+def one_of_each_domain(
+    paths: Mapping[model.NodeName, Path],
+    domain: Path,
+    last: Collection[model.NodeName],
+    usable: Callable[[model.NodeName], bool],
+) -> Iterator[model.NodeName]:
+    """The usable nodes, the nearest to a domain first: one of each domain, then the others.
+
+    ``last``: nodes that come after the others of their domain.
+    """
+    first: set[Path] = set()
+    others: list[model.NodeName] = []
+    nearest = sorted(
+        paths, key=lambda name: (-domains.common(paths[name], domain), paths[name], name in last, name)
+    )
+    for name in nearest:
+        if paths[name] in first:
+            others.append(name)
+        elif usable(name):
+            first.add(paths[name])
+            yield name
+    yield from filter(usable, others)
 
 
 class Places:

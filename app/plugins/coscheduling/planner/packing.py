@@ -7,8 +7,9 @@ not do.
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from app.domain import model
@@ -31,12 +32,13 @@ class PackingProblem:
     demands: Demands
     existing: Mapping[model.NodeName, int] = field(default_factory=dict)
     """Node -> members that are there already, or that attract these."""
-    own: frozenset[model.NodeName] = frozenset()
-    """Nodes of members: their domain is that of the gang, if one is demanded."""
+    own: Counter[model.NodeName] = field(default_factory=Counter)
+    """Node -> members that are there already: multiples count them, and their domain is that of the gang, if
+    one is demanded."""
     inside: Path = ()
     """The domain must contain this one, or be inside it."""
-    required: frozenset[model.Uid] = frozenset()
-    """Members that count towards the minimum; the others may be left out."""
+    minimums: Sequence[tuple[Sequence[model.Uid], int]] = ()
+    """For each gang its members in order, and how many of them are required: the others may be left out."""
 
 
 class Packing(NamedTuple):
@@ -56,6 +58,8 @@ class Sums:
     members: dict[Path, list[model.NodeName]]
     """Domain -> the nodes directly in it."""
     existing: dict[Path, int]
+    own: dict[Path, int]
+    """Members that multiples count beside these, where the gang demands any."""
 
     def along(self, path: Path) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Members already there, and slots, from the domain up to the top."""
@@ -64,6 +68,11 @@ class Sums:
             tuple(-self.existing.get(step, 0) for step in steps),
             tuple(self.domains.get(step, 0) for step in steps),
         )
+
+
+def required_of(minimums: Sequence[tuple[Sequence[model.Uid], int]]) -> frozenset[model.Uid]:
+    """The first members of each gang, as many as are required."""
+    return frozenset(uid for uids, least in minimums for uid in uids[:least])
 
 
 def slots(problem: PackingProblem, capacity: capacities.Capacities) -> dict[model.NodeName, int]:
@@ -84,34 +93,46 @@ def slots(problem: PackingProblem, capacity: capacities.Capacities) -> dict[mode
 def sums(problem: PackingProblem, counted: Mapping[model.NodeName, int]) -> Sums:
     """The slots of domains, from those of nodes: floored to multiples, where the gang demands any."""
     tree, multiples = problem.demands.tree, problem.demands.multiples
-    made = Sums({}, {}, {}, {}, {})
+    made = Sums({}, {}, {}, {}, {}, {})
     depth = len(tree.layers)
     by_node = multiples.get(depth + 1, 1)
     for name, count in counted.items():
         path = tree.paths[name]
-        there = problem.existing.get(name, 0) if by_node > 1 else 0
-        count = (count + there) // by_node * by_node - there if by_node > 1 else count
+        count = _floored(count, by_node, problem.own.get(name, 0)) if by_node > 1 else count
         if count > 0:
             made.nodes[name] = count
             made.members.setdefault(path, []).append(name)
             made.domains[path] = made.domains.get(path, 0) + count
-    for name, count in problem.existing.items():
-        path = tree.paths.get(name, ())
-        for at in range(len(path) + 1):
-            made.existing[path[:at]] = made.existing.get(path[:at], 0) + count
+    for there, by_domain in ((problem.existing, made.existing), (problem.own if multiples else {}, made.own)):
+        for name, count in there.items():
+            path = tree.paths.get(name, ())
+            for at in range(len(path) + 1):
+                by_domain[path[:at]] = by_domain.get(path[:at], 0) + count
     known: set[Path] = set(made.domains)
     for length in range(depth, -1, -1):
         for path in sorted(path for path in known if len(path) == length):
             multiple = multiples.get(length, 1)
             if multiple > 1 and length:
-                there = made.existing.get(path, 0)
-                made.domains[path] = (made.domains[path] + there) // multiple * multiple - there
+                made.domains[path] = _floored(made.domains[path], multiple, made.own.get(path, 0))
             if path:
                 above = path[:-1]
                 known.add(above)
-                made.domains[above] = made.domains.get(above, 0) + max(0, made.domains[path])
+                made.domains[above] = made.domains.get(above, 0) + made.domains[path]
                 made.children.setdefault(above, []).append(path)
     return made
+
+
+def _floored(count: int, multiple: int, there: int) -> int:
+    """At most so many members beside those that are there, so that all are a multiple; not below 0."""
+    return max(0, (count + there) // multiple * multiple - there)
+
+
+def _whole(problem: PackingProblem, made: Sums, domain: Path, count: int) -> int:
+    """At most so many members, so that they are multiples in the domain and in those above it."""
+    for length, multiple in problem.demands.multiples.items():
+        if length <= len(domain):
+            count = _floored(count, multiple, made.own.get(domain[:length], 0))
+    return count
 
 
 def candidates(problem: PackingProblem, made: Sums, wanted: int) -> Iterator[list[Path]]:
@@ -151,26 +172,38 @@ def demanded(problem: PackingProblem, made: Sums) -> list[Path]:
 def distribute(
     problem: PackingProblem, made: Sums, domain: Path, wanted: int
 ) -> list[tuple[model.NodeName, int]]:
-    """Nodes of the domain with the members that each gets, in the order in which they are filled."""
+    """Nodes of the domain with the members that each gets, in the order in which they are filled.
+
+    Multiples that lack members are completed, or left as they are where that places more.
+    """
+    given = _distributed(problem, made, domain, wanted)
+    if problem.demands.multiples and problem.own and sum(count for _, count in given) < wanted:
+        other = _distributed(problem, made, domain, wanted, completing=False)
+        given = max(given, other, key=lambda one: sum(count for _, count in one))
+    return given
+
+
+def _distributed(
+    problem: PackingProblem, made: Sums, domain: Path, wanted: int, *, completing: bool = True
+) -> list[tuple[model.NodeName, int]]:
     multiples, depth = problem.demands.multiples, len(problem.demands.tree.layers)
     found: list[tuple[model.NodeName, int]] = []
 
-    def floored(count: int, length: int) -> int:
+    def floored(count: int, length: int, there: int) -> int:
         multiple = multiples.get(length, 1)
-        return count // multiple * multiple
+        return _floored(count, multiple, there) if completing or not there % multiple else 0
 
     def fill(path: Path, rest: int) -> int:
         """Place up to ``rest`` members below the domain; returns how many."""
-        parts: list[tuple[tuple[object, ...], Path | model.NodeName]] = [
-            ((-made.existing.get(child, 0), -made.domains[child], child), child)
+        parts = sorted(
+            (-made.existing.get(child, 0), -made.domains[child], child)
             for child in made.children.get(path, ())
             if made.domains[child] > 0
-        ]
-        parts.sort()
+        )
         placed = 0
-        for _, child in parts:
-            assert isinstance(child, tuple)
-            given = floored(min(made.domains[child], rest - placed), len(child))
+        for _, _, child in parts:
+            given = min(made.domains[child], rest - placed)
+            given = floored(given, len(child), made.own.get(child, 0)) if multiples else given
             if given > 0:
                 placed += fill(child, given)
         nodes = sorted(
@@ -178,7 +211,8 @@ def distribute(
             key=lambda name: (-problem.existing.get(name, 0), -made.nodes[name], name),
         )
         for name in nodes:
-            given = floored(min(made.nodes[name], rest - placed), depth + 1)
+            given = min(made.nodes[name], rest - placed)
+            given = floored(given, depth + 1, problem.own.get(name, 0)) if multiples else given
             if given > 0:
                 found.append((name, given))
                 placed += given
@@ -196,14 +230,17 @@ def pack(problem: PackingProblem, capacity: capacities.Capacities, made: Sums) -
     wanted = len(problem.pods)
     for layer in candidates(problem, made, wanted):
         for domain in layer:
+            if _whole(problem, made, domain, wanted) < wanted:
+                continue
             given = distribute(problem, made, domain, wanted)
             if sum(count for _, count in given) < wanted:
                 continue
             seats = _in_order(problem, capacity, given)
-            if seats is None and not problem.demands.multiples:
+            if seats is None:
                 nodes = nodes_of(problem, made, domain)
-                seats = _largest_first(problem, capacity, problem.pods, nodes, frozenset())
-                if len(seats) < wanted:
+                if not problem.demands.multiples:
+                    seats = _largest_first(problem, capacity, problem.pods, nodes, frozenset())
+                if seats is None or len(seats) < wanted:
                     seats = _searched(problem, capacity, nodes, _TRIALS)
             if seats is not None and len(problem.classes) > 1 and not problem.demands.multiples:
                 seats = _fewer_domains(problem, capacity, made, domain, seats) or seats
@@ -215,21 +252,29 @@ def pack(problem: PackingProblem, capacity: capacities.Capacities, made: Sums) -
 def pack_most(problem: PackingProblem, capacity: capacities.Capacities, made: Sums) -> Packing | None:
     """As many members as fit in one demanded domain, the required ones first; None if no member fits."""
     best: Packing | None = None
+    # How much of the minimums it seats, and how many in all: another gang may need those that it leaves out.
+    most, required = (0, 0), required_of(problem.minimums)
     for domain in demanded(problem, made):
-        if best is not None and len(best.seats) >= made.domains[domain]:
+        wanted = min(made.domains[domain], len(problem.pods))
+        if most >= (min(wanted, len(required)), wanted):
             break
-        given = distribute(problem, made, domain, min(made.domains[domain], len(problem.pods)))
+        given = distribute(problem, made, domain, _whole(problem, made, domain, wanted))
         count = sum(number for _, number in given)
-        chosen = [pod for pod in problem.pods if pod.uid in problem.required]
-        chosen += [pod for pod in problem.pods if pod.uid not in problem.required]
-        if len(problem.classes) == 1:
+        chosen = [pod for pod in problem.pods if pod.uid in required]
+        chosen += [pod for pod in problem.pods if pod.uid not in required]
+        seats = None
+        if len(problem.classes) == 1 or problem.demands.multiples:
             kept = {pod.uid for pod in chosen[:count]}
-            seats = dict(_filled([pod for pod in problem.pods if pod.uid in kept], given))
-        else:
-            nodes = nodes_of(problem, made, domain)
-            seats = _largest_first(problem, capacity, chosen, nodes, problem.required)
-        if seats and (best is None or len(seats) > len(best.seats)):
-            best = Packing(seats, domain)
+            part = replace(problem, pods=tuple(pod for pod in problem.pods if pod.uid in kept))
+            seats = _in_order(part, capacity, given)
+        if seats is None:
+            nodes = [name for name, _ in distribute(problem, made, domain, made.domains[domain])]
+            seats = _largest_first(problem, capacity, chosen, nodes, required)
+            if not domains.in_multiples(problem.demands, problem.own, seats.values()):
+                seats = {}
+        rank = sum(min(least, len(seats.keys() & uids)) for uids, least in problem.minimums), len(seats)
+        if rank > most:
+            best, most = Packing(seats, domain), rank
     return best
 
 
@@ -296,12 +341,20 @@ def _searched(
 ) -> dict[model.Uid, model.NodeName] | None:
     """All members on the nodes by trial and error, within a limit of trials; None if not found."""
     found = arrangements.Search(problem.classes).arrangements(nodes, capacity, arrangements.Tries(trials))
-    return next(found, None)
+    own = problem.own
+    return next(
+        (seats for seats in found if domains.in_multiples(problem.demands, own, seats.values())), None
+    )
 
 
 def nodes_of(problem: PackingProblem, made: Sums, domain: Path) -> list[model.NodeName]:
     """All nodes of the domain that have capacity, in the order in which they are filled."""
-    return [name for name, _ in distribute(problem, made, domain, made.domains[domain])]
+    first = [name for name, _ in distribute(problem, made, domain, made.domains[domain])]
+    if not problem.demands.multiples:
+        return first
+    # Slots are an upper bound of each node: members of several sizes may use others than those first ones.
+    paths = problem.demands.tree.paths
+    return first + sorted(name for name in made.nodes.keys() - first if domains.within(paths[name], domain))
 
 
 def _largest_first(

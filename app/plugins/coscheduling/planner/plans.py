@@ -3,6 +3,8 @@
 The plan follows from the state alone, by uids: never from the order of calls or of node names.
 """
 
+import itertools
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -18,6 +20,7 @@ from app.plugins.coscheduling.planner import (
     evictions,
     kept_plans,
     least_harm,
+    nearest_nodes,
     nominations,
     other_plugins,
     packing,
@@ -26,7 +29,7 @@ from app.plugins.coscheduling.planner import (
 from app.plugins.coscheduling.planner.domains import Path
 
 _TARGETS = 4
-"""Domains that are tried for a pod whose planned node is not offered."""
+"""Nodes that are tried for a pod whose planned node is not offered, and domains for one whose is."""
 _TRIES = 100
 """How often members are put on nodes, for one plan, to find an arrangement that other plugins admit."""
 
@@ -158,7 +161,7 @@ class _Planning:
         limits = budgets.recorded(self._snapshot)
         known = reprieves.Reprieves(self._snapshot, self._supposed, limits)
         existing = self._existing()
-        required = self._required({})
+        required = packing.required_of(self._minimums({}))
         for pods in (self._pods, tuple(pod for pod in self._pods if pod.uid in required)):
             problem, capacity = self._problem(pods, existing), self._capacity()
             made = packing.sums(problem, packing.slots(problem, capacity))
@@ -181,31 +184,31 @@ class _Planning:
 
     def plan_on(self, base: GangPlan, pod: model.Pod, offered: node_sets.Names) -> GangPlan:
         paths, must = self._demands.tree.paths, self._demands.must
-        inside = [
-            name for name in offered if name in paths and domains.within(paths[name], base.domain[:must])
-        ]
+        inside = {
+            name: paths[name]
+            for name in offered
+            if name in paths and domains.within(paths[name], base.domain[:must])
+        }
         if not inside:
             return self._none("its plan is in another domain, or on nodes that are not offered")
         rest = tuple(one for one in self._pods if one.uid != pod.uid)
-        tried: set[Path] = set()
-        # First where the former plan is, then where most of the path is the same.
-        for name in sorted(
-            inside, key=lambda name: (-domains.common(paths[name], base.domain), paths[name], name)
-        ):
-            if paths[name] in tried or name not in self._snapshot.nodes:
-                continue
+        free = self._capacity()
+        # Where the pod takes the place of another member, that one has to find another node.
+        held = taken(self._question, base, pod, frozenset(base.seats.values()).intersection(inside))
+        targets = nearest_nodes.one_of_each_domain(
+            inside,
+            base.domain,
+            held,
+            lambda name: free.fits(pod, name) and not self._others.refuse_there(pod, name),
+        )
+        for name in itertools.islice(targets, _TARGETS):
             capacity = self._capacity()
-            if not capacity.fits(pod, name) or self._others.refuse_there(pod, name):
-                continue
-            tried.add(paths[name])
             capacity.put(pod, name)
             existing = self._existing()
             existing[name] = existing.get(name, 0) + 1
             found = self._solved(rest, capacity, existing, {pod.uid: name})
             if found is not None:
                 return found
-            if len(tried) == _TARGETS:
-                break
         return self._none(self._others.why or "no offered node completes its plan")
 
     def _capacity(self) -> capacities.Capacities:
@@ -238,7 +241,7 @@ class _Planning:
                 break
             found = self._packed(replace(problem, inside=domain), capacity, made, fixed)
         joint = self._others.limiting or len(problem.classes) > 1
-        if found is None and joint and not self._demands.multiples:
+        if found is None and joint:
             found = self._tried(problem, capacity, made, fixed)
         return found
 
@@ -251,7 +254,7 @@ class _Planning:
     ) -> GangPlan | None:
         """The plan for all pods, or else for those that are required, found by trial and error."""
         found = self._arranged(problem, capacity, made, fixed)
-        required = self._required(fixed)
+        required = packing.required_of(problem.minimums)
         needed = [pod for pod in problem.pods if pod.uid in required]
         if found is None and len(needed) < len(problem.pods):
             fewer = self._problem(needed, problem.existing, fixed)
@@ -298,16 +301,19 @@ class _Planning:
             classes=capacities.classes(pods, self._others.refused(pods)),
             demands=self._demands,
             existing=existing,
-            own=self._own_nodes() | frozenset(fixed.values()),
+            own=self._own() + Counter(fixed.values()),
             inside=next((paths[name] for name in fixed.values()), ()),
-            required=self._required(fixed),
+            minimums=self._minimums(fixed),
         )
 
     def _planned(
         self, found: packing.Packing, fixed: Mapping[model.Uid, model.NodeName] = MappingProxyType({})
     ) -> GangPlan | None:
         """The plan with these seats, as far as other plugins admit them; None if these are too few."""
-        required = self._required(fixed).union(fixed)
+        multiples = self._demands.multiples
+        if multiples and not domains.in_multiples(self._demands, self._own(), found.seats.values()):
+            return None
+        required = packing.required_of(self._minimums(fixed)).union(fixed)
         seats = self._others.admitted(found.seats, found.domain, required)
         if not seats or not self._enough(seats):
             self._most = max(self._most, len(seats))
@@ -340,22 +346,20 @@ class _Planning:
             : min((domains.common(paths[name], domain) for name in nodes if name in paths), default=None)
         ]
 
-    def _required(self, fixed: Mapping[model.Uid, model.NodeName]) -> frozenset[model.Uid]:
-        found: set[model.Uid] = set()
+    def _minimums(self, fixed: Mapping[model.Uid, model.NodeName]) -> list[tuple[list[model.Uid], int]]:
+        found = []
         for gang in self._question.gangs:
-            placed = sum(pod.uid in fixed for pod in gang.waiting)
             others = [pod.uid for pod in gang.waiting if pod.uid not in fixed]
-            found.update(others[: max(0, gang.needed - placed)])
-        return frozenset(found)
+            found.append((others, max(0, gang.needed - len(gang.waiting) + len(others))))
+        return found
 
     def _enough(self, seats: Mapping[model.Uid, model.NodeName]) -> bool:
         """Whether every gang gets as many seats as it needs."""
-        return all(
-            sum(pod.uid in seats for pod in gang.waiting) >= gang.needed for gang in self._question.gangs
-        )
+        gangs = self._question.gangs
+        return all(sum(pod.uid in seats for pod in one.waiting) >= one.needed for one in gangs)
 
-    def _own_nodes(self) -> frozenset[model.NodeName]:
-        return frozenset(seat.node for gang in self._question.gangs for seat in gang.seats)
+    def _own(self) -> Counter[model.NodeName]:
+        return Counter(seat.node for gang in self._question.gangs for seat in gang.seats)
 
     def _existing(self) -> dict[model.NodeName, int]:
         return kept_plans.attracting(self._snapshot, self._question.gangs)
@@ -381,8 +385,8 @@ class _Planning:
         members = f"{needed} members" if needed > 1 else "1 member"
         must, layers = self._demands.must, self._demands.tree.layers
         if must:
-            return f"no domain of {layers[must - 1]} has capacity for {members}"
-        return f"no capacity for {members}" + (" together" if needed > 1 else "")
+            return f"no domain of {layers[must - 1]} has capacity for {members}{self._demands.by_multiples}"
+        return f"no capacity for {members}{' together' if needed > 1 else ''}{self._demands.by_multiples}"
 
     def _none(self, reason: str) -> GangPlan:
         return GangPlan(

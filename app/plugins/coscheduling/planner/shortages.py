@@ -1,5 +1,6 @@
 """Counts what a gang lacks, for people: how many seats there are where most of it fits, and of what."""
 
+from collections import Counter
 from typing import NamedTuple
 
 from app.domain import snapshots
@@ -75,15 +76,13 @@ def _problem(question: plans.PlanRequest) -> tuple[packing.PackingProblem, packi
     pods, snapshot = question.pods, _counted(question)
     given = next((gang.given.gather for gang in question.ordered if gang.given.gather), ())
     keys = [gang.topology_key for gang in question.ordered if gang.topology_key]
-    existing: dict[str, int] = {}
-    for seat in (seat for gang in question.gangs for seat in gang.seats):
-        existing[seat.node] = existing.get(seat.node, 0) + 1
+    existing = Counter(seat.node for gang in question.gangs for seat in gang.seats)
     problem = packing.PackingProblem(
         pods=pods,
         classes=capacities.classes(pods, {}),
         demands=domains.demands(snapshot, given, keys, question.usual),
         existing=existing,
-        own=frozenset(existing),
+        own=existing,
     )
     capacity = capacities.Capacities(snapshot)
     return problem, packing.sums(problem, packing.slots(problem, capacity) if pods else {})

@@ -26,8 +26,6 @@ class _Scaled(supposed_operations.Operation, frozen=True):
     """Amounts of a quota are set or changed."""
 
     KIND: ClassVar[declared_objects.Kind[Any]]
-    ABOVE: ClassVar[bool]
-    """Whether a min may be above the max."""
 
     quota: QuotaName
     min: Changes = msgspec.field(default_factory=dict)
@@ -42,13 +40,13 @@ class _Scaled(supposed_operations.Operation, frozen=True):
         if quota.errors:
             raise supposed_operations.Impossible("quota", f"{self.quota} is invalid: {quota.errors[0]}")
         if not self.min and not self.max:
-            raise supposed_operations.Impossible("min", "min, max or both are required")
+            raise supposed_operations.Invalid("min", "min, max or both are required")
         least, most = _scaled("min", quota.min, self.min), _scaled("max", quota.max, self.max)
-        above = [one for one in least if one in most and least[one] > most[one]]
-        if above and not self.ABOVE:
-            low, high = (quantities.written(above[0], held[above[0]]) for held in (least, most))
-            raise supposed_operations.Impossible(f"min.{above[0]}", f"{low} is more than the max of {high}")
-        return observations.declared(self.KIND, quota, amounts.replaced(quota, least, most))
+        scaled = amounts.replaced(quota, least, most)
+        problems = self.KIND.check(scaled)
+        if problems:
+            raise supposed_operations.Impossible("quota", problems[0])
+        return observations.declared(self.KIND, quota, scaled)
 
 
 class ScaleQuota(_Scaled, frozen=True, tag="scaleQuota"):
@@ -56,7 +54,6 @@ class ScaleQuota(_Scaled, frozen=True, tag="scaleQuota"):
 
     usage = "--scale-quota NS/QUOTA max.cpu=+2,..."
     KIND = kinds.QUOTAS
-    ABOVE = False
 
 
 class ScaleSigsQuota(_Scaled, frozen=True, tag="scaleSigsQuota"):
@@ -64,7 +61,6 @@ class ScaleSigsQuota(_Scaled, frozen=True, tag="scaleSigsQuota"):
 
     usage = "--scale-sigs-quota NS/QUOTA min.cpu=+2,..."
     KIND = namespace_quota.KIND
-    ABOVE = True
 
 
 def declared() -> tuple[type[supposed_operations.Operation], ...]:
@@ -76,11 +72,14 @@ def _scaled(field: str, held: Mapping[str, int], changes: Mapping[str, int | str
     found = dict(held)
     for resource, change in changes.items():
         relative = isinstance(change, str) and change[:1] in ("+", "-")
+        if relative and field == "max" and resource not in found:
+            text = "the quota does not limit it: only an amount can be set"
+            raise supposed_operations.Impossible(f"max.{resource[:40]}", text)
         problems: list[str] = []
         unsigned = str(change)[1:] if relative else change
         read = decoding.amounts(field, {resource: unsigned}, problems)
         if problems:
-            raise supposed_operations.Impossible(f"{field}.{resource[:40]}", problems[0])
+            raise supposed_operations.Invalid(f"{field}.{resource[:40]}", problems[0])
         amount = read[resource]
         if relative:
             amount = found.get(resource, 0) + (amount if str(change)[0] == "+" else -amount)

@@ -61,4 +61,5 @@ COUNTER = schema.Counter(
     pod_fields=("namespace", "phase", "requests"),
     node_fields=(),
     depends_on=(schema.Dependency(kind=namespace_quota.KIND, reads=_reads, required=True),),
+    namespace=lambda key: key.partition("|")[0],
 )

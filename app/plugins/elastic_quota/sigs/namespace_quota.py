@@ -59,6 +59,11 @@ def _decoded(raw: bytes | msgspec.Raw) -> NamespaceQuota:
     )
 
 
+def _check(found: NamespaceQuota) -> tuple[str, ...]:
+    """What a quota with these fields would be refused for."""
+    return decoding.few(decoding.refused({"spec.min": found.min, "spec.max": found.max}))
+
+
 def _moves(_: str) -> tuple[str, ...]:
     """The quotas of all namespaces limit what each of them may borrow."""
     return (MOVED,)
@@ -72,6 +77,8 @@ KIND = declared_objects.Kind(
     manifest="ElasticQuota",
     type=NamespaceQuota,
     decode=_decoded,
+    check=_check,
+    spec=decoding.SPEC,
     optional=True,
     prefix="sigsquota",
     alias="sigsquotas",

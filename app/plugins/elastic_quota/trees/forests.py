@@ -199,11 +199,13 @@ class Forest:
         return {name: warnings for name, warnings in found.items() if warnings}
 
     def outside(self) -> list[str]:
-        """Invalid quotas below no valid one, whose counts together have all pods that belong to no tree.
+        """Invalid quotas below no other one.
 
+        Their counts, with those of the built-in quotas, together have all pods that belong to no tree.
         The count of each includes those of the quotas below it; of a cycle, any one includes the others.
         """
-        return [name for name in self.errors if self._is_last(name, self.chains[name])]
+        named = self.errors.keys() - quota_model.BUILT_IN
+        return sorted(name for name in named if self._is_last(name, self.chains[name]))
 
     def _is_last(self, name: str, chain: tuple[str, ...]) -> bool:
         in_cycle = self.quotas[chain[-1]].above == name
@@ -220,7 +222,9 @@ class Forest:
         return below
 
     def _warnings(self, quota: Quota) -> Iterator[str]:
-        parent = self.quotas.get(quota.parent)
+        if quota.name in quota_model.BUILT_IN and quota.parent:
+            yield f"its parent {quota.parent} is ignored: it is below the root"
+        parent = self.quotas.get(quota.above)
         if parent is not None and set(parent.max) != set(quota.max):
             differing = ", ".join(sorted(set(parent.max) ^ set(quota.max)))
             yield f"spec.max and that of parent {parent.name} differ in their resources: {differing}"
@@ -328,7 +332,7 @@ def _chain(name: str, used: Mapping[str, Quota]) -> tuple[str, ...]:
 def _errors(quota: Quota, used: Mapping[str, Quota], chain: tuple[str, ...]) -> Iterator[str]:
     """What is wrong with the quota itself or with the way to its root."""
     yield from quota.errors
-    if quota.name in quota_model.BUILT_IN or quota.above == ROOT:
+    if quota.above == ROOT:
         return
     parent = used.get(quota.parent)
     if parent is None or parent.name in quota_model.BUILT_IN:

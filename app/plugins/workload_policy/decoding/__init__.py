@@ -63,6 +63,22 @@ def policy(raw: bytes | msgspec.Raw) -> policy_model.WorkloadPolicy:
     )
 
 
+def check(found: policy_model.WorkloadPolicy) -> tuple[str, ...]:
+    """What a specification with these fields would be refused for."""
+    selector = {
+        "matchLabels": found.selector.labels,
+        "matchExpressions": msgspec.to_builtins(found.selector.expressions),
+    }
+    spec = {
+        "topologyKey": found.topology_key,
+        "labelSelector": selector,
+        "allocationPolicy": msgspec.to_builtins(found.allocations),
+        "allocationType": found.type,
+        "allocationMethod": found.method,
+    }
+    return _validated(msgspec.Raw(msgspec.json.encode(spec)))[1]
+
+
 def _validated(raw: msgspec.Raw) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The valid part of the specification, and the errors of the rest."""
     spec = msgspec.json.decode(raw)

@@ -259,7 +259,11 @@ class _Search:
     def _steps(self, node: model.Node) -> Iterator[list[str]]:
         """The pods of a node that have to go for one more member, for another one, and so on."""
         members = self._group.waiting
-        found = {one.key: one for one in self._snapshot.on(node.name) if node_sums.holding(one)}
+        found = {
+            one.key: one
+            for one in self._snapshot.on(node.name)
+            if node_sums.holding(one) and one.uid not in self._group.placed
+        }
         held, pod, seats = node_fit.occupancy(self._snapshot, node.name), members[0], 0
         while seats < len(members) and not node_fit.crowded(pod, node, held):
             held, seats = held.plus(pod), seats + 1
@@ -276,7 +280,7 @@ class _Search:
     def _counted(self) -> list[str]:
         """Pods that raise a count which a member would raise, the least important first."""
         pod, snapshot = self._group.waiting[0], self._snapshot
-        own = {one.uid for one in self._group.waiting}
+        own = {one.uid for one in self._group.waiting} | self._group.placed
         counts = kinds.counting(snapshot)
         wanted = {key for name in snapshot.nodes for key in counts(pod, name)}
         found: list[model.Pod] = []

@@ -32,9 +32,8 @@ def introduced(
     asked: question_schema.Gang, plugins: registry.Registry, snapshot: snapshots.Snapshot
 ) -> tuple[model.NamespacedName, list[events.AnyEvent]]:
     """The name of a supposed group, and the events that add its members. Raises Mistake."""
-    minimum = asked.minimum or asked.members
-    if minimum > asked.members:
-        raise errors.Mistake("gang.minimum", f"{minimum} is more than {asked.members} members")
+    if asked.minimum is not None and asked.minimum > asked.members:
+        raise errors.Mistake("gang.minimum", f"{asked.minimum} is more than {asked.members} members")
     if not plugins.groups:
         raise errors.Mistake("gang", "no plugin that is enabled places pods together")
     try:
@@ -42,7 +41,10 @@ def introduced(
     except supposed_operations.Impossible as error:
         raise errors.Mistake(error.field, error.text) from error
     template = operations.waiting(found, found.uid)
-    made = plugins.groups[0].grouped(snapshot, template, asked.members, minimum)
+    try:
+        made = plugins.groups[0].grouped(snapshot, template, asked.members, asked.minimum)
+    except supposed_operations.Impossible as error:
+        raise errors.Mistake(f"gang.{error.field}", error.text) from error
     return made.name, [events.PodSeen(pod=pod) for pod in made.waiting]
 
 

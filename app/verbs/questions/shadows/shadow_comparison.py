@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from app import telemetry
-from app.domain import model, snapshots, verdicts
+from app.domain import model, snapshots
 from app.store import errors as store_errors
 from app.store.decisions import decision_log, records
 from app.store.state import followers, histories, walks
@@ -39,7 +39,8 @@ class ComparisonReport:
     classes: Counter[str]
     skipped: Counter[str]
     by: Mapping[str, Mapping[str, int]]
-    idle: Sequence[int]
+    idle: Sequence[int] | None
+    unapplied: Mapping[int, str] | None
     items: Sequence[replays.Item]
     """The latest that differ, newest first; at most LATEST."""
     until: str
@@ -53,10 +54,10 @@ class ComparisonReport:
 
 
 class _Comparison(replays.Replay):
-    """The replay of one shadow: keeps the latest items instead of the first."""
+    """The replay of one shadow: keeps the latest items instead of the gravest."""
 
-    def _note(self, item: replays.Item, was: verdicts.Trace, would: verdicts.Trace) -> None:
-        super()._note(item, was, would)
+    def _keep(self, item: replays.Item) -> None:
+        self.items.append(item)
         del self.items[:-LATEST]
 
 
@@ -141,6 +142,7 @@ class ShadowComparison:
             skipped=copy.copy(run.skipped),
             by={what: dict(numbers) for what, numbers in run.by.items()},
             idle=run.idle,
+            unapplied=run.unapplied,
             items=run.items[::-1],
             until=held.last,
             behind=max(0.0, self._wall() - _milliseconds_of(held.behind) / 1000) if held.left else 0.0,
@@ -175,7 +177,7 @@ class ShadowComparison:
             lambda plugins: shadowed.hypothesis(shadow, plugins, self._known),
             self._recorded,
             scores=True,
-            limit=LATEST + 1,
+            limit=LATEST,
         )
         # A decision is recorded after the event of its position was appended, by the same clock.
         appended = self._past.appended_ms(since.offset)
@@ -210,7 +212,7 @@ class ShadowComparison:
             except store_errors.Shortened:
                 self._skip(held, decision, "unrepeatable")
             except errors.Mistake as mistake:
-                # This process has other plugins than the extender that took the shadow.
+                # The extender that took the shadow has other plugins, or another version.
                 held.problem = str(mistake)
                 self._skip(held, decision, "configuration")
             except store_errors.StoreError:

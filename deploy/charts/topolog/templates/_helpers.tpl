@@ -26,8 +26,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
 {{- /*
-The name of a ConfigMap ends in a hash of its content, as kustomize makes it: a change restarts every process that reads it,
-and a rollback of the release restores the former one. Takes the name and the data.
+The name of a ConfigMap or Secret ends in a hash of its content, as kustomize makes it: a change restarts every process that
+reads it, and a rollback of the release restores the former one. Takes the name and the data.
 */}}
 {{- define "topolog.hashed" -}}
 {{- $content := dict "data" (index . 1) "kind" "ConfigMap" "name" "" | toJson | sha256sum | trunc 10 -}}
@@ -81,9 +81,13 @@ and a rollback of the release restores the former one. Takes the name and the da
 {{ include "topolog.hashed" (list "topolog-valkey" (include "topolog.valkeyData" . | fromJson)) }}
 {{- end }}
 
-{{- /* The Secret with a URL of the store for each process. */}}
+{{- /* The Secret with a URL of the store for each process: of others, of the value url, or made by bootstrap. */}}
 {{- define "topolog.storeSecret" -}}
+{{- if .Values.store.external.url -}}
+{{ include "topolog.hashed" (list "topolog-store" (dict "url" .Values.store.external.url)) }}
+{{- else -}}
 {{ .Values.store.external.existingSecret | default "topolog-store" }}
+{{- end -}}
 {{- end }}
 
 {{- /* Whether a process makes Secrets in the cluster: certificates, or the passwords of the bundled store. */}}

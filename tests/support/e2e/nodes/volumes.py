@@ -37,10 +37,11 @@ class Volumes:
             files = self._files(volume)
             made = path.with_suffix(".new")
             made.mkdir(mode=0o755)
-            for key, content, mode in files:
-                (made / key).write_bytes(content)
-                _own(made / key, self._group, mode | (0o440 if self._group else 0))
+            self._write(made, files)
             made.rename(path)
+        elif "secret" in volume:
+            # A kubelet has written what was changed since, at the latest when it starts a container again.
+            self._write(path, self._files(volume))
         return path, True
 
     def object(self, kind: str, name: str) -> api_client.Object:
@@ -54,6 +55,17 @@ class Volumes:
     def remove(self) -> None:
         """Delete the folders; disks stay."""
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _write(self, folder: pathlib.Path, files: list[tuple[str, bytes, int]]) -> None:
+        """Write the files that the folder has not, or with other contents."""
+        for key, content, mode in files:
+            path = folder / key
+            if path.exists() and path.read_bytes() == content:
+                continue
+            made = folder / f".{key}.new"
+            made.write_bytes(content)
+            _own(made, self._group, mode | (0o440 if self._group else 0))
+            made.replace(path)
 
     def _files(self, volume: api_client.Object) -> list[tuple[str, bytes, int]]:
         """(name, content, mode) of each file."""

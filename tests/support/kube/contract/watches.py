@@ -43,6 +43,12 @@ class Watches(ServerUnderTest):
         version = json.loads(client.get(pods))["metadata"]["resourceVersion"]
         assert all(line["type"] == "BOOKMARK" for line in Watch(client, pods, version, seconds=1))
 
+    def test_a_watch_from_a_version_of_the_future_is_silent(self, client: clients.Client, pods: str) -> None:
+        version = int(json.loads(client.get(pods))["metadata"]["resourceVersion"])
+        watch = Watch(client, pods, str(version + 10**6), seconds=3)
+        self.made(client, pods)
+        assert list(watch) == []
+
     def test_a_bookmark_is_a_version_to_resume_from(self, client: clients.Client, pods: str) -> None:
         version = json.loads(client.get(pods))["metadata"]["resourceVersion"]
         watch = Watch(client, pods, version, seconds=3)

@@ -156,19 +156,19 @@ BUGS = (
     # Releases.
     Bug(
         "an old placement is released although the pod runs",
-        "workers.controller.orphaned_placements:_void",
+        "workers.controller.placements.orphaned_placements:_void",
         "if found.pod.node:",
         "if False:",
     ),
     Bug(
         "an old placement is released without a fence",
-        "workers.controller.orphaned_placements:OrphanedPlacements._evidence",
+        "workers.controller.placements.orphaned_placements:OrphanedPlacements._evidence",
         "self._fence(placement)",
         "return 'unbound', 'it is old'",
     ),
     Bug(
         "a fence counts as evidence whatever it was answered",
-        "workers.controller.orphaned_placements:OrphanedPlacements._evidence",
+        "workers.controller.placements.orphaned_placements:OrphanedPlacements._evidence",
         "self._fence(placement)",
         "self._fence(placement); return 'unbound', 'it is fenced'",
     ),

@@ -18,7 +18,7 @@ BUGS = (
     ),
     Bug(
         "a seat is kept although its pod is not bound",
-        "workers.controller.orphaned_placements:_void",
+        "workers.controller.placements.orphaned_placements:_void",
         "if age >= kept else None",
         "if False else None",
     ),
@@ -99,6 +99,12 @@ BUGS = (
         "a node is kept whose victims run elsewhere, too",
         "app.verbs.preempting:_Judging.of",
         'if any(snapshot.node_of(uid) not in ("", node) for uid in uids):',
+        "if False:",
+    ),
+    Bug(
+        "a node is kept whose victims are not recorded",
+        "app.verbs.preempting:_Judging.of",
+        "if not self.going.issuperset(lacking):",
         "if False:",
     ),
     Bug(

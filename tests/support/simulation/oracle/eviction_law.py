@@ -261,6 +261,14 @@ def elsewhere(fold: plain_fold.Fold, node: str, victims: Iterable[model.Pod]) ->
     return f"{_names(far)} run on other nodes" if far else ""
 
 
+def problem(
+    fold: plain_fold.Fold, pod: model.Pod, node: str, offered: Mapping[str, Sequence[model.Pod]]
+) -> str:
+    """Why the node must not be kept for the pod; empty if it may."""
+    found = elsewhere(fold, node, offered[node]) or broken_gang(fold, offered[node])
+    return found or (needless(fold, pod, node, offered) if gang_law.gang(pod) else "")
+
+
 def needless(
     fold: plain_fold.Fold, pod: model.Pod, node: str, offered: Mapping[str, Sequence[model.Pod]]
 ) -> str:

@@ -64,6 +64,8 @@ class Watchdog:
         self._epoch = ""
         self._excused = False
         """Events were lost, and not all kinds are listed again: the log need not contain every bound pod."""
+        self._lost_pods: set[str] = set()
+        """Uids of the pods that a reader of lost entries may have on a node, though the log has not."""
         self._placements = placement_law.PlacementLaw(
             cluster, self.losses, selected=selected, monotonic=monotonic
         )
@@ -138,6 +140,7 @@ class Watchdog:
             self.fold.apply(codecs.decode(entry.payload))
             self._epoch = entry.epoch or self._epoch
         self._excused |= loss is not None
+        self._lost_pods.update(before.pods_and_nodes().keys() - self.fold.pods_and_nodes().keys())
         lost = [(entry.offset, int(entry.at)) for entry in gone]
         self.losses.failed_over(loss, lost, note, doubted=doubted)
         self._placements.failed_over(before, self.fold)
@@ -174,6 +177,10 @@ class Watchdog:
         """Whether the log ever had a placement of the pod on the node."""
         self.read()
         return (uid, node) in self._placements.placed
+
+    def recorded(self) -> set[str]:
+        """Uids of the pods on nodes that the log has, and of those that a reader of lost entries may have."""
+        return {*self.fold.pods_and_nodes(), *(self._lost_pods if self.losses.unseen else ())}
 
     def divided_alike(self, snapshot: snapshots.Snapshot) -> None:
         """A reader of this log divides among the quotas what the log has to divide at its offset."""

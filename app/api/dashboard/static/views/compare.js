@@ -315,7 +315,7 @@ function replayed(body) {
 }
 
 function idle(indexes) {
-  return indexes.length ? html`<span class="failed">Overrides that change nothing: ${indexes.map((one) => one + 1).join(", ")}.</span>` : nothing;
+  return indexes?.length ? html`<span class="failed">Overrides that change nothing: ${indexes.map((one) => one + 1).join(", ")}.</span>` : nothing;
 }
 
 /** Decisions that would have been others, by class and one by one. */

@@ -57,7 +57,7 @@ export function pod() {
         <p><button type="button" @click=${() => bisect(key)}>since when does it ${body.state === "pending" ? "not " : ""}fit?</button></p>
         ${since.key === key ? answered() : nothing}`)}
       ${panel({ id: "life", title: "Life", answer: life, rows: (body) => body.items }, (body) => html`
-        ${body.complete ? nothing : html`<p class="empty">read from offset ${number(body.first)} on: what was before is not shown</p>`}
+        ${body.complete ? nothing : html`<p class="empty">events are read from offset ${number(body.first)} on, and the latest 20,000 decisions: what was before is not shown</p>`}
         ${more(body.more, "items before these")}
         <ol class="life">${lived(body).map((one) => html`<li class="${one.kind} ${one.outcome ?? ""} ${one.unseen ? "unseen" : ""}" ?data-chosen=${one.decision && one.decision === chosen}>
           <button type="button" class="at" title="show the cluster at this moment" @click=${() => to(one.offset)}>${number(one.offset)}</button>

@@ -90,7 +90,7 @@ function overTime(of) {
   const shown = shownOffset();
   const series = answer("series", path, of);
   return panel({ id: "over-time", title: "Over time", answer: series, command: path ? command("get", "--raw", path) : "",
-    rows: (body) => body.lines.flatMap((line) => line.points.map(([offset, at, value]) => ({ line: line.name, offset, at: new Date(at).toISOString(), value }))) }, (body) => {
+    rows: (body) => body.lines.flatMap((line) => line.points.map(([offset, at, value]) => ({ line: line.name, offset, at: at ? new Date(at).toISOString() : "", value }))) }, (body) => {
     draw("chart", body, state.at === null ? null : shown);
     const colours = inks(body.lines);
     const key = (line, index) => html`<svg class="ink ink-${colours[index]}" viewBox="0 0 20 6" aria-hidden="true">${shaded(line) ? svg`<rect width="20" height="6"></rect>` : svg`<line x1="0" x2="20" y1="3" y2="3" class=${dashed(line) ? "dashed" : ""}></line>`}</svg> ${line.name}`;

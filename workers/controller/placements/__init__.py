@@ -1,0 +1,1 @@
+"""Releases placements that will not be bound."""
