@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import json
+import os
 import pathlib
 import shutil
 import time
@@ -24,6 +25,8 @@ Json: TypeAlias = Any
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 MISSING = "" if CHROMIUM and DRIVER else "Chromium is missing: apt-get install chromium chromium-driver"
 _PATIENCE = 30.0 * polling.PATIENCE
+_LATENCY = float(os.environ.get("BROWSER_LATENCY") or 100)
+"""Milliseconds that each answer is late, so that a test that does not wait for what it reads always fails."""
 _FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -196,12 +199,22 @@ def browser(
         driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": _COLLECT})
         resize(driver, *size)
         emulate(driver, dark=dark)
+        delay(driver, _LATENCY)
         made = Browser(driver, base)
         yield made
         made.collect()
         assert made.found == [], made.found
     finally:
         driver.quit()
+
+
+def delay(driver: webdriver.Chrome, latency: float) -> None:
+    """Let every answer come this many milliseconds later, as over a slow connection."""
+    driver.execute_cdp_cmd("Network.enable", {})
+    driver.execute_cdp_cmd(
+        "Network.emulateNetworkConditions",
+        {"offline": False, "latency": latency, "downloadThroughput": -1, "uploadThroughput": -1},
+    )
 
 
 def resize(driver: webdriver.Chrome, width: int, height: int = 800, scale: float = 1) -> None:
