@@ -7,7 +7,7 @@ to be free. Everything is computed from one state: what a view of that moment sh
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple, Protocol
 
 import msgspec
@@ -54,6 +54,14 @@ class Preemption(NamedTuple):
     eviction: victims.Eviction
 
 
+class _Waiting(NamedTuple):
+    """A pod that waits."""
+
+    pod: model.Pod
+    alike: Hashable
+    """The same for equal pods."""
+
+
 def requested(rules: EvictionRules) -> bool:
     """Whether an argument requests evictions."""
     return "evict" in (rules.quota_preemption, rules.overuse)
@@ -85,25 +93,48 @@ def preemptions(
 ) -> Iterator[Preemption]:
     """For each quota, or that one: the eviction for its pod that has waited longest and can be helped.
 
-    A pod that waits for pods that terminate has what they leave, so that no eviction for another one counts
-    on it. ``objection``: by default, quotas alone decide.
+    A pod that waits for pods that terminate has what they leave, and so have the pods equal to it, as far as
+    that lasts: no eviction for another one counts on it. Whether another one needs an eviction is decided
+    beside the first of equal pods alone, because the others may wait longer than it, while what terminates
+    was evicted for it. ``objection``: by default, quotas alone decide.
     """
     if not snapshot.all(kinds.QUOTAS):
         return
-    later = without_terminating(snapshot)
-    helped, tried = set[str](), 0
-    for name, pod in _in_turn(later, _least_important(snapshot), by_owner=objection is not None):
+    later = claimed = without_terminating(snapshot)
+    helped, served, tried = set[str](), set[Hashable](), 0
+    passed: list[_Waiting] = []
+    for name, pods in _in_turn(later, _least_important(snapshot), by_owner=objection is not None):
         if quota not in ("", name) or name in helped:
             continue
         if tried == TRIED:
             return
         tried += 1
-        found = _preemption(later, pod, rules, objection)
+        first, found = pods[0], None
+        if later is snapshot or _refusal(later, first.pod, rules):
+            claimed, passed = _claimed(claimed, passed, served, rules), []
+            found = _preemption(claimed, first.pod, rules, objection)
+        elif _refusal(snapshot, first.pod, rules):
+            later = later.counting([(first.pod, "")])
+            served.add(first.alike)
+        passed += pods
         if found is not None:
             helped.add(name)
             yield found
-        elif later is not snapshot and _refusal(snapshot, pod, rules) and not _refusal(later, pod, rules):
-            later = later.counting([(pod, "")])
+
+
+def _claimed(
+    later: snapshots.Snapshot, pods: Iterable[_Waiting], served: set[Hashable], rules: admission.QuotaRules
+) -> snapshots.Snapshot:
+    """The state beside those of the pods that wait for what terminates, one after the other.
+
+    ``served``: the kinds of pods that wait for it; those of which one has nothing left are taken out.
+    """
+    for one in pods:
+        if one.alike in served and _refusal(later, one.pod, rules):
+            served.remove(one.alike)
+        elif one.alike in served:
+            later = later.counting([(one.pod, "")])
+    return later
 
 
 def _refusal(snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.QuotaRules) -> str:
@@ -115,24 +146,29 @@ def _refusal(snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.Quot
 
 def _in_turn(
     later: snapshots.Snapshot, least: Mapping[str, int], *, by_owner: bool
-) -> Iterator[tuple[str, model.Pod]]:
-    """Quota and pod: the pod of each quota that has waited longest, then the next one of each, and so on.
+) -> Iterator[tuple[str, list[_Waiting]]]:
+    """Quota and pods: the pod of each quota that has waited longest, then the next one of each, and so on.
 
-    So pods of one quota that cannot be helped keep no other quota from being tried. Of equal pods one is
-    tried; ``by_owner``: other plugins may treat pods of one quota differently, and those of one owner alike.
-    ``least``: the lowest priority of the pods of each quota, also of those that terminate.
+    So pods of one quota that cannot be helped keep no other quota from being tried. Each is followed by those
+    up to the next one that are equal to it or to an earlier one; ``by_owner``: other plugins may treat pods
+    of one quota differently, and those of one owner alike. ``least``: the lowest priority of the pods of each
+    quota, also of those that terminate.
     """
-    grown = usage.forest(later)
-    queues: dict[str, dict[object, model.Pod]] = {}
+    grown, seen = usage.forest(later), set[Hashable]()
+    queues: dict[str, list[list[_Waiting]]] = {}
     for pod in sorted(_waiting(later), key=lambda one: (one.created, one.uid)):
         name = membership.of(pod, grown).name
         if least.get(name, pod.priority) < pod.priority:
             constraints = msgspec.json.encode(pod.constraints)
             owner = (pod.owners or pod.uid) if by_owner else ()
-            alike = (pod.priority, families.pod_class(pod, later), constraints, owner)
-            queues.setdefault(name, {}).setdefault(alike, pod)
-    for turn in itertools.zip_longest(*(queue.values() for queue in queues.values())):
-        yield from ((name, pod) for name, pod in zip(queues, turn, strict=True) if pod is not None)
+            alike = (name, pod.priority, families.pod_class(pod, later), constraints, owner)
+            queue = queues.setdefault(name, [])
+            if alike not in seen:
+                seen.add(alike)
+                queue.append([])
+            queue[-1].append(_Waiting(pod, alike))
+    for turn in itertools.zip_longest(*queues.values()):
+        yield from ((name, pods) for name, pods in zip(queues, turn, strict=True) if pods is not None)
 
 
 def _preemption(

@@ -132,3 +132,39 @@ def test_pods_that_preempt_none_keep_no_other_pod_from_an_eviction() -> None:
     shown = view(small, "q")["preemption"]
     assert isinstance(shown, dict)
     assert shown["pod"] == "x/asks"
+
+
+def two_replicas(*others: model.Pod) -> scheduling_driver.Cluster:
+    """A quota of 14 of which 8 terminate: two equal pods of one owner wait for those, and "late" for more."""
+    owners = (model.Owner(kind="ReplicaSet", name="r", uid="r"),)
+    return cluster(
+        *(small_gangs.node(name, 32) for name in ("n1", "n2", "n3")),
+        small_quotas.quota("q", 0, 14),
+        *(pod(name, 4, "q", "n1", terminating=True) for name in ("v1", "v2")),
+        *(pod(name, 4, "q", priority=10, created=FIRST, owners=owners) for name in ("early-1", "early-2")),
+        pod("late", 6, "q", priority=30, created=NEXT),
+        *others,
+    )
+
+
+@pytest.mark.scenario("EQ-26")
+def test_each_of_equal_pods_counts_as_having_what_terminates() -> None:
+    """Without the pod of two cores, the third one would count on what the second one waits for."""
+    small = two_replicas(pod("small", 2, "q", "n2"), pod("stays", 4, "q", "n2", priority=100))
+    assert names(wanted(small)) == []
+    assert view(small, "q")["preemption"] is None
+
+
+@pytest.mark.scenario("EQ-26")
+def test_what_is_evicted_beside_equal_pods_is_enough_for_all_of_them() -> None:
+    small = two_replicas(pod("small", 2, "q", "n2"), pod("large", 6, "q", "n3", priority=5))
+    small.see(small_quotas.quota("q", 0, 16))
+    assert names(wanted(small)) == [("elastic quota q: pod x/late", ["large"])]
+
+
+@pytest.mark.scenario("EQ-26")
+def test_what_was_evicted_for_a_pod_is_not_evicted_again_while_equal_pods_wait_longer() -> None:
+    """Of the pods that terminate one was evicted for the first of them, and the other for "late"."""
+    small = two_replicas(pod("low", 4, "q", "n2"), pod("stays", 2, "q", "n2", priority=100))
+    small.see(pod("late", 4, "q", priority=30, created=NEXT))
+    assert names(wanted(small)) == []
