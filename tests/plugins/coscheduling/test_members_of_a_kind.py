@@ -1,5 +1,6 @@
 """Members that are one kind to all quotas are judged once; all else is as if they were judged one by one."""
 
+import collections
 import random
 from dataclasses import dataclass
 
@@ -161,7 +162,7 @@ def test_members_of_one_kind_on_several_nodes_are_judged_apart_by_others() -> No
         peers(small), small.snapshot, asked, demands, lambda: capacities.Capacities(small.snapshot)
     )
     seats = dict(zip([one.uid for one in asked], ("n0", "n1", "n1"), strict=True))
-    assert len(others.admitted(seats, (), ())) < 3
+    assert len(others.admitted(seats, (), (), collections.Counter())) < 3
 
 
 @dataclass(frozen=True, slots=True)

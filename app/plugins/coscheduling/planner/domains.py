@@ -153,17 +153,42 @@ def common(one: Path, other: Path) -> int:
 
 
 def in_multiples(demands: Demands, own: Counter[model.NodeName], seats: Collection[model.NodeName]) -> bool:
-    """Whether members come in the multiples to each domain with a seat. ``own``: those that are there."""
-    paths, depth = demands.tree.paths, len(demands.tree.layers)
-    for length, multiple in demands.multiples.items():
-        members: dict[Path, int] = {}
-        for names in (seats, own.elements()):
-            for name in names:
-                path = paths.get(name, ())
-                domain = (*path, name) if length > depth else path[:length]
-                # A domain without a seat of the plan may have any number of members.
-                if (length > depth or len(path) >= length) and (names is seats or domain in members):
-                    members[domain] = members.get(domain, 0) + 1
-        if any(count % multiple for count in members.values()):
-            return False
-    return True
+    """Whether members come in the multiples to each domain with a seat. ``own``: those that are there.
+
+    A domain without a seat may have any number of members.
+    """
+    return not any(_over(demands, own, length, seats) for length in demands.multiples)
+
+
+def complete(
+    demands: Demands, own: Counter[model.NodeName], seats: Mapping[model.Uid, model.NodeName]
+) -> dict[model.Uid, model.NodeName]:
+    """The seats without the last ones of each domain that are too many, or too few, for a multiple."""
+    kept = dict(seats)
+    while not in_multiples(demands, own, kept.values()):
+        for length in demands.multiples:
+            over = _over(demands, own, length, kept.values())
+            for uid, name in reversed([*kept.items()]):
+                domain = _domain(demands, length, name)
+                if over.get(domain, 0) > 0:
+                    over[domain] -= 1
+                    del kept[uid]
+    return kept
+
+
+def _over(
+    demands: Demands, own: Counter[model.NodeName], length: int, seats: Collection[model.NodeName]
+) -> dict[Path | None, int]:
+    """Domain of a depth with a seat -> how many members are there beyond a multiple, if any are."""
+    members = Counter(_domain(demands, length, name) for name in seats)
+    there = Counter(_domain(demands, length, name) for name in own.elements())
+    over = {one: (count + there[one]) % demands.multiples[length] for one, count in members.items()}
+    return {one: count for one, count in over.items() if count and one is not None}
+
+
+def _domain(demands: Demands, length: int, name: model.NodeName) -> Path | None:
+    """The domain of a depth that the node is in; None without one."""
+    path = demands.tree.paths.get(name, ())
+    if length > len(demands.tree.layers):
+        return (*path, name)
+    return path[:length] if len(path) >= length else None

@@ -118,22 +118,28 @@ class Others:
         seats: Mapping[model.Uid, model.NodeName],
         domain: Path,
         required: Collection[model.Uid],
+        own: collections.Counter[model.NodeName],
     ) -> dict[model.Uid, model.NodeName]:
         """The seats that are admitted, those required first: each beside all others.
 
-        So quotas limit the plan as a sum, and it does not matter which member is bound first.
+        So quotas limit the plan as a sum, and it does not matter which member is bound first. ``own``: the
+        members that are there already, which multiples count.
         """
         refused = self._refused_beside(seats, self._with(seats)) if self._kinds else []
         if not refused:
             return self._in_order(seats)
         self.limiting = True
         kept, ahead = self._one_by_one(seats, domain, required, frozenset(refused))
+        if self._demands.multiples:
+            kept = domains.complete(self._demands, own, kept)
+            ahead = self._with(kept)
         while len(kept) >= len(required) and (refused := self._refused_beside(kept, ahead)):
             # Members that are not required may use what the others need.
             spare = [uid for uid in kept if uid not in required]
             too_many = [uid for uid in refused if uid not in required]
             gone = too_many[len(too_many) // 2 :] or spare or refused
             kept = {uid: name for uid, name in kept.items() if uid not in gone}
+            kept = domains.complete(self._demands, own, kept)
             ahead = self._with(kept)
         return self._in_order(kept)
 

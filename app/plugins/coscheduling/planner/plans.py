@@ -314,8 +314,8 @@ class _Planning:
         if multiples and not domains.in_multiples(self._demands, self._own(), found.seats.values()):
             return None
         required = packing.required_of(self._minimums(fixed)).union(fixed)
-        seats = self._others.admitted(found.seats, found.domain, required)
-        if not seats or not self._enough(seats):
+        seats = self._others.admitted(found.seats, found.domain, required, self._own())
+        if not seats or not self._enough(seats) or not seats.keys() >= fixed.keys():
             self._most = max(self._most, len(seats))
             return None
         if self._question.nominated:
