@@ -160,6 +160,10 @@ def _about(snapshot: snapshots.Snapshot, gang: Gang) -> model.Pod | effects.Invo
 # -- seats -------------------------------------------------------------------------------------
 
 
+_GOING = "what is left is released, unless a member is bound first"
+"""Without a number: the Event of the loss of these seats has that of those which were released."""
+
+
 class _Loss(NamedTuple):
     """A seat that was lost."""
 
@@ -233,7 +237,7 @@ def _lost(snapshot: snapshots.Snapshot, key: GangKey, losses: list[_Loss]) -> It
     if about is not None:
         stay = f"{bound} bound members stay" if bound else f"{len(every) or 'no'} seats stay"
         if left:
-            stay = _going(left, "other ")
+            stay = _GOING
         node, reason = losses[0]
         what = f"a seat on {node} is lost"
         if len(losses) > 1:
@@ -260,7 +264,7 @@ def _incomplete(snapshot: snapshots.Snapshot) -> Iterator[effects.Effect]:
             if one.key not in reported and len(one.seats) < one.minimum and about is not None:
                 reported.add(one.key)
                 held = f"{len(one.seats)} of {one.minimum} members have a seat"
-                text = f"gang {one.key}: {held} after a loss; {_going(left)}"
+                text = f"gang {one.key}: {held} after a loss; {_GOING}"
                 yield effects.PostEvent(about, LOST, text)
         yield _released(gang, together, left)
 
@@ -274,11 +278,6 @@ def _given_up(gang: Gang, together: tuple[Gang, ...]) -> list[gangs.Seat]:
     if gang.given.mode == "NonStrict" or whole or alone or any(seat.bound for seat in every):
         return []
     return every
-
-
-def _going(left: list[gangs.Seat], which: str = "") -> str:
-    seats = f"{which}seats are" if len(left) > 1 else f"{which}seat is"
-    return f"{len(left)} {seats} released, because no member is bound"
 
 
 def _released(gang: Gang, together: tuple[Gang, ...], left: list[gangs.Seat]) -> effects.ReleasePlacements:

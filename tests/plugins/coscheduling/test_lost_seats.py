@@ -84,7 +84,22 @@ def test_seats_that_are_lost_in_one_turn_are_one_event_and_one_release() -> None
     (effect,) = [one for one in found if isinstance(one, effects.ReleasePlacements)]
     assert set(effect.pods) == {pods[0].uid, pods[4].uid}
     (text,) = [message for _, message in posted(found) if "lost" in message]
-    assert "3 seats are lost, the first on n1: the API server refused; 2 other seats are released" in text
+    assert "3 seats are lost, the first on n1: the API server refused; what is left" in text
+
+
+def test_the_number_of_seats_that_are_given_up_is_reported_once_they_are_released() -> None:
+    """A member that is bound first keeps them: then no Event reports that they are lost."""
+    pods = gang("train", 3)
+    small = Cluster(node("n1"), *pods)
+    committed(small, pods)
+    (text,) = [message for _, message in posted(after(small, released(pods[0], "n1"))) if "lost" in message]
+    assert text.endswith("; what is left is released, unless a member is bound first")
+    left = small.snapshot
+    bound = events.PodSeen(pod=msgspec.structs.replace(pods[1], node="n1"))
+    assert posted(after(small, bound)) == []
+    small.snapshot = left
+    (text,) = [text for _, text in posted(after(small, *(released(one, "n1") for one in pods[1:])))]
+    assert text.endswith("2 seats are lost, the first on n1: the API server refused; no seats stay")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +168,7 @@ def test_a_seat_that_is_lost_without_a_leader_takes_the_others_with_it(
     assert given_up(found) == others
     texts = [text for _, text in posted(found) if "have a seat" in text]
     lost = "gang koordinator/x/train: 2 of 3 members have a seat after a loss"
-    assert texts == ([f"{lost}; 2 seats are released, because no member is bound"] if others else [])
+    assert texts == ([f"{lost}; what is left is released, unless a member is bound first"] if others else [])
 
 
 def test_a_gang_that_is_lost_without_a_leader_takes_those_with_it_that_were_placed_together() -> None:
