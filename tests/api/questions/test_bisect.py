@@ -8,6 +8,8 @@ import pytest
 
 from app.api.introspection import times
 from app.domain import events
+from app.plugins.elastic_quota import kinds
+from tests.support.decisions import small_quotas
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem
 from tests.support.extender.questions import ask, post
@@ -99,6 +101,15 @@ def test_counts_waiting_pods_and_objects_are_followed(six: api_worlds.World) -> 
     )
     never = ask(six, "bisect", exists="pod:shop/none")
     assert (never["now"], never["since"], never["complete"]) == (False, None, True)
+
+
+def test_the_use_of_an_elastic_quota_is_followed(six: api_worlds.World) -> None:
+    six.append(kinds.QUOTAS.observed(small_quotas.quota("research", most=8)))
+    label = {"quota.scheduling.koordinator.sh/name": "research"}
+    made = [msgspec.structs.replace(api_worlds.pod(f"job-{n}", "host-1"), labels=label) for n in range(4)]
+    third = [six.append(events.PodSeen(pod=one)) for one in made][2]
+    found = ask(six, "bisect", count={"count": "quota||research|cpu", "atLeast": 1_001})
+    assert (found["now"], found["since"]["event"]["offset"]) == (True, third)
 
 
 @pytest.mark.scenario("WI-11")
