@@ -2,15 +2,19 @@
 
 import pathlib
 from collections.abc import Iterator
+from unittest import mock
 
 import pytest
+import structlog
 
 from app import settings
 from app.store import schemas, stores
 from app.store.server import connections, embedded
+from app.verbs.questions.shadows import shadow_comparison
 from tests.support import declared
 from tests.support.extender import api_worlds, bundled
-from tests.support.extender.error_shape import assert_problem, body, items
+from tests.support.extender.error_shape import Json, assert_problem, body, items
+from tests.support.extender.questions import ask
 from workers.compactor import compactors
 
 PATHS = [
@@ -126,3 +130,58 @@ def test_a_bundle_reaches_as_far_as_the_archive(
                 assert found == expected
     finally:
         restarted.store.close()
+
+
+SCALED = [{"op": "scalePolicy", "policy": "shop/spread", "allocations": {"host": 0}}]
+
+
+def put(world: api_worlds.World, name: str) -> int:
+    """Set a shadow; returns the offset of its event."""
+    return int(body(world.client.put(f"/apis/v1/shadows/{name}", json={"overrides": SCALED}))["since"])
+
+
+def differences(world: api_worlds.World, name: str) -> Json:
+    return body(world.client.get(f"/apis/v1/shadows/{name}"))["differences"]
+
+
+@pytest.mark.parametrize("archive", ["archive"], indirect=True)
+def test_a_shadow_whose_event_cannot_be_read_keeps_no_other_from_being_compared(
+    world: api_worlds.World, store_server: embedded.Server, archive: str
+) -> None:
+    """It shows why it is not compared, with one line in the log, until the archive answers again."""
+    since = put(world, "old")
+    api_worlds.decide(world, api_worlds.pod("web-3"))
+    world.append(api_worlds.node("later", role="host"))
+    world.store.follower.catch_up()
+    after = compacted(world, store_server, archive)
+    after.store.decisions.start()
+    put(after, "recent")
+    api_worlds.decide(after, api_worlds.pod("web-4"))
+    folder = pathlib.Path(archive, after.store.keys.cluster)
+    aside = folder.rename(f"{folder}.aside")
+    folder.write_text("no folder")
+    restarted = opened(store_server, after.store.keys.cluster, archive)
+    shown = api_worlds.world(restarted)
+    restarted.follower.catch_up()
+    with (
+        mock.patch.object(shadow_comparison, "_RETRIED", 0.0),
+        structlog.testing.capture_logs() as lines,
+    ):
+        for _ in range(3):
+            shown.shadows.step()
+        recent = differences(shown, "recent")
+        assert (recent["examined"], recent["problem"]) == (1, None)
+        assert differences(shown, "old")["examined"] == 0
+        assert "the archive cannot be listed" in differences(shown, "old")["problem"]
+        assert [(one["log_level"], one["shadow"]) for one in lines] == [("warning", "old")]
+        folder.unlink()
+        aside.rename(folder)
+        while shown.shadows.step():
+            pass
+    found = differences(shown, "old")
+    replayed = ask(shown, "replay", overrides=SCALED, **{"from": str(since)}, compare="scores", budget=20.0)
+    assert found["problem"] is None
+    assert found["examined"] == replayed["examined"] == 2
+    assert found["classes"] == replayed["classes"]
+    after.store.close()
+    restarted.close()

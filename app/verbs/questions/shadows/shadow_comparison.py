@@ -7,6 +7,7 @@ The log is the truth and the counters are a view of it, so a process that starts
 import copy
 import dataclasses
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -29,6 +30,8 @@ _EVERY = 1.0
 """Seconds between two polls for new records: the age of a difference at most, unless work is left."""
 _CATCH_UP = 1.0
 """Seconds that a poll waits for the store."""
+_RETRIED = 10.0
+"""Seconds after which a shadow is tried again whose past could not be read."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class ComparisonReport:
     gap: bool
     """Records may have been trimmed before they were read."""
     problem: str
-    """Why nothing can be compared; empty if it can."""
+    """Why decisions cannot be compared; empty if they can."""
 
 
 class _Comparison(replays.Replay):
@@ -65,14 +68,14 @@ class _Held:
     """One shadow, from the event that set it on."""
 
     def __init__(
-        self, shadow: model.Shadow, since: model.Position, run: _Comparison, walk: walks.Walk, behind: str
+        self, shadow: model.Shadow, since: model.Position, run: _Comparison, walk: walks.Walk
     ) -> None:
         self.shadow = shadow
         self.since = since
         self.run = run
         self.walk = walk
-        self.behind = behind
-        """The id behind which records are read."""
+        self.behind = ""
+        """The id behind which records are read; empty until the time of the shadow's event was read."""
         self.last = ""
         """The id of the last record that was read."""
         self.end: int | None = None
@@ -81,6 +84,11 @@ class _Held:
         """Whether there may be records to be read."""
         self.gap = False
         self.problem = ""
+        """The latest failure of the shadow itself."""
+        self.unread = ""
+        """Why its past could not be read the last time; empty if it could."""
+        self.failed_at = 0.0
+        """When that was, by the monotonic clock."""
 
 
 class ShadowComparison:
@@ -147,7 +155,7 @@ class ShadowComparison:
             until=held.last,
             behind=max(0.0, self._wall() - _milliseconds_of(held.behind) / 1000) if held.left else 0.0,
             gap=held.gap,
-            problem=held.problem,
+            problem=held.unread or held.problem,
         )
 
     def step(self) -> bool:
@@ -156,7 +164,7 @@ class ShadowComparison:
             return False  # Without shadows nothing is read.
         snapshot = self._follower.catch_up(timeout=_CATCH_UP)
         self._adopt(snapshot)
-        return any([self._advance(held) for held in list(self._held.values())])
+        return any([self._try(held) for held in list(self._held.values())])
 
     def _run(self) -> None:
         while not self._stopped.wait(0.0 if self.step() else _EVERY):
@@ -179,12 +187,34 @@ class ShadowComparison:
             scores=True,
             limit=LATEST,
         )
-        # A decision is recorded after the event of its position was appended, by the same clock.
-        appended = self._past.appended_ms(since.offset)
-        behind = "0-0" if appended is None else f"{max(0, appended - 1)}-0"
-        return _Held(shadow, since, run, walks.Walk(self._past), behind)
+        return _Held(shadow, since, run, walks.Walk(self._past))
+
+    def _try(self, held: _Held) -> bool:
+        """Compare a page of records with one shadow, unless its past cannot be read: others go on.
+
+        Raises StoreAway if the store is away, and not only the archive.
+        """
+        if held.unread and time.monotonic() - held.failed_at < _RETRIED:
+            return False
+        try:
+            left = self._advance(held)
+        except store_errors.StoreError as error:
+            if isinstance(error, store_errors.StoreAway) and not isinstance(error, store_errors.ArchiveAway):
+                raise
+            if not held.unread:
+                telemetry.log.warning(
+                    "a shadow is not compared, retrying", shadow=held.shadow.name, problem=str(error)
+                )
+            held.unread, held.failed_at = str(error)[:_REASON], time.monotonic()
+            return False
+        held.unread = ""
+        return left
 
     def _advance(self, held: _Held) -> bool:
+        if not held.behind:
+            # A decision is recorded after the event of its position was appended, by the same clock.
+            appended = self._past.appended_ms(held.since.offset)
+            held.behind = "0-0" if appended is None else f"{max(0, appended - 1)}-0"
         page = self._decisions.since(held.behind, limit=_PAGE)
         # The record before these is gone, and perhaps others that were not read.
         if page and self._decisions.oldest() == page[0].id and (held.last or self._decisions.has_removed()):
