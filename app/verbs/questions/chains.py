@@ -27,28 +27,6 @@ LIMITS = (
 )
 
 
-@dataclasses.dataclass(slots=True)
-class Placements:
-    """Where pods were placed within the range, and where they would have been."""
-
-    was: dict[model.Uid, model.NodeName] = dataclasses.field(default_factory=dict)
-    would: dict[model.Uid, model.NodeName] = dataclasses.field(default_factory=dict)
-    was_at: dict[model.Uid, int] = dataclasses.field(default_factory=dict)
-    """Milliseconds since 1970."""
-    would_at: dict[model.Uid, int] = dataclasses.field(default_factory=dict)
-
-    def numbers(self) -> dict[str, int]:
-        """How many pods are on the same node, elsewhere, only then, only now."""
-        both = self.was.keys() & self.would.keys()
-        same = sum(self.was[uid] == self.would[uid] for uid in both)
-        return {
-            "same": same,
-            "elsewhere": len(both) - same,
-            "onlyThen": len(self.was) - len(both),
-            "onlyNow": len(self.would) - len(both),
-        }
-
-
 class Peak(NamedTuple):
     """The largest value of a count, and the first offset at which it was reached."""
 
@@ -166,17 +144,19 @@ class Chain(replays.Replay):
         resolved = situations.resolve(base, self._supposed, strict=False)
         self._observe(resolved)
         self._copies: Mapping[model.NodeName, model.NodeName] = resolved.copies
+        self._removed = resolved.removed
         attended = self._supposed.attended
         self.was, self.would = _History(base, attended), _History(resolved.snapshot, attended)
         self._together = not self._supposed.operations
         """Both histories are the same so far, so that one fold is enough."""
-        self.placements = Placements()
+        self.placements = simulated_placements.Placements()
         self.created: dict[model.Uid, str] = {}
         """When the placed pods were created (RFC 3339)."""
         self._position = base.position
         after = resolved.snapshot.pods
         gone = (one.uid for one in resolved.happened if isinstance(one, events.PodGone))
-        self._deleted = frozenset(uid for uid in gone if uid in base.pods and uid not in after)
+        self._deleted = {uid for uid in gone if uid in base.pods and uid not in after}
+        """Pods that the log has, and the supposed history no longer."""
         seen = (one.pod.uid for one in resolved.happened if isinstance(one, events.PodSeen))
         self._labels = {
             uid: after[uid].labels
@@ -232,11 +212,14 @@ class Chain(replays.Replay):
             case events.PodSeen():
                 yield from self._seen(event, entry)
             case events.PodGone():
-                self._attempts.pop(event.uid, None)
-                self._moved.pop(event.uid, None)
-                self._unplaced.discard(event.uid)
+                self._forget(event.uid)
                 if event.uid not in self._deleted:
                     yield event
+            case events.NodeGone():
+                # Of pods that the log has on other nodes, it has no end.
+                on = self.would.snapshot.on(event.name)
+                yield from [self._collected(pod) for pod in on if pod.uid in self._moved]
+                yield event
             case events.PlacementsCommitted():
                 yield from self._committed(event, entry)
             case events.PlacementReleased() if event.uid in self._moved:
@@ -263,8 +246,21 @@ class Chain(replays.Replay):
             yield events.PodSeen(pod=situations.on(pod, self._moved[uid]))
         elif uid in self._unplaced:
             yield events.PodSeen(pod=situations.unbound(pod))
+        elif pod.node in self._removed:
+            yield self._collected(pod)
         else:
             yield event if pod is event.pod else events.PodSeen(pod=pod)
+
+    def _forget(self, uid: model.Uid) -> None:
+        self._attempts.pop(uid, None)
+        self._moved.pop(uid, None)
+        self._unplaced.discard(uid)
+
+    def _collected(self, pod: model.Pod) -> events.PodGone:
+        """The end of a pod whose node does not exist: the pod garbage collection deletes it."""
+        self._forget(pod.uid)
+        self._deleted.add(pod.uid)
+        return events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name)
 
     def _by_scheduler(self, pod: model.Pod, attempt: _Attempt) -> bool:
         """Whether the pod is bound as its attempt allowed, and not by other means."""
@@ -275,13 +271,10 @@ class Chain(replays.Replay):
         self, event: events.PlacementsCommitted, entry: readers.Entry
     ) -> Iterator[events.AnyEvent]:
         placements = [one for one in event.placements if one.pod.uid not in self._deleted]
-        first = placements[0] if placements else None
-        if first is not None and first.pod.uid in self._attempts and first.pod.uid not in self._moved:
-            kept, best = self._decided(first.pod, first.node)
-            if (best if self._choice == "best" else first.node) != first.node or first.node not in kept:
-                for one in placements:
-                    self._settle(one.pod, one.node, entry)
-                return
+        if not self._as_recorded(placements):
+            for one in placements:
+                self._settle(one.pod, one.node, entry)
+            return
         same = []
         for one in placements:
             uid = one.pod.uid
@@ -295,6 +288,16 @@ class Chain(replays.Replay):
             yield event
         elif same:
             yield msgspec.structs.replace(event, placements=tuple(same))
+
+    def _as_recorded(self, placements: Sequence[model.Placement]) -> bool:
+        """Whether they can be committed as they were, by the attempt of the first pod."""
+        if any(one.node in self._removed for one in placements):
+            return False
+        first = placements[0] if placements else None
+        if first is None or first.pod.uid not in self._attempts or first.pod.uid in self._moved:
+            return True
+        kept, best = self._decided(first.pod, first.node)
+        return first.node in kept and (self._choice == "recorded" or first.node == best)
 
     def _settle(self, pod: model.Pod, node: model.NodeName, entry: readers.Entry) -> None:
         """Place a pod that was placed on the node: there if it is still kept, else where it fits best."""
@@ -341,11 +344,14 @@ class Chain(replays.Replay):
         resolved = situations.resolve(self.was.snapshot, self._supposed, strict=False)
         self._observe(resolved)
         self._copies = {**self._copies, **resolved.copies}
+        self._removed = resolved.removed
         replacing = [one for one in resolved.happened if isinstance(one, _REPLACING)]
         for one in {one.subject: one for one in (event, *replacing)}.values():
             if isinstance(one, events.NodeSeen | events.NodeGone):
                 name = one.subject.partition(":")[2]
-                yield from _node(resolved.snapshot.nodes.get(name), self.would.snapshot.nodes.get(name))
+                if name in self._removed:
+                    yield from [self._collected(pod) for pod in self.would.snapshot.on(name)]
+                yield from situations.node_became(self.would.snapshot, resolved.snapshot, name)
             elif isinstance(one, events.ObjectObserved | events.ObjectGone):
                 yield from kinds.became(self.would.snapshot, resolved.snapshot, one.kind, one.identity)
 
@@ -388,11 +394,3 @@ class Chain(replays.Replay):
 
 _REPLACING = (events.NodeSeen, events.NodeGone, events.ObjectObserved, events.ObjectGone)
 """Events that put an object into the state in which it was observed."""
-
-
-def _node(wanted: model.Node | None, held: model.Node | None) -> Iterator[events.AnyEvent]:
-    """The event after which the node is as wanted; none if it is."""
-    if wanted is not None and wanted != held:
-        yield events.NodeSeen(node=wanted)
-    elif wanted is None and held is not None:
-        yield events.NodeGone(name=held.name, uid=held.uid)

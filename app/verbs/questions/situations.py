@@ -5,7 +5,7 @@ not be recorded. The position of the snapshot stays that of its moment.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -62,6 +62,12 @@ class Resolved:
     """Added node -> the node that it is like, or empty."""
     changed: frozenset[model.NodeName] | None = None
     """The nodes that may differ from those of ``base``; None for any."""
+
+    @property
+    def removed(self) -> frozenset[model.NodeName]:
+        """The nodes that exist in ``base`` or were added, and that the overrides remove."""
+        changed = self.base.nodes if self.changed is None else self.changed
+        return frozenset(name for name in changed if name not in self.snapshot.nodes)
 
     def offered(self, names: node_sets.Names) -> node_sets.Names:
         """The candidates in the situation: without removed and cordoned nodes, with added ones.
@@ -216,6 +222,17 @@ def on(pod: model.Pod, node: model.NodeName) -> model.Pod:
 def unbound(pod: model.Pod) -> model.Pod:
     """The pod as it would be observed if it had not been bound."""
     return msgspec.structs.replace(pod, node="", phase=pod.phase if pod.finished else "Pending")
+
+
+def node_became(
+    held: snapshots.Snapshot, wanted: snapshots.Snapshot, name: model.NodeName
+) -> Iterator[events.AnyEvent]:
+    """The event after which the node is as in ``wanted``; none if it is."""
+    before, after = held.nodes.get(name), wanted.nodes.get(name)
+    if after is not None and after != before:
+        yield events.NodeSeen(node=after)
+    elif after is None and before is not None:
+        yield events.NodeGone(name=before.name, uid=before.uid)
 
 
 def _configured(

@@ -123,6 +123,27 @@ def test_the_counts_of_a_chain_are_those_of_its_pods(
         assert nodes_of(would) == nodes_of(run.was.snapshot)
 
 
+BOUND: list[events.AnyEvent] = [
+    events.NodeSeen(node=small_clusters.node("n0", {small_clusters.KEY: "a"})),
+    events.PodSeen(pod=small_clusters.pod("bound", small_clusters.REPLICA, node="n0")),
+    events.NodeGone(name="n1", uid="uid-n1"),
+]
+"""A node joins or is observed again, a pod is bound to it by other means, and another node is deleted."""
+
+
+@pytest.mark.scenario("WI-6")
+@some
+@given(history=histories(BOUND), choice=st.sampled_from(["recorded", "best"]))
+def test_no_pod_of_a_chain_is_on_a_node_that_does_not_exist(
+    history: History, choice: question_schema.Choice
+) -> None:
+    """Unless the log has it there: its end has not arrived yet."""
+    run = played(history, suppose({"op": "removeNodes", "nodes": ["n0"]}), choice)
+    was, would = run.was.snapshot, run.would.snapshot
+    found = {uid: node for uid, node in nodes_of(would).items() if node and node not in would.nodes}
+    assert found == {uid: node for uid, node in found.items() if node != "n0" and was.node_of(uid) == node}
+
+
 @pytest.mark.scenario("WI-6")
 @some
 @given(history=histories(), change=st.sampled_from(["-1", 0, 9]))
