@@ -247,8 +247,8 @@ QUARANTINED = _counter(
 )
 WATCH_PROGRESS = _gauge(
     "topolog_watch_last_progress_timestamp_seconds",
-    "When the leader last received an object or a bookmark of this kind; absent on standby, and for a kind"
-    " that the API server does not serve.",
+    "When the leader last received an object or a bookmark of this kind, or opened its watch; absent on"
+    " standby, and for a kind that the API server does not serve.",
     RECORDER,
     kind=(),
 )
