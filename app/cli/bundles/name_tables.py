@@ -53,11 +53,15 @@ def replaced(source: pathlib.Path, file: pathlib.Path) -> None:
 
 def _public(classes: Sequence[type[Any]]) -> pseudonyms.Public:
     """What names nothing of a cluster that has these plugins. Raises ConfigurationRefused."""
-    product = vocabulary.words(("app", "workers"))
-    modules = {kind.__module__ for kind in classes if kind not in plugins.IN_TREE}
-    terms = frozenset[str]().union(*map(vocabulary.of_plugin, modules))
+    product = vocabulary.words(vocabulary.PRODUCT)
+    others = [kind for kind in classes if kind not in plugins.IN_TREE]
+    modules = {kind.__module__ for kind in others}
+    bases = frozenset[str]().union(*map(vocabulary.base_modules, others))
+    terms = frozenset[str]().union(
+        *map(vocabulary.of_plugin, modules), *map(vocabulary.of_module, bases - modules)
+    )
     return pseudonyms.Public(
-        product | vocabulary.without_packages(terms, modules, product),
+        product | vocabulary.without_packages(terms, modules | bases, product),
         frozenset(plugin.name for plugin in plugins.IN_TREE),
         registry_builder.terms_of(classes),
         terms,

@@ -3,11 +3,13 @@
 Every word of a published source is public. Any other word of a sentence could be a name, so what is not in
 this vocabulary is replaced. The words of a plugin of another distribution stay because decisions are repeated
 by them: they are the keys and modes of its arguments, and its reasons, which are compared with recorded ones.
+Reasons may be those of a base class, wherever that is.
 """
 
 import importlib
 import pkgutil
 import re
+import sys
 import types
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib import machinery
@@ -16,6 +18,8 @@ from typing import Any, Final
 TOKEN: Final = re.compile(r"\w(?:[\w.-]*\w)?")
 """A word of a text. Names, label values and uids consist of one, or of several with other characters between
 them."""
+PRODUCT: Final = ("app", "workers")
+"""The top-level packages of the product."""
 _BETWEEN: Final = re.compile(r"[._-]+")
 
 
@@ -39,6 +43,19 @@ def of_plugin(module: str) -> frozenset[str]:
     """
     folder = module if _path(importlib.import_module(module)) else module.rpartition(".")[0]
     return words((folder or module,))
+
+
+def of_module(module: str) -> frozenset[str]:
+    """The words of one imported module, without those of the modules below a package."""
+    texts = _constants_of(sys.modules[module].__spec__)
+    return frozenset(word.lower() for text in texts for word in TOKEN.findall(text))
+
+
+def base_modules(kind: type) -> frozenset[str]:
+    """The modules of the base classes of a plugin, without those of the product and of Python."""
+    names = {base.__module__ for base in kind.__mro__[1:] if base.__module__ in sys.modules}
+    public = {*PRODUCT, *sys.stdlib_module_names}
+    return frozenset(name for name in names if name.partition(".")[0] not in public)
 
 
 def without_packages(

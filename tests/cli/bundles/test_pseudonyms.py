@@ -112,6 +112,53 @@ def test_a_plugin_keeps_no_name_of_the_package_of_another_one(
     assert reason == "WORD: the heathall of WORD is overheated, see fanhall-plugin"
 
 
+DERIVED = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from acmecorp.common import refusing
+
+
+@dataclass(frozen=True)
+class Chillers(refusing.Refusing):
+    name: ClassVar[str] = "Chillers"
+"""
+REFUSING = """
+import abc
+
+import halls_of_acme
+
+
+class Refusing(halls_of_acme.Hall, abc.ABC):
+    def interested(self, pod):
+        return "the chillhall is overheated"
+"""
+HALL = """
+class Hall:
+    reason = "ask halls-of-acme for the roof"
+"""
+
+
+@pytest.mark.scenario("WI-10")
+def test_the_reasons_of_the_base_classes_of_a_private_plugin_stay(
+    store_server: embedded.Server, tmp_path: pathlib.Path
+) -> None:
+    """Whichever package they are in; the modules beside them are not read."""
+    modules = {
+        "acmecorp/__init__": "",
+        "acmecorp/common/__init__": "",
+        "acmecorp/common/refusing": REFUSING,
+        "acmecorp/common/tenants": ELSEWHERE,
+        "acmecorp/chillers/__init__": "",
+        "acmecorp/chillers/plugin": DERIVED,
+        "halls_of_acme": HALL,
+    }
+    sentence = "the chillhall is overheated: ask halls-of-acme for the roof of goldtenant"
+    entries = {"Chillers": "acmecorp.chillers.plugin:Chillers"}
+    reason, _ = _shared(store_server, tmp_path, entries, modules, sentence)
+    assert reason == "the chillhall is overheated: ask WORD for the roof of WORD"
+
+
 def _shared(
     store_server: embedded.Server,
     folder: pathlib.Path,

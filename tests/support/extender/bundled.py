@@ -25,7 +25,7 @@ SEED, LENGTH = 11, 300
 def public() -> pseudonyms.Public:
     """What no pseudonym replaces; made for the first test that asks, from all modules of the product."""
     return pseudonyms.Public(
-        vocabulary.words(("app", "workers")),
+        vocabulary.words(vocabulary.PRODUCT),
         frozenset(plugin.name for plugin in plugins.IN_TREE),
         registry_builder.terms_of(plugins.IN_TREE),
     )
