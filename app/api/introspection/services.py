@@ -50,7 +50,7 @@ class Services:
     shadows: shadow_comparison.ShadowComparison | None = None
     """What compares decisions with the shadows; None in a process that does not."""
     stream_seconds: float = 3600.0
-    """How long a stream lasts at most."""
+    """After this time a stream ends as soon as it has caught up."""
     streams: arrivals.Arrivals = field(init=False)
 
     def __post_init__(self) -> None:

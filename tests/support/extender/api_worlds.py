@@ -136,8 +136,8 @@ def world(
 ) -> World:
     """The API of one process on an opened store, by default with the plugins of the seeds.
 
-    ``configured``: the settings that it shows; ``identity``: of the caller; ``stream_seconds``: how long a
-    stream lasts at most.
+    ``configured``: the settings that it shows; ``identity``: of the caller; ``stream_seconds``: after
+    which a stream ends as soon as it has caught up.
     """
     chosen, now = chosen or plugins_of_the_seeds(), [START]
     app = flask.Flask("topolog", static_folder=None)

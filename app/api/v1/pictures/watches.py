@@ -24,8 +24,6 @@ _HEAD = 15.0
 _STALE = 5.0
 """Seconds since the log was last read from which the head is sent every second, with its age: readers see
 that the silence is not that of the cluster."""
-_RETRIED = 30.0
-"""Seconds after its end for which a stream still waits for what cannot be read."""
 _OBJECTS = 100
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -96,7 +94,7 @@ class _Stream:
     query: pages.Query
     position: model.Position
     seconds: float
-    """How long it lasts at most."""
+    """After this time it ends as soon as it has caught up. The server ends any stream with its connection."""
     moved: Counter[str] = field(default_factory=Counter)
     """Type -> number of events since the last summary."""
     objects: dict[str, None] = field(default_factory=dict)
@@ -122,8 +120,7 @@ class _Stream:
             yield from self._caught_up(snapshot.position)
             if tick and self.position != before:
                 due = min(due, now + tick)
-            over = time.monotonic() - started - self.seconds
-            if over >= _RETRIED or (over >= 0 and self.position == snapshot.position):
+            if self.position == snapshot.position and time.monotonic() >= started + self.seconds:
                 if self.moved:
                     yield self._head()
                 return
