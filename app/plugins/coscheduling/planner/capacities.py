@@ -38,6 +38,22 @@ def size(pod: model.Pod) -> Hashable:
     return _Hashed((tuple(sorted(pod.requests.items())), pod.constraints))
 
 
+def alike(pod: model.Pod) -> Hashable:
+    """Pods for which this is equal get the same answers of any plugin."""
+    constraints = None if pod.constraints is model.STANDARD else pod.constraints
+    written = repr((pod.labels, pod.annotations, pod.requests, constraints))
+    return (
+        pod.namespace,
+        written,
+        pod.priority,
+        pod.preemption_policy,
+        pod.scheduler,
+        pod.owners,
+        pod.group,
+        pod.gated,
+    )
+
+
 class _Hashed:
     """A key that holds structs, which have no hash: hashed by its first part, compared as a whole."""
 

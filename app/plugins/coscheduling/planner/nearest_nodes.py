@@ -109,16 +109,16 @@ class Places:
         found: dict[model.Uid, model.NodeName] = {}
         full = self._full.setdefault(capacities.size(run[0]), set())
         one = capacities.PodClass(run[0], tuple(run), node_sets.NONE)
-        waiting = (name for name in nodes if name not in full)
+        waiting = itertools.filterfalse(full.__contains__, nodes)
         while names := list(itertools.islice(waiting, len(run) - len(found))):
             for name in names:
                 for other in self._there.get(name, {}).values():
                     capacity.put(other, name)
             counts = capacity.slots(one, names)
             for name in names:
-                left, count = run[len(found) :], counts.get(name, 0)
-                found.update((pod.uid, name) for pod in left[:count])
-                if count >= len(left):
+                count, before = counts.get(name, 0), len(found)
+                found.update((pod.uid, name) for pod in run[before : before + count])
+                if before + count >= len(run):
                     return found
                 full.add(name)
         return found

@@ -1,6 +1,7 @@
 """Asks the other plugins about the members of a plan: each member beside all others."""
 
 import collections
+import itertools
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -34,7 +35,7 @@ class Others:
         numbers: dict[Hashable, int | None] = {}
         for pod in pods:
             summed = peers.summed(pod, snapshot)
-            kind = _alike(pod) if summed is None else summed
+            kind = capacities.alike(pod) if summed is None else summed
             if kind not in numbers:
                 numbers[kind] = len(numbers) if peers.concerned(pod, snapshot) else None
             number = numbers[kind]
@@ -91,7 +92,7 @@ class Others:
 
     def kind(self, pod: model.Pod) -> Hashable:
         """Pods of one size for which this is equal get the same answers."""
-        return _alike(pod) if pod.uid in self._kinds else None
+        return capacities.alike(pod) if pod.uid in self._kinds else None
 
     def allowed(self, pod: model.Pod, nodes: node_sets.Names, ahead: snapshots.Snapshot) -> node_sets.Names:
         """Those of the nodes to which the member is admitted in a state."""
@@ -221,6 +222,10 @@ class Others:
         """Kind -> how many of the latest run were admitted of which not all were."""
         nowhere: dict[Hashable, str] = {}
         """Run of which no member is admitted anywhere in the present state -> why."""
+        unread: tuple[model.Pod, snapshots.Snapshot] | None = None
+        """The latest member that was refused at its seat, and the state then: why is read when needed."""
+        sure = ""
+        """The member that is known to be admitted where it was moved."""
         latest: tuple[model.Pod, snapshots.Snapshot] | None = None
         """The latest member that was moved unasked, and the state with it."""
         while runs:
@@ -228,7 +233,7 @@ class Others:
             if key not in nowhere:
                 kind = self._kinds.get(run[0].uid)
                 expected = usual.get(kind, 0) if run[-1].uid in refused else len(run)
-                count, ahead = self._first_admitted(run, at, ahead, expected)
+                count, ahead = self._first_admitted(run, at, ahead, expected, run[0].uid == sure)
                 if count < len(run):
                     usual[kind] = count
                 if count:
@@ -239,29 +244,35 @@ class Others:
                         latest = last, ahead
                 if not run:
                     continue
-                first, latest = run[0], None
-                self.why = self._refused_nodes(first, frozenset((seats[first.uid],)), ahead)[1] or self.why
+                unread, latest = (run[0], ahead), None
                 moved = self._instead(run, ahead, near, places)
                 if moved:
                     # The first is admitted there. The others are as far as the sums admit them.
                     places.move(run, moved)
-                    kept[first.uid] = at[first.uid]
-                    ahead = self._placed(ahead, (first,), at)
+                    sure = run[0].uid
                     nowhere.clear()
                     if run[len(moved) :]:
                         runs.appendleft((key, run[len(moved) :]))
-                    runs.extendleft(reversed(self._runs(run[1 : len(moved)], at)))
+                    runs.extendleft(reversed(self._parted(run[: len(moved)], at)))
                     continue
+                self._read_why(seats, *unread)
                 nowhere[key] = self.why
-            self.why, latest = nowhere[key], None
+            self.why, unread, latest = nowhere[key], None, None
             spare -= len(run)
             if spare < 0:
                 break
+        if unread is not None:
+            self._read_why(seats, *unread)
         if latest is not None:
             pod, beside = latest
-            apart = self._apart(beside, pod, at[pod.uid])
-            self.why = self._refused_nodes(pod, frozenset((seats[pod.uid],)), apart)[1] or self.why
+            self._read_why(seats, pod, self._apart(beside, pod, at[pod.uid]))
         return kept, ahead
+
+    def _read_why(
+        self, seats: Mapping[model.Uid, model.NodeName], pod: model.Pod, ahead: snapshots.Snapshot
+    ) -> None:
+        """Keep the reason why the member is refused at its seat in a state, if it is."""
+        self.why = self._refused_nodes(pod, frozenset((seats[pod.uid],)), ahead)[1] or self.why
 
     def _runs(
         self, pods: Iterable[model.Pod], seats: Mapping[model.Uid, model.NodeName]
@@ -284,6 +295,14 @@ class Others:
                 found.append((key, [pod]))
         return found
 
+    def _parted(
+        self, run: Sequence[model.Pod], seats: Mapping[model.Uid, model.NodeName]
+    ) -> list[tuple[Hashable, list[model.Pod]]]:
+        """The members of a run, in runs by the parts of their nodes."""
+        kind, size = self._kinds[run[0].uid], self._size(run[0])
+        parts = itertools.groupby(run, lambda pod: self._part(pod, seats[pod.uid]))
+        return [((kind, part, size), list(pods)) for part, pods in parts]
+
     def _size(self, pod: model.Pod) -> Hashable:
         found = self._sizes.get(pod.uid)
         if found is None:
@@ -296,14 +315,16 @@ class Others:
         seats: Mapping[model.Uid, model.NodeName],
         ahead: snapshots.Snapshot,
         expected: int,
+        sure: bool,
     ) -> tuple[int, snapshots.Snapshot]:
         """How many members of a run are admitted one after the other, and the state with them.
 
-        None is admitted after one that is refused. ``expected``: as for ``next_tried``.
+        None is admitted after one that is refused. ``expected``: as for ``next_tried``; ``sure``: the
+        first is admitted.
         """
         if run[0].uid not in self._kinds:
             return len(run), self._placed(ahead, run, seats)
-        low, high, held = 0, len(run), 0
+        low, high, held = int(sure), len(run), 0
         beyond = ahead
         while low < high:
             middle = next_tried(low, high, expected)
@@ -330,7 +351,7 @@ class Others:
         self.elsewhere = self.elsewhere or not left.isdisjoint(parts.beyond)
         if self._demands.multiples:
             return {}
-        nodes = (name for part, names in parts.near if part in left for name in names)
+        nodes = itertools.chain.from_iterable(names for part, names in parts.near if part in left)
         return places.free(run, nodes, self._capacity())
 
 
@@ -366,19 +387,3 @@ def next_tried(low: int, high: int, expected: int) -> int:
     if high < expected:
         return max(middle, 2 * high + 1 - expected)
     return expected
-
-
-def _alike(pod: model.Pod) -> Hashable:
-    """Members for which this is equal get the same answers."""
-    constraints = None if pod.constraints is model.STANDARD else pod.constraints
-    written = repr((pod.labels, pod.annotations, pod.requests, constraints))
-    return (
-        pod.namespace,
-        written,
-        pod.priority,
-        pod.preemption_policy,
-        pod.scheduler,
-        pod.owners,
-        pod.group,
-        pod.gated,
-    )
