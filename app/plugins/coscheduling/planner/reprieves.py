@@ -104,9 +104,7 @@ class _Left:
 
     def takes(self, one: _Here) -> bool:
         """Whether the members fit beside the pods: only what the members request is limited."""
-        if self._ports and any(
-            node_fit.conflict(wanted, taken) for wanted in self._ports for taken in one.ports
-        ):
+        if _conflict(self._ports, one.ports):
             return False
         if one.number > self._pods:
             return False
@@ -147,8 +145,10 @@ class Reprieves:
     def on(self, name: model.NodeName, of: Need) -> Harm:
         """The harm of members on one node, as if no other node were needed."""
         here = self._here.get(name)
-        if here is None:
+        if here is None or self._fit_beside(name, here, of):
             return NONE
+        if len(here) == 1:
+            return self._harms[here[0].place]
         left = self._left(name, here, of)
         found: Harm | None = None
         for one in here:
@@ -172,16 +172,21 @@ class Reprieves:
         """The evictions for members on these nodes, together."""
         left: dict[model.NodeName, _Left] = {}
         concerned: dict[int, list[tuple[model.NodeName, _Here]]] = {}
+        going: set[int] = set()
         for name, pods in members.items():
-            here = self._here.get(name)
-            if here is not None:
-                left[name] = self._left(name, here, need(pods))
-                for one in here:
-                    concerned.setdefault(one.place, []).append((name, one))
+            here, of = self._here.get(name), need(pods)
+            if here is None or self._fit_beside(name, here, of):
+                continue
+            if len(here) == 1:
+                going.add(here[0].place)
+                continue
+            left[name] = self._left(name, here, of)
+            for one in here:
+                concerned.setdefault(one.place, []).append((name, one))
         harm, gone = NONE, list[model.Pod]()
-        for place in sorted(concerned):
-            parts = concerned[place]
-            if all(left[name].takes(one) for name, one in parts):
+        for place in sorted(going.union(concerned)):
+            parts = concerned.get(place, ())
+            if place not in going and all(left[name].takes(one) for name, one in parts):
                 for name, one in parts:
                     left[name].put(one)
             else:
@@ -189,8 +194,22 @@ class Reprieves:
                 gone += self._units[place].pods
         return Outcome(harm, tuple(gone))
 
+    def _fit_beside(self, name: model.NodeName, here: Sequence[_Here], of: Need) -> bool:
+        """Whether the members fit on the node as it is, beside all of these pods: then none has to go."""
+        allocatable, used = self._snapshot.nodes[name].allocatable, self._snapshot.used(name)
+        if allocatable.get(node_sums.PODS, 0) - used.get(node_sums.PODS, 0) < of.number:
+            return False
+        for resource, amount in of.amounts.items():
+            if allocatable.get(resource, 0) - used.get(resource, 0) < amount:
+                return False
+        return not any(_conflict(of.ports, one.ports) for one in here)
+
     def _left(self, name: model.NodeName, here: Sequence[_Here], of: Need) -> _Left:
         return _Left(self._snapshot.nodes[name], self._snapshot.used(name), here, of)
+
+
+def _conflict(some: Iterable[model.HostPort], others: Sequence[model.HostPort]) -> bool:
+    return any(node_fit.conflict(one, other) for one in some for other in others)
 
 
 def _harm(unit: evictions.Unit, violating: frozenset[model.Uid]) -> Harm:

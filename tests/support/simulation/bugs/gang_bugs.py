@@ -92,8 +92,8 @@ BUGS = (
     Bug(
         "a group that is disrupted as a whole is put back where a part of it fits",
         "app.plugins.coscheduling.planner.reprieves:Reprieves.outcome",
-        "if all(left[name].takes(one)",
-        "if any(left[name].takes(one)",
+        "all(left[name].takes(one)",
+        "any(left[name].takes(one)",
     ),
     Bug(
         "a node is kept whose victims run elsewhere, too",
