@@ -104,7 +104,10 @@ def preemptions(
     helped, served, tried = set[str](), set[Hashable](), 0
     passed: list[_Waiting] = []
     for name, pods in _in_turn(later, _least_important(snapshot), by_owner=objection is not None):
-        if quota not in ("", name) or name in helped:
+        if quota not in ("", name):
+            continue
+        if name in helped:
+            passed += pods
             continue
         if tried == TRIED:
             return

@@ -134,14 +134,16 @@ def test_pods_that_preempt_none_keep_no_other_pod_from_an_eviction() -> None:
     assert shown["pod"] == "x/asks"
 
 
+REPLICA = (model.Owner(kind="ReplicaSet", name="r", uid="r"),)
+
+
 def two_replicas(*others: model.Pod) -> scheduling_driver.Cluster:
     """A quota of 14 of which 8 terminate: two equal pods of one owner wait for those, and "late" for more."""
-    owners = (model.Owner(kind="ReplicaSet", name="r", uid="r"),)
     return cluster(
         *(small_gangs.node(name, 32) for name in ("n1", "n2", "n3")),
         small_quotas.quota("q", 0, 14),
         *(pod(name, 4, "q", "n1", terminating=True) for name in ("v1", "v2")),
-        *(pod(name, 4, "q", priority=10, created=FIRST, owners=owners) for name in ("early-1", "early-2")),
+        *(pod(name, 4, "q", priority=10, created=FIRST, owners=REPLICA) for name in ("early-1", "early-2")),
         pod("late", 6, "q", priority=30, created=NEXT),
         *others,
     )
@@ -168,3 +170,25 @@ def test_what_was_evicted_for_a_pod_is_not_evicted_again_while_equal_pods_wait_l
     small = two_replicas(pod("low", 4, "q", "n2"), pod("stays", 2, "q", "n2", priority=100))
     small.see(pod("late", 4, "q", priority=30, created=NEXT))
     assert names(wanted(small)) == []
+
+
+@pytest.mark.scenario("EQ-26")
+def test_an_equal_pod_of_a_quota_that_is_helped_counts_as_having_what_terminates() -> None:
+    """Of 14 cores 8 terminate, for which "a1" and "a2" wait; "b4" could be helped if "a2" were not there."""
+    rules = ElasticQuota(runtime=False, quota_preemption="evict", check_parents=True)
+    small = cluster(
+        *(small_gangs.node(name, 200) for name in ("n1", "n2")),
+        small_quotas.quota("p", 0, 14, is_parent=True),
+        *(small_quotas.quota(name, 0, 14, parent="p") for name in ("a", "b")),
+        *(pod(name, 4, "a", "n1", terminating=True) for name in ("v1", "v2")),
+        pod("low-a", 4, "a", "n1"),
+        pod("low-b", 2, "b", "n2"),
+        pod("a1", 4, "a", priority=10, created="2026-01-01T00:00:00Z", owners=REPLICA),
+        pod("helped", 6, "a", priority=10, created="2026-01-02T00:00:00Z"),
+        pod("skipped", 7, "a", priority=10, created="2026-01-03T00:00:00Z"),
+        pod("a2", 4, "a", priority=10, created="2026-01-04T00:00:00Z", owners=REPLICA),
+        *(pod(f"b{turn}", 100 + turn, "b", priority=10, created=FIRST) for turn in (1, 2, 3)),
+        pod("b4", 6, "b", priority=10, created=NEXT),
+        rules=rules,
+    )
+    assert names(wanted(small, rules)) == [("elastic quota a: pod x/helped", ["low-a"])]
