@@ -78,7 +78,7 @@ def measure(seconds: float = SECONDS, rate: int = RATE) -> Following:
         opened.callback(server.stop)
         world = api_worlds.filled(opened.enter_context(api_worlds.processes(server, CLUSTER))())
         viewer = opened.enter_context(viewers.running(server.url, CLUSTER, folder, nice=10))
-        page = opened.enter_context(browsers.browser(viewer.url, folder / "profile"))
+        page = opened.enter_context(browsers.browser(viewer.url, folder / "profile", latency=0))
         page.open("/dashboard/")
         page.settled()
         busy = _Busy(world, rate)

@@ -76,7 +76,7 @@ def measure(
         large_worlds.append(world, large_worlds.history(nodes, pods))
         _churn(world, pods, window, nodes)
         viewer = opened.enter_context(viewers.running(server.url, CLUSTER, folder, nice=10))
-        page = opened.enter_context(browsers.browser(viewer.url, folder / "profile"))
+        page = opened.enter_context(browsers.browser(viewer.url, folder / "profile", latency=0))
         page.driver.execute_cdp_cmd(
             "Page.addScriptToEvaluateOnNewDocument", {"source": scripts.read("timing")}
         )

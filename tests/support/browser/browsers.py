@@ -185,9 +185,17 @@ def _line_of(reply: dict[str, Any]) -> str:
 
 @contextlib.contextmanager
 def browser(
-    base: str, profile: pathlib.Path, *, size: tuple[int, int] = (1280, 800), dark: bool = False
+    base: str,
+    profile: pathlib.Path,
+    *,
+    size: tuple[int, int] = (1280, 800),
+    dark: bool = False,
+    latency: float = _LATENCY,
 ) -> Iterator[Browser]:
-    """A browser with an empty profile; at the end everything that it must not do is an error."""
+    """A browser with an empty profile; at the end everything that it must not do is an error.
+
+    ``latency``: milliseconds that each answer to its first tab is late.
+    """
     chosen = options.Options()
     chosen.binary_location = CHROMIUM or ""
     for flag in (*_FLAGS, f"--user-data-dir={profile}", f"--window-size={size[0]},{size[1]}"):
@@ -199,7 +207,7 @@ def browser(
         driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": _COLLECT})
         resize(driver, *size)
         emulate(driver, dark=dark)
-        delay(driver, _LATENCY)
+        delay(driver, latency)
         made = Browser(driver, base)
         yield made
         made.collect()
