@@ -268,6 +268,21 @@ CORE: tuple[type[supposed_operations.Operation], ...] = (
 """The operations that need no plugin."""
 
 
+def without(
+    operation: supposed_operations.Operation, names: Collection[model.NodeName]
+) -> supposed_operations.Operation:
+    """The operation without these of the nodes that it names; as it is if it names no other ones."""
+    match operation:
+        case Cordon(nodes=list() as named) | Uncordon(nodes=list() as named):
+            pass
+        case RemoveNodes(nodes=list() as named) | LabelNodes(nodes=list() as named):
+            pass
+        case _:
+            return operation
+    left = [name for name in named if name not in names]
+    return msgspec.structs.replace(operation, nodes=left) if left else operation
+
+
 def selected(snapshot: snapshots.Snapshot, pods: list[str] | PodSelection) -> list[model.Pod]:
     """The pods, by name or by labels. Raises Impossible for a name that does not exist."""
     if isinstance(pods, PodSelection):

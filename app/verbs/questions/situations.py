@@ -5,7 +5,7 @@ not be recorded. The position of the snapshot stays that of its moment.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -115,6 +115,14 @@ def supposition_of(overrides: Sequence[Mapping[str, Any]], plugins: registry.Reg
     """The hypothesis of these overrides alone. Raises Mistake."""
     made = question_schema.overrides(overrides, plugins)
     return Supposition(plugins, made, ("",) * len(made))
+
+
+def without(supposed: Supposition, nodes: Collection[model.NodeName]) -> Supposition:
+    """The hypothesis without those of the named nodes, but for operations that name no other one."""
+    if not nodes:
+        return supposed
+    left = tuple(operations.without(one, nodes) for one in supposed.operations)
+    return dataclasses.replace(supposed, operations=left)
 
 
 def resolve(

@@ -8,7 +8,7 @@ from app.domain import events, model
 from tests.support import declared
 from tests.support.decisions import small_quotas
 from tests.support.extender import api_worlds
-from tests.support.extender.questions import ask, f6
+from tests.support.extender.questions import ask, f6, manifest, scale
 
 HOST = "shop/spread|role=host"
 QUOTA = "quota||all"
@@ -97,3 +97,35 @@ def test_the_pods_on_a_node_end_when_an_override_removes_it_later(lived: api_wor
     found = chain(lived, overrides=[{"op": "removeNodes", "nodes": {"selector": {"old": "true"}}}])
     assert found["placements"] == {"same": 1, "elsewhere": 0, "onlyThen": 0, "onlyNow": 0}
     assert (would(found)[HOST], would(found)[f"{QUOTA}|cpu"]) == ((0, 1), (0, 500))
+
+
+def test_a_pod_that_ended_with_its_node_has_where_the_log_places_it_later(lived: api_worlds.World) -> None:
+    """The override admits it at its first attempt, on the node that the log then deletes."""
+    lived.append(api_worlds.policy(host=0, member=0))
+    tried(lived, "a-1")
+    lived.append(gone("host-2"), api_worlds.policy(host=1, member=0))
+    tried(lived, "a-1")
+    lived.append(committed(("a-1", "host-1")), api_worlds.pod_seen("a-1", "host-1"))
+    others = [name for name in HOSTS if name != "host-2"]
+    change = [scale(host=1), {"op": "cordon", "nodes": others}]
+    found = chain(lived, overrides=change)
+    assert found["placements"] == {"same": 0, "elsewhere": 1, "onlyThen": 0, "onlyNow": 0}
+    assert HOST not in would(found) or would(found)[HOST] == (0, 1)
+
+
+def test_a_pod_that_an_override_adds_ends_with_its_node(lived: api_worlds.World) -> None:
+    asked: dict[str, Any] = {
+        "from": str(lived.store.follower.catch_up().offset),
+        "overrides": [{"op": "addPods", "pod": manifest("more"), "node": "host-2"}],
+    }
+    tried(lived, "a-1")
+    assert would(chain(lived, **asked))[f"{QUOTA}|cpu"] == (500, 500)
+    lived.append(gone("host-2"))
+    assert would(chain(lived, **asked))[f"{QUOTA}|cpu"] == (0, 500)
+
+
+def test_an_override_holds_when_the_log_deletes_a_node_that_it_names(lived: api_worlds.World) -> None:
+    tried(lived, "a-1")
+    lived.append(gone("host-2"), api_worlds.pod_seen("daemon", "host-1"))
+    found = chain(lived, overrides=removed("host-1", "host-2"))
+    assert would(found) == {f"{QUOTA}|pending|cpu": (500, 500)}  # That of a-1.

@@ -13,7 +13,8 @@ from app.api.v1.questions import bodies, differences, ranges
 from app.store import errors as store_errors
 from app.store.decisions import records
 from app.verbs.pictures import figures
-from app.verbs.questions import chains, question_schema
+from app.verbs.questions import question_schema
+from app.verbs.questions.chains import chains
 
 _AHEAD = 1_000
 """Records that are held to be sorted by their offset: a record is written after its decision."""

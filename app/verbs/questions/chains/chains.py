@@ -6,32 +6,30 @@ the log, or when an attempt is recorded at which it would have fitted; what it w
 observed on its supposed node.
 """
 
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from app.domain import events, model, node_sets, projections, snapshots
+from app.domain import events, model, node_sets, snapshots
 from app.framework import cycles, pipeline, registry
 from app.store.decisions import records
 from app.store.log import readers
-from app.store.state import fold_limit
 from app.verbs.explain import explanations, recorded_configurations
-from app.verbs.questions import kinds, question_schema, replays, simulated_placements, situations
+from app.verbs.questions import (
+    kinds,
+    question_schema,
+    replays,
+    simulated_placements,
+    situations,
+)
+from app.verbs.questions.chains import histories
 
 LIMITS = (
     "the scores of kube-scheduler and the running times of pods under another placement are not known",
     "a pod is tried when an attempt is recorded: one that is refused instead of placed is not tried again",
     "overrides of pods apply to those at the start; members of a gang are placed one by one",
 )
-
-
-class Peak(NamedTuple):
-    """The largest value of a count, and the first offset at which it was reached."""
-
-    value: int
-    offset: int
 
 
 class _Attempt(NamedTuple):
@@ -41,81 +39,6 @@ class _Attempt(NamedTuple):
     plugins: registry.Registry
     kept: int
     """Nodes that were kept in the log."""
-
-
-class _Increments(dict[str, int]):
-    """By how much counts changed, and which of them the latest events touched."""
-
-    def __init__(self, touched: set[str]) -> None:
-        super().__init__()
-        self.touched = touched
-
-    def __setitem__(self, key: str, by: int) -> None:
-        super().__setitem__(key, by)
-        self.touched.add(key)
-
-
-class _History:
-    """One snapshot that moves along, and the peaks of its counts: of its states after all of an offset."""
-
-    def __init__(self, snapshot: snapshots.Snapshot, attended: fold_limit.Check) -> None:
-        self.snapshot = snapshot
-        self._attended = attended
-        self._peaks = {key: Peak(value, snapshot.offset) for key, value in snapshot.counts.items()}
-        self.changed: set[str] = set()
-        """Counts that changed on the way."""
-        self._held: list[tuple[int, events.AnyEvent]] = []
-        self._at = snapshot.offset
-        """The offset of the latest folded event; others of it may follow."""
-        self._touched: set[str] = set()
-        """The counts that its events changed, which are not compared with their peaks yet."""
-
-    def add(self, happened: Iterable[events.AnyEvent], offset: int) -> None:
-        """Hold what happened at that offset for the next fold."""
-        self._held += [(offset, event) for event in happened]
-
-    def fold(self, position: model.Position) -> snapshots.Snapshot:
-        """The snapshot after all held events, at that position of the log."""
-        if self._held:
-            projection = projections.Projection(self.snapshot)
-            projection.increments = increments = _Increments(self._touched)
-            for number, (offset, event) in enumerate(self._held):
-                if number % situations.PIECE == 0:
-                    self._attended()
-                if offset != self._at:
-                    self._raise(increments)
-                    self._at = offset
-                projection.apply(event)
-            self._held = []
-            self.snapshot = projection.finish()
-            self.changed |= increments.keys()
-        if self.snapshot.position != position:
-            self.snapshot = dataclasses.replace(self.snapshot, position=position)
-        return self.snapshot
-
-    @property
-    def peaks(self) -> Mapping[str, Peak]:
-        """The largest value of each count."""
-        self._raise({})
-        return self._peaks
-
-    def _raise(self, increments: Mapping[str, int]) -> None:
-        """Compare the counts that changed at the latest offset with their peaks."""
-        for key in self._touched:
-            value = self.snapshot.counts.get(key, 0) + increments.get(key, 0)
-            known = self._peaks.get(key)
-            if known is None or value > known.value:
-                self._peaks[key] = Peak(value, self._at)
-        self._touched.clear()
-
-    def follow(self, other: "_History") -> None:
-        """Be where the other one is."""
-        self.snapshot, self._peaks, self.changed = other.snapshot, other._peaks, other.changed
-        self._at, self._touched = other._at, other._touched
-
-    def part(self) -> None:
-        """Go on alone."""
-        self._peaks, self.changed, self._touched = dict(self._peaks), set(self.changed), set(self._touched)
 
 
 class Chain(replays.Replay):
@@ -146,7 +69,8 @@ class Chain(replays.Replay):
         self._copies: Mapping[model.NodeName, model.NodeName] = resolved.copies
         self._removed = resolved.removed
         attended = self._supposed.attended
-        self.was, self.would = _History(base, attended), _History(resolved.snapshot, attended)
+        self.was = histories.History(base, attended)
+        self.would = histories.History(resolved.snapshot, attended)
         self._together = not self._supposed.operations
         """Both histories are the same so far, so that one fold is enough."""
         self.placements = simulated_placements.Placements()
@@ -157,6 +81,10 @@ class Chain(replays.Replay):
         gone = (one.uid for one in resolved.happened if isinstance(one, events.PodGone))
         self._deleted = {uid for uid in gone if uid in base.pods and uid not in after}
         """Pods that the log has, and the supposed history no longer."""
+        self._collected: set[model.Uid] = set()
+        """Those of them that ended with their node: where the log places them is known nevertheless."""
+        self._lost: set[model.NodeName] = set()
+        """Nodes that the log has deleted within the range."""
         seen = (one.pod.uid for one in resolved.happened if isinstance(one, events.PodSeen))
         self._labels = {
             uid: after[uid].labels
@@ -216,9 +144,9 @@ class Chain(replays.Replay):
                 if event.uid not in self._deleted:
                     yield event
             case events.NodeGone():
-                # Of pods that the log has on other nodes, it has no end.
+                # Of pods that are there in the supposed history alone, the log has no end.
                 on = self.would.snapshot.on(event.name)
-                yield from [self._collected(pod) for pod in on if pod.uid in self._moved]
+                yield from [self._collect(pod) for pod in on if self._only_supposed(pod.uid)]
                 yield event
             case events.PlacementsCommitted():
                 yield from self._committed(event, entry)
@@ -234,12 +162,15 @@ class Chain(replays.Replay):
 
     def _seen(self, event: events.PodSeen, entry: readers.Entry) -> Iterator[events.AnyEvent]:
         pod, uid = event.pod, event.pod.uid
+        attempt = self._attempts.get(uid)
+        placed = bool(pod.node) and attempt is not None and self._by_scheduler(pod, attempt)
         if uid in self._deleted:
+            if placed and uid in self._collected:
+                self._was_placed(pod, pod.node, entry)
             return
         if uid in self._labels:
             pod = msgspec.structs.replace(pod, labels=self._labels[uid])
-        attempt = self._attempts.get(uid)
-        if pod.node and attempt is not None and self._by_scheduler(pod, attempt):
+        if placed:
             # Without the verb bind, kube-scheduler's own binding is the placement.
             self._settle(pod, pod.node, entry)
         if uid in self._moved:
@@ -247,7 +178,7 @@ class Chain(replays.Replay):
         elif uid in self._unplaced:
             yield events.PodSeen(pod=situations.unbound(pod))
         elif pod.node in self._removed:
-            yield self._collected(pod)
+            yield self._collect(pod)
         else:
             yield event if pod is event.pod else events.PodSeen(pod=pod)
 
@@ -256,10 +187,15 @@ class Chain(replays.Replay):
         self._moved.pop(uid, None)
         self._unplaced.discard(uid)
 
-    def _collected(self, pod: model.Pod) -> events.PodGone:
+    def _only_supposed(self, uid: model.Uid) -> bool:
+        """Whether the pod is on another node than in the log, or is not in it: an override added it."""
+        return uid in self._moved or self.was.snapshot.pod(uid) is None
+
+    def _collect(self, pod: model.Pod) -> events.PodGone:
         """The end of a pod whose node does not exist: the pod garbage collection deletes it."""
         self._forget(pod.uid)
         self._deleted.add(pod.uid)
+        self._collected.add(pod.uid)
         return events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name)
 
     def _by_scheduler(self, pod: model.Pod, attempt: _Attempt) -> bool:
@@ -270,6 +206,9 @@ class Chain(replays.Replay):
     def _committed(
         self, event: events.PlacementsCommitted, entry: readers.Entry
     ) -> Iterator[events.AnyEvent]:
+        for one in event.placements:
+            if one.pod.uid in self._collected:
+                self._was_placed(one.pod, one.node, entry)
         placements = [one for one in event.placements if one.pod.uid not in self._deleted]
         if not self._as_recorded(placements):
             for one in placements:
@@ -279,8 +218,7 @@ class Chain(replays.Replay):
         for one in placements:
             uid = one.pod.uid
             self._attempts.pop(uid, None)
-            self.created[uid] = one.pod.created
-            self.placements.was[uid], self.placements.was_at[uid] = one.node, entry.at_ms
+            self._was_placed(one.pod, one.node, entry)
             if uid not in self._moved:
                 same.append(one)
                 self.placements.would[uid], self.placements.would_at[uid] = one.node, entry.at_ms
@@ -299,11 +237,15 @@ class Chain(replays.Replay):
         kept, best = self._decided(first.pod, first.node)
         return first.node in kept and (self._choice == "recorded" or first.node == best)
 
+    def _was_placed(self, pod: model.Pod, node: model.NodeName, entry: readers.Entry) -> None:
+        """Note where the log places the pod."""
+        self.created[pod.uid] = pod.created
+        self.placements.was[pod.uid], self.placements.was_at[pod.uid] = node, entry.at_ms
+
     def _settle(self, pod: model.Pod, node: model.NodeName, entry: readers.Entry) -> None:
         """Place a pod that was placed on the node: there if it is still kept, else where it fits best."""
         uid = pod.uid
-        self.created[uid] = pod.created
-        self.placements.was[uid], self.placements.was_at[uid] = node, entry.at_ms
+        self._was_placed(pod, node, entry)
         if uid in self._moved:
             self._attempts.pop(uid, None)
             return
@@ -339,9 +281,14 @@ class Chain(replays.Replay):
     def _overridden(self, event: events.AnyEvent) -> Iterator[events.AnyEvent]:
         """The events after which nodes and objects are as the overrides make them.
 
-        Those of the event, and those of overrides that apply only now, because all that they name exists.
+        Those of the event, and those of overrides that apply only now, because all that they name exists. An
+        override goes on without a node that it names and that the log has deleted.
         """
-        resolved = situations.resolve(self.was.snapshot, self._supposed, strict=False)
+        if isinstance(event, events.NodeGone):
+            self._lost.add(event.name)
+        lost = self._lost.difference(self.was.snapshot.nodes)
+        named = situations.without(self._supposed, lost)
+        resolved = situations.resolve(self.was.snapshot, named, strict=False)
         self._observe(resolved)
         self._copies = {**self._copies, **resolved.copies}
         self._removed = resolved.removed
@@ -350,7 +297,7 @@ class Chain(replays.Replay):
             if isinstance(one, events.NodeSeen | events.NodeGone):
                 name = one.subject.partition(":")[2]
                 if name in self._removed:
-                    yield from [self._collected(pod) for pod in self.would.snapshot.on(name)]
+                    yield from [self._collect(pod) for pod in self.would.snapshot.on(name)]
                 yield from situations.node_became(self.would.snapshot, resolved.snapshot, name)
             elif isinstance(one, events.ObjectObserved | events.ObjectGone):
                 yield from kinds.became(self.would.snapshot, resolved.snapshot, one.kind, one.identity)
