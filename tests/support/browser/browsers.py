@@ -25,8 +25,10 @@ Json: TypeAlias = Any
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 MISSING = "" if CHROMIUM and DRIVER else "Chromium is missing: apt-get install chromium chromium-driver"
 _PATIENCE = 30.0 * polling.PATIENCE
-_LATENCY = float(os.environ.get("BROWSER_LATENCY") or 100)
-"""Milliseconds that each answer is late, so that a test that does not wait for what it reads always fails."""
+_POLL = 0.02
+"""Seconds between two readings of a page."""
+_LATENCY = float(os.environ.get("BROWSER_LATENCY") or 50)
+"""Milliseconds that each answer is late: more than _POLL, so that a test which does not wait for it fails."""
 _FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -95,7 +97,7 @@ class Browser:
                 self.collect()
                 text = self.run("return document.body.innerText")
                 raise AssertionError(f"not reached: {what}\n{self.found}\n{text[:2000]}")
-            time.sleep(0.05)
+            time.sleep(_POLL)
 
     def text(self, selector: str) -> str:
         """The text of the first element; empty without one."""
