@@ -81,8 +81,12 @@ def hard_quotas(stage: stages.Stage) -> Iterator[Outcome]:
         " (member 1/1, host 3/3), 4 node(s) didn't match pod anti-affinity rules."
     )
     yield Outcome(title, "message of the pending pods", expected, "; ".join(reasons))
+    for pod, _ in pending:
+        path = f"/apis/v1/decisions?pod={_SHOP}/{pod['metadata']['name']}&where=outcome=refused"
+        stage.wait_for(path, lambda found: bool(found["items"]), "the record of a refusal")
+    head = stage.head()
     _policy(stage, {"member": 1, "host": 4}, kind="Required", method="Fill")
-    woken = _woken(stage, [pod for pod, _ in pending])
+    woken = _woken(stage, [pod for pod, _ in pending], since=head)
     yield Outcome(title, "pods woken by the edit", "1", str(len(woken)))
     placed, _ = _schedule(stage, scheduler, woken)
     yield Outcome(title, "domain of the woken pod", "host", ", ".join(_DOMAINS[node] for node in placed))
@@ -345,19 +349,17 @@ def _schedule(
     return placed, pending
 
 
-def _woken(stage: stages.Stage, pods: list[Json], least: int = 1, message: str = "") -> list[Json]:
-    """The pods whose condition CapacityAvailable has the message, as soon as there are at least so many."""
+def _woken(
+    stage: stages.Stage, pods: list[Json], least: int = 1, message: str = "", since: int = 0
+) -> list[Json]:
+    """The pods whose condition CapacityAvailable has the message, as soon as there are at least so many.
+
+    ``since``: those for events up to this offset do not count, as one that arrives late does not.
+    """
 
     def notified() -> list[Json]:
-        found = [stage.pod(pod) for pod in pods]
-        return [
-            pod
-            for pod in found
-            if any(
-                one["type"] == "topolog.io/CapacityAvailable" and message in one["message"]
-                for one in pod["status"].get("conditions", [])
-            )
-        ]
+        wakeups = [(pod, *stage.wakeup(pod)) for pod in pods]
+        return [pod for pod, found, offset in wakeups if message in found and offset > since]
 
     # The first that are found: while they wait to be scheduled, the controller continues with others.
     found: list[Json] = []

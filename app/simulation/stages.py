@@ -89,6 +89,13 @@ class Stage:
         meta = pod["metadata"]
         return self.server.objects.get(_PODS, (meta["namespace"], meta["name"]))
 
+    def wakeup(self, pod: Json) -> tuple[str, int]:
+        """The message of the pod's latest wake-up, and the offset of its event; empty and 0 without one."""
+        for one in self.pod(pod)["status"].get("conditions", []):
+            if one["type"] == "topolog.io/CapacityAvailable":
+                return one["message"], int(one["message"].rpartition(" ")[2].rstrip(")"))
+        return "", 0
+
     def attempt(self, scheduler: schedulers.Scheduler, pod: Json) -> schedulers.Attempt:
         """Try once to schedule the pod; a refusal becomes its PodScheduled condition."""
         attempt = scheduler.attempt(pod)
@@ -134,6 +141,11 @@ class Stage:
         if reply.status != 200:
             raise StageFailed(f"GET {path}: {reply.status} {reply.data.decode()[:200]}")
         return reply.data.decode()
+
+    def head(self) -> int:
+        """The offset of the latest event that the introspection API shows."""
+        position = json.loads(self.get("/apis/v1/nodes?limit=1"))["metadata"]["position"]
+        return int(position.rpartition("/")[2])
 
     def wait(self, what: str, holds: Callable[[], bool], *, within: float = 20.0) -> None:
         """Wait until ``holds`` returns true. Raises StageFailed after ``within`` seconds."""
