@@ -5,7 +5,6 @@ and their completion do not wait for Redis, Flask and the Kubernetes client to l
 defined in ``exits``.
 """
 
-import difflib
 import importlib
 import os
 import sys
@@ -99,9 +98,12 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command of the first argument. Raises UsageError, with a name that is like it."""
-        near = difflib.get_close_matches(args[0], _COMMANDS, n=1)
-        if near and args[0] not in _COMMANDS and not ctx.resilient_parsing:
-            raise click.UsageError(f"No such command {args[0]!r}. Did you mean {near[0]!r}?", ctx)
+        if args[0] not in _COMMANDS and not ctx.resilient_parsing:
+            import difflib
+
+            near = difflib.get_close_matches(args[0], _COMMANDS, n=1)
+            if near:
+                raise click.UsageError(f"No such command {args[0]!r}. Did you mean {near[0]!r}?", ctx)
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

@@ -1,15 +1,14 @@
 """``topolog demo``: plays the scenes, schedules a large trace, and explains a pending pod."""
 
 import contextlib
-import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from rich import box, console, markdown, progress, table
 
-from app import settings
+from app import interrupts, settings
 from app.simulation import crowds, scenes, stages, traces
 
 _POLL_SECONDS = 0.2
@@ -36,7 +35,7 @@ def run(chosen: settings.Settings, *, keep: bool, pods: int = PODS, dashboard: O
     try:
         trace = traces.load(Path(chosen.trace)) if chosen.trace else traces.generate()
         with contextlib.ExitStack() as ending:
-            ending.enter_context(_terminable())
+            ending.enter_context(interrupts.by_sigterm())
             with out.status(
                 "creating certificates; starting the API server, store, recorder, controller and extender"
             ):
@@ -184,17 +183,7 @@ def _dashboard(out: console.Console, crowd: crowds.Crowd, address: str, *, keep:
 
 def until_interrupted(stage: stages.Stage) -> None:
     """Return at Ctrl-C or SIGTERM. Raises StageFailed if ``topolog up`` ends."""
-    with _terminable(), contextlib.suppress(KeyboardInterrupt):
+    with interrupts.by_sigterm(), contextlib.suppress(KeyboardInterrupt):
         while not (report := stage.exit_report()):
             time.sleep(_POLL_SECONDS)
         raise stages.StageFailed(report)
-
-
-@contextlib.contextmanager
-def _terminable() -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does, so that nothing that it opened is left behind."""
-    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)

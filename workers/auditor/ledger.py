@@ -74,12 +74,13 @@ class AuditLedger:
     def begin(self) -> bool:
         """Start from the oldest checkpoint that the log continues from; false if there is none."""
         oldest, _ = self._raw_reader.lines(0, 1)
-        headers = self.checkpoints.headers()
+        found = self.checkpoints.headers()
+        headers = {at: header for at, header in found.items() if not snapshot_format.newer(header)}
         self.began = True
         start = None if oldest <= 1 else self._oldest_checkpoint(oldest, headers)
         if oldest > 1 and start is None:
             self.began = False
-            later = [str(at) for at, one in sorted(headers.items()) if snapshot_format.newer(one)]
+            later = [str(at) for at in sorted(found.keys() - headers.keys())]
             self.uncovered = "the start of the log was trimmed, and no checkpoint covers it"
             if later:
                 self.uncovered += (
@@ -94,11 +95,7 @@ class AuditLedger:
         if meta.epoch and meta.writer:
             self.ledger.recorders[meta.epoch] = meta.writer
         self.checkpoints.begin(self.ledger.snapshot)
-        self._stops = {
-            at: header
-            for at, header in headers.items()
-            if at > self.base and not snapshot_format.newer(header)
-        }
+        self._stops = {at: header for at, header in headers.items() if at > self.base}
         self._resume()
         return True
 
@@ -106,8 +103,6 @@ class AuditLedger:
         self, oldest: int, headers: Mapping[int, snapshot_format.Header]
     ) -> snapshots.Snapshot | None:
         for offset in sorted(headers):
-            if snapshot_format.newer(headers[offset]):
-                continue
             if offset + 1 < oldest or not self._follows(headers[offset], oldest):
                 continue
             try:

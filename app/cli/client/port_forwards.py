@@ -12,7 +12,6 @@ import functools
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import threading
 from collections import deque
@@ -20,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any, Final, Self
 
-from app import settings, temporary_folders
+from app import interrupts, settings, temporary_folders
 
 if TYPE_CHECKING:
     from app.doctor import api_reader
@@ -151,7 +150,8 @@ def opened(loaded: settings.Settings, role: str, component: str) -> Iterator[tup
     with _api(loaded) as api:
         secret = api.get(f"/api/v1/namespaces/{cluster.namespace}/secrets/{name}")
     with contextlib.ExitStack() as until:
-        until.enter_context(_interrupted_by_sigterm())
+        # kubectl and the private key do not outlast the command.
+        until.enter_context(interrupts.by_sigterm())
         folder = until.enter_context(temporary_folders.temporary_folder("topolog-forward-"))
         client = replace(
             loaded.client,
@@ -163,16 +163,6 @@ def opened(loaded: settings.Settings, role: str, component: str) -> Iterator[tup
         forward = until.enter_context(Forward(command, pod, _PORTS[component], other_pod=ready_pod))
         server = client.server_name or f"topolog-{component}.{cluster.namespace}.svc"
         yield replace(client, url=f"https://127.0.0.1:{forward.port}", server_name=server), forward
-
-
-@contextlib.contextmanager
-def _interrupted_by_sigterm() -> Iterator[None]:
-    """SIGTERM ends the command as Ctrl-C does: kubectl and the private key do not outlast it."""
-    former = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, former)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import click
 from app import exit_codes
 from app.cli.client import api_client
 from app.cli.completion import items
-from app.cli.questions import declared_overrides, groups, question_options
+from app.cli.questions import declared_overrides, groups, pod_files, question_options
 
 
 @click.command("fit", cls=declared_overrides.Question)
@@ -66,7 +66,7 @@ def fit_command(
     Exit code 0 if it fits as it is, or no pod of the gang waits, and 1 if not.
     """
     own = namespace or "default"
-    manifests, created = groups.pods_and_objects([file] if file is not None else [], own)
+    manifests, created = pod_files.pods_and_objects([file] if file is not None else [], own)
     asked: list[str | question_options.Document] = (
         [question_options.pod_name(pod, own)] if pod is not None else []
     )
@@ -74,7 +74,7 @@ def fit_command(
     question: question_options.Document = groups.question(options, asked, namespace)
     if not question:
         if file is not None and not asked:
-            groups.refuse_without_pod([file], created)
+            pod_files.refuse_without_pod([file], created)
         if file is not None and len(manifests) != 1:
             raise click.BadParameter(f"{file} must contain one pod", param_hint="-f")
         if len(asked) != 1:

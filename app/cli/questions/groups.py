@@ -1,4 +1,4 @@
-"""Pods of a file, what is created with them, and pods that are placed together, in questions about pods."""
+"""Pods that are placed together, in questions about pods."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -53,21 +53,3 @@ def question(
         raise click.UsageError("--members requires -f FILE with one pod")
     gang = {"members": members, "template": pods[0], **({"minimum": minimum} if minimum else {})}
     return {"gang": gang}
-
-
-def pods_and_objects(
-    files: Sequence[str], namespace: str
-) -> tuple[list[question_options.Document], list[question_options.Document]]:
-    """The pods of the files, and the overrides that create the other objects, such as PodGroups."""
-    documents = [
-        question_options.in_namespace(one, namespace) for file in files for one in question_options.read(file)
-    ]
-    pods = [one for one in documents if one.get("kind", "Pod") == "Pod"]
-    others = [one for one in documents if one.get("kind", "Pod") != "Pod"]
-    return pods, [{"op": "setObject", "manifest": one} for one in others]
-
-
-def refuse_without_pod(files: Sequence[str], created: Sequence[question_options.Document]) -> None:
-    """Raise BadParameter for files that were to contain pods and have other objects only."""
-    kinds = dict.fromkeys(str(one["manifest"].get("kind")) for one in created)
-    raise click.BadParameter(f"{', '.join(files)}: contains no Pod, only {', '.join(kinds)}", param_hint="-f")

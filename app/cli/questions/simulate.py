@@ -10,7 +10,7 @@ from app.cli.client import api_client
 from app.cli.completion import items
 from app.cli.get import selectors
 from app.cli.output import tables
-from app.cli.questions import declared_overrides, groups, question_options
+from app.cli.questions import declared_overrides, groups, pod_files, question_options
 from app.domain import model
 
 
@@ -81,14 +81,14 @@ def simulate_command(
 
     Exit code 0 if all pods fit, the gang is placed, or no pod waits, and 1 if not.
     """
-    manifests, created = groups.pods_and_objects(files, namespace or "default")
+    manifests, created = pod_files.pods_and_objects(files, namespace or "default")
     asked: list[str | question_options.Document] = [
         question_options.pod_name(pod, namespace or "default") for pod in pods
     ]
     asked += manifests
     question: question_options.Document = groups.question(options, asked, namespace)
     if files and not (pending or question or asked):
-        groups.refuse_without_pod(files, created)
+        pod_files.refuse_without_pod(files, created)
     if pending + bool(question or asked) != 1:
         raise click.UsageError("name pods, or use -f FILE or --pending, or --group")
     situation = question_options.situation(options, namespace, created)

@@ -208,10 +208,9 @@ def _scaled(policy: policy_model.WorkloadPolicy, domain: str, change: int | str)
                 field, f"{change[:40]!r} is neither a number nor a change such as +2"
             )
         if change[0] in "+-" and replicas is None:
-            listed = ", ".join([one.name for one in policy.allocations[:_LISTED]])
-            more = len(policy.allocations) - _LISTED
-            text = f"the policy does not list the domain: only a number can be set; it lists {listed}"
-            raise supposed_operations.Impossible(field, text + (f" and {more} more" if more > 0 else ""))
+            names = plurals.listed([one.name for one in policy.allocations], _LISTED)
+            text = f"the policy does not list the domain: only a number can be set; it lists {names}"
+            raise supposed_operations.Impossible(field, text)
         scaled = (replicas or 0) + int(change) if change[0] in "+-" else int(change)
     else:
         scaled = change

@@ -126,7 +126,9 @@ def _domains(
     if wanted and len(empty) == len(wanted) and not any(True for _ in column):
         yield verdict(subject, f"no node has the label {policy.topology_key}", known=known)
     elif empty:
-        yield verdict(subject, f"no node has {policy.topology_key} = {_listed(empty)}", known=known)
+        yield verdict(
+            subject, f"no node has {policy.topology_key} = {plurals.listed(empty, _NAMED)}", known=known
+        )
 
 
 def _selects(
@@ -147,7 +149,7 @@ def _capacity(
     if over:
         yield CAPACITY.warning(
             subject,
-            f"above the quota: {_listed(over)}",
+            f"above the quota: {plurals.listed(over, _NAMED)}",
             why="no pod is evicted: the number falls as pods end",
             known=_known(policy),
         )
@@ -186,7 +188,9 @@ def _of_pods(snapshot: snapshots.Snapshot, cluster: doctor_checks.Cluster) -> It
             if pod.scheduler not in cluster.schedulers:
                 others.setdefault(pod.scheduler, []).append(pod)
         for name, pods in sorted(others.items()):
-            yield SCHEDULER.problem(f"scheduler {name}", _listed([f"pod {pod.key}" for pod in pods]))
+            yield SCHEDULER.problem(
+                f"scheduler {name}", plurals.listed([f"pod {pod.key}" for pod in pods], _NAMED)
+            )
     refused: dict[str, list[model.Pod]] = {}
     for pod in naming:
         followed = logic.followed(snapshot, pod)
@@ -194,7 +198,7 @@ def _of_pods(snapshot: snapshots.Snapshot, cluster: doctor_checks.Cluster) -> It
         if isinstance(followed, logic.Objection) and not _invalid(snapshot, pod):
             refused.setdefault(followed.reason, []).append(pod)
     for reason, pods in sorted(refused.items()):
-        yield NAMED.problem(_listed([f"pod {pod.key}" for pod in pods]), reason)
+        yield NAMED.problem(plurals.listed([f"pod {pod.key}" for pod in pods], _NAMED), reason)
 
 
 def _invalid(snapshot: snapshots.Snapshot, pod: model.Pod) -> bool:
@@ -229,8 +233,3 @@ def _in_template(one: doctor_checks.Workload) -> str | None:
     """The policy that the pods of a workload name; None if they name none."""
     labels = one.template_labels
     return next((labels[label] for label in logic.indexed() if label in labels), None)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

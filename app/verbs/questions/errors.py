@@ -1,6 +1,5 @@
 """Errors of hypothetical questions: what is wrong with the question, and where."""
 
-import difflib
 from collections.abc import Collection
 
 from app import misspellings
@@ -31,4 +30,4 @@ def nearest(name: object, known: Collection[str]) -> str:
 
 def resembles(name: str, known: Collection[str]) -> bool:
     """Whether the name is one of these in another spelling."""
-    return bool(difflib.get_close_matches(name[:100], known, n=1, cutoff=_ALIKE))
+    return bool(misspellings.meant(name, known, cutoff=_ALIKE))

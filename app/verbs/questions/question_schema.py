@@ -239,9 +239,14 @@ ALLOWED: tuple[Allowed, ...] = ("objects", "nodes", "labels", "pods")
 Q = TypeVar("Q", bound=Question)
 _PLACE = re.compile(r"^(?P<text>.*?)(?: - at `(?:key in )?\$(?P<path>.*)`)?\Z", re.DOTALL)
 _FIELD = re.compile(r"\.?(?P<name>\w+)")
-_SPELLED = {supposed_operations.NAMESPACED: "NAMESPACE/NAME", MEASURE: "pods or resource:NAME"}
-"""What people write, by the pattern that it has to match."""
-_PATTERN = re.compile(r"Expected `str` matching regex (?P<pattern>.*)")
+_SPELLED = {
+    f"Expected `str` matching regex {pattern!r}": f"must be {form}"
+    for pattern, form in (
+        (supposed_operations.NAMESPACED, "NAMESPACE/NAME"),
+        (MEASURE, "pods or resource:NAME"),
+    )
+}
+"""What people write, by the message about the pattern that it has to match."""
 _NAMED = re.compile(r"unknown field `(?P<name>[^`]*)`")
 
 
@@ -288,10 +293,7 @@ def _mistake(error: msgspec.ValidationError, path: str, kind: type[msgspec.Struc
     unknown = _NAMED.search(text)
     if unknown:
         text = f"there is no field {_short(unknown['name'])}{errors.nearest(unknown['name'], _names(kind))}"
-    pattern = _PATTERN.fullmatch(text)
-    for one, form in _SPELLED.items():
-        if pattern and pattern["pattern"] == repr(one):
-            text = f"must be {form}"
+    text = _SPELLED.get(text, text)
     field = _FIELD.match(below)
     if field and text.startswith("Invalid enum value"):
         text += f"; known: {', '.join(_words_of(kind, field['name']))}"

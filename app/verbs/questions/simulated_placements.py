@@ -69,28 +69,6 @@ class Several:
         return sum(bool(one.node) for one in self.results)
 
 
-@dataclasses.dataclass(slots=True)
-class Placements:
-    """Where pods were placed within the range, and where they would have been."""
-
-    was: dict[model.Uid, model.NodeName] = dataclasses.field(default_factory=dict)
-    would: dict[model.Uid, model.NodeName] = dataclasses.field(default_factory=dict)
-    was_at: dict[model.Uid, int] = dataclasses.field(default_factory=dict)
-    """Milliseconds since 1970."""
-    would_at: dict[model.Uid, int] = dataclasses.field(default_factory=dict)
-
-    def numbers(self) -> dict[str, int]:
-        """How many pods are on the same node, elsewhere, only then, only now."""
-        both = self.was.keys() & self.would.keys()
-        same = sum(self.was[uid] == self.would[uid] for uid in both)
-        return {
-            "same": same,
-            "elsewhere": len(both) - same,
-            "onlyThen": len(self.was) - len(both),
-            "onlyNow": len(self.would) - len(both),
-        }
-
-
 def introduced(
     asked: Iterable[str | Mapping[str, Any]], snapshot: snapshots.Snapshot, path: str
 ) -> tuple[list[model.Uid], list[events.AnyEvent]]:

@@ -92,7 +92,7 @@ def kept_span(asked: question_schema.Replay) -> tuple[int | None, moments.Moment
     begin, limits = at(asked.from_, "from") if asked.from_ else None, list[str]()
     if begin is not None and begin.time_ms is not None:
         try:
-            moments.offset(begin, "from")
+            begin = moments.At(offset=moments.offset(begin, "from"))
         except store_errors.Trimmed:
             begin = moments.At(offset=oldest())
             if not asked.continue_:

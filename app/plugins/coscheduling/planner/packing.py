@@ -254,14 +254,13 @@ def pack_most(problem: PackingProblem, capacity: capacities.Capacities, made: Su
     best: Packing | None = None
     # How much of the minimums it seats, and how many in all: another gang may need those that it leaves out.
     most, required = (0, 0), required_of(problem.minimums)
+    chosen = sorted(problem.pods, key=lambda pod: pod.uid not in required)
     for domain in demanded(problem, made):
         wanted = min(made.domains[domain], len(problem.pods))
         if most >= (min(wanted, len(required)), wanted):
             break
         given = distribute(problem, made, domain, _whole(problem, made, domain, wanted))
         count = sum(number for _, number in given)
-        chosen = [pod for pod in problem.pods if pod.uid in required]
-        chosen += [pod for pod in problem.pods if pod.uid not in required]
         seats = None
         if len(problem.classes) == 1 or problem.demands.multiples:
             kept = {pod.uid for pod in chosen[:count]}

@@ -129,6 +129,7 @@ class _Planning:
         given = next((gang.given.gather for gang in question.ordered if gang.given.gather), ())
         keys = [gang.topology_key for gang in question.ordered if gang.topology_key]
         self._demands = domains.demands(self._snapshot, given, keys, question.usual)
+        self._own = Counter(seat.node for gang in question.gangs for seat in gang.seats)
         self._pods = question.pods
         self._supposed = None
         self._held: Mapping[model.NodeName, node_fit.Occupancy] = {}
@@ -301,7 +302,7 @@ class _Planning:
             classes=capacities.classes(pods, self._others.refused(pods)),
             demands=self._demands,
             existing=existing,
-            own=self._own() + Counter(fixed.values()),
+            own=self._own + Counter(fixed.values()),
             inside=next((paths[name] for name in fixed.values()), ()),
             minimums=self._minimums(fixed),
         )
@@ -310,11 +311,10 @@ class _Planning:
         self, found: packing.Packing, fixed: Mapping[model.Uid, model.NodeName] = MappingProxyType({})
     ) -> GangPlan | None:
         """The plan with these seats, as far as other plugins admit them; None if these are too few."""
-        multiples = self._demands.multiples
-        if multiples and not domains.in_multiples(self._demands, self._own(), found.seats.values()):
+        if not domains.in_multiples(self._demands, self._own, found.seats.values()):
             return None
         required = packing.required_of(self._minimums(fixed)).union(fixed)
-        seats = self._others.admitted(found.seats, found.domain, required, self._own())
+        seats = self._others.admitted(found.seats, found.domain, required, self._own)
         if not seats or not self._enough(seats) or not seats.keys() >= fixed.keys():
             self._most = max(self._most, len(seats))
             return None
@@ -357,9 +357,6 @@ class _Planning:
         """Whether every gang gets as many seats as it needs."""
         gangs = self._question.gangs
         return all(sum(pod.uid in seats for pod in one.waiting) >= one.needed for one in gangs)
-
-    def _own(self) -> Counter[model.NodeName]:
-        return Counter(seat.node for gang in self._question.gangs for seat in gang.seats)
 
     def _existing(self) -> dict[model.NodeName, int]:
         return kept_plans.attracting(self._snapshot, self._question.gangs)

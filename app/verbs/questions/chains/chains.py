@@ -6,6 +6,7 @@ the log, or when an attempt is recorded at which it would have fitted; what it w
 observed on its supposed node.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,13 +17,7 @@ from app.framework import cycles, pipeline, registry
 from app.store.decisions import records
 from app.store.log import readers
 from app.verbs.explain import explanations, recorded_configurations
-from app.verbs.questions import (
-    kinds,
-    question_schema,
-    replays,
-    simulated_placements,
-    situations,
-)
+from app.verbs.questions import kinds, question_schema, replays, simulated_placements, situations
 from app.verbs.questions.chains import histories
 
 LIMITS = (
@@ -30,6 +25,28 @@ LIMITS = (
     "a pod is tried when an attempt is recorded: one that is refused instead of placed is not tried again",
     "overrides of pods apply to those at the start; members of a gang are placed one by one",
 )
+
+
+@dataclasses.dataclass(slots=True)
+class Placements:
+    """Where pods were placed within the range, and where they would have been."""
+
+    was: dict[model.Uid, model.NodeName] = dataclasses.field(default_factory=dict)
+    would: dict[model.Uid, model.NodeName] = dataclasses.field(default_factory=dict)
+    was_at: dict[model.Uid, int] = dataclasses.field(default_factory=dict)
+    """Milliseconds since 1970."""
+    would_at: dict[model.Uid, int] = dataclasses.field(default_factory=dict)
+
+    def numbers(self) -> dict[str, int]:
+        """How many pods are on the same node, elsewhere, only then, only now."""
+        both = self.was.keys() & self.would.keys()
+        same = sum(self.was[uid] == self.would[uid] for uid in both)
+        return {
+            "same": same,
+            "elsewhere": len(both) - same,
+            "onlyThen": len(self.was) - len(both),
+            "onlyNow": len(self.would) - len(both),
+        }
 
 
 class _Attempt(NamedTuple):
@@ -73,7 +90,7 @@ class Chain(replays.Replay):
         self.would = histories.History(resolved.snapshot, attended)
         self._together = not self._supposed.operations
         """Both histories are the same so far, so that one fold is enough."""
-        self.placements = simulated_placements.Placements()
+        self.placements = Placements()
         self.created: dict[model.Uid, str] = {}
         """When the placed pods were created (RFC 3339)."""
         self._position = base.position
