@@ -62,7 +62,7 @@ def main(chosen: Sequence[str], e2e: bool, scale: float, output: pathlib.Path, k
 def measure(
     console: rich.console.Console, bench: runs.Bench, chosen: Sequence[str]
 ) -> tuple[list[rows.Row], list[rows.Missing]]:
-    """The rows of the chosen cases, and the cases that failed."""
+    """The rows of the chosen cases, and the cases that failed. After Ctrl-C, no further case begins."""
     measured: list[rows.Row] = []
     missing: list[rows.Missing] = []
     for name in chosen:
@@ -72,6 +72,9 @@ def measure(
                 measured.extend(cases.CASES[name](bench))
             except (client.CallFailed, AssertionError, OSError, ImportError) as error:
                 missing.append(rows.Missing(name, str(error)))
+            except KeyboardInterrupt:
+                left = chosen[chosen.index(name) :]
+                return measured, [*missing, *(rows.Missing(each, "interrupted") for each in left)]
         console.print(f"[dim]{name}: {time.monotonic() - started:.0f} s[/]")
     return measured, missing
 
