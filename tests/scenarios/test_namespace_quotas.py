@@ -85,6 +85,21 @@ def test_nominated_pods_keep_what_they_were_given() -> None:
 
 
 @pytest.mark.scenario("EQ-22")
+@pytest.mark.parametrize("priority", [1, 10])
+def test_what_is_guaranteed_to_a_nominated_pod_stays_beside_a_more_important_one(priority: int) -> None:
+    """Namespace b uses 8 of its min of 10, and that its other pod of 4 is nominated does not change it."""
+    small = two(
+        pod("b-more", 4, namespace="b", node="n1"),
+        pod("first", 4, namespace="b", nominated="n1", priority=priority),
+        pod("second", 2, namespace="b", nominated="n1", priority=1),
+    )
+    small.gone(pod("a-runs", 12, namespace="a"))
+    small.see(pod("a-few", 4, namespace="a", node="n1"))
+    assert not small.filter(pod("p", 2, namespace="a", priority=5)).refused
+    assert small.filter(pod("p", 3, namespace="a", priority=5)).refused
+
+
+@pytest.mark.scenario("EQ-22")
 def test_a_pod_has_to_fit_in_the_quotas_of_both_families() -> None:
     small = two(quota("team", 0, 100), pod("runs", 99, "team", node="n1"), runtime=False)
     assert small.why(pod("p", 2, "team", namespace="a")) == "elastic quota team: no capacity in cpu"

@@ -7,6 +7,7 @@ from app.domain import events, model
 from app.framework import cycles
 from app.plugins.elastic_quota import kinds, quota_counts, quota_model
 from app.plugins.elastic_quota.plugin import ElasticQuota
+from app.plugins.elastic_quota.summaries import quotas
 from app.plugins.elastic_quota.trees import membership, overuse, runtimes, usage
 from app.verbs import preempting
 from tests.support.decisions import scheduling_driver
@@ -100,6 +101,24 @@ def test_the_default_quota_limits_only_if_it_is_an_object_and_enabled() -> None:
     free = cluster(*things, default_quota=False)
     assert not free.filter(pod("next")).refused
     assert free.plugins.concerned(pod("next"), free.snapshot) == ()
+
+
+@pytest.mark.scenario("EQ-13")
+def test_of_the_built_in_quotas_the_default_one_that_limits_its_pods_may_be_above_its_max() -> None:
+    small = cluster(
+        node("n1", 100),
+        quota(quota_model.DEFAULT, 0, 4),
+        quota(quota_model.SYSTEM, 0, 4),
+        pod("loose", 6, node="n1"),
+        pod("system", 6, quota=quota_model.SYSTEM, node="n1"),
+    )
+    found = overuse.over(small.snapshot, quota_model.DEFAULT, ElasticQuota())
+    assert found == {"cpu": 2 * CORE}
+    shown = quotas.one(ElasticQuota(), small.snapshot, {"name": quota_model.DEFAULT})
+    assert shown is not None
+    assert shown["over"] == {"cpu": "2"}
+    assert not overuse.over(small.snapshot, quota_model.DEFAULT, ElasticQuota(default_quota=False))
+    assert not overuse.over(small.snapshot, quota_model.SYSTEM, ElasticQuota())
 
 
 @pytest.mark.scenario("EQ-13")

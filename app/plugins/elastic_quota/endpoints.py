@@ -86,7 +86,7 @@ def _lines(rules: evictions.EvictionRules, snapshot: snapshots.Snapshot) -> Iter
     invalid = [name for name in names if name in grown.unused or grown.errors.get(name)]
     unused = namespace_quota.namespaces(snapshot.objects).unused
     invalid += sorted(key for key, quota in spaces.items() if quota.errors or key in unused)
-    over = [name for name in names if overuse.over(snapshot, name, rules)]
+    over = [name for name in sorted(grown.quotas) if overuse.over(snapshot, name, rules)]
     wrong = [
         f"{len(found)} {what}: {', '.join(found[:_NAMED])}" + (", ..." if found[_NAMED:] else "")
         for what, found in (("invalid", invalid), ("above their runtime", over))

@@ -83,14 +83,26 @@ def _nominated(snapshot: snapshots.Snapshot, pod: model.Pod) -> dict[str, int]:
         quota = quotas.get(one.namespace)
         if quota is None or snapshot.node_of(uid) or _over_min(snapshot, quota):
             continue
-        for resource, amount in namespace_counts.requests(one).items():
-            found[resource] = found.get(resource, 0) + amount
+        _add(found, one)
     return found
 
 
 def _over_min(snapshot: snapshots.Snapshot, quota: NamespaceQuota) -> bool:
+    """Whether the pods of the namespace use more than its min, without those that count as placed on the node
+    of their nomination.
+    """
+    assumed: dict[str, int] = {}
+    for uid in snapshot.nominated:
+        one = snapshot.pods.get(uid)
+        if one is not None and one.namespace == quota.namespace and snapshot.node_of(uid):
+            _add(assumed, one)
     return any(
-        namespace_counts.used(snapshot, quota.namespace, resource)
+        namespace_counts.used(snapshot, quota.namespace, resource) - assumed.get(resource, 0)
         > quota_counts.ceiling(resource, quota.min.get(resource, 0))
         for resource in {*quota.min, *quota.max}
     )
+
+
+def _add(amounts: dict[str, int], pod: model.Pod) -> None:
+    for resource, amount in namespace_counts.requests(pod).items():
+        amounts[resource] = amounts.get(resource, 0) + amount

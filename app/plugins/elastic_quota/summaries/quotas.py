@@ -72,6 +72,7 @@ def _summary(
     )
     if name in quota_model.BUILT_IN:
         shown.update(_undivided(quota, amounts))
+        shown["over"] = quota_counts.written(overuse.over(snapshot, name, rules))
     elif not errors:
         shown.update(_derived(rules, snapshot, grown, quota))
     return shown

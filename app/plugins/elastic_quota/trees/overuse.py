@@ -54,7 +54,7 @@ def amounts(pod: model.Pod, grown: forests.Forest, name: str) -> dict[str, int]:
 def over(snapshot: snapshots.Snapshot, name: str, rules: admission.QuotaRules) -> dict[str, int]:
     """Resource -> by how much the quota exceeds its limit, in counted units; empty if it does not."""
     grown = usage.forest(snapshot)
-    if name not in grown.quotas or name in grown.errors or name in quota_model.BUILT_IN:
+    if name not in grown.quotas or name in grown.errors or not _revoked(name, rules):
         return {}
     limits = admission.limit(snapshot, grown, name, rules)
     found = {
@@ -62,6 +62,13 @@ def over(snapshot: snapshots.Snapshot, name: str, rules: admission.QuotaRules) -
         for resource, most in limits.items()
     }
     return {resource: excess for resource, excess in sorted(found.items()) if excess > 0}
+
+
+def _revoked(name: str, rules: admission.QuotaRules) -> bool:
+    """Whether pods would have to go from the quota if it used too much: of the built-in ones only from the
+    default quota, if it limits its pods (syncQuota in quota_overuse_revoke.go).
+    """
+    return name not in quota_model.BUILT_IN or (name == quota_model.DEFAULT and rules.default_quota)
 
 
 def exceeded(rules: admission.QuotaRules, snapshot: snapshots.Snapshot) -> Mapping[views.Limited, float]:
