@@ -2,7 +2,7 @@
 
 A command's module is imported when the command is called, so that ``topolog version``, the list of commands
 and their completion do not wait for Redis, Flask and the Kubernetes client to load. The exit codes are
-defined in ``exits``.
+defined in ``app.exit_codes``.
 """
 
 import importlib
@@ -22,7 +22,7 @@ _COMMANDS = types.MappingProxyType(
         "up": "Run all processes on this machine, for an existing cluster.",
         "demo": "Run all components against a simulated cluster.",
         "record": "Record the cluster's changes in the log.",
-        "control": "Wake pending pods when capacity becomes available.",
+        "control": "Wake pods, write statuses, and settle placements and evictions.",
         "compact": "Create checkpoints, archive the log and trim it.",
         "audit": "Check that counts, log and API server agree.",
         "extender": "Serve kube-scheduler and the introspection API.",

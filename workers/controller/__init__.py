@@ -1,1 +1,1 @@
-"""``topolog control``: wakes pending pods, posts Events, releases orphaned placements."""
+"""``topolog control``: wakes pods, writes statuses and Events, and settles placements and evictions."""

@@ -24,7 +24,7 @@ _MAX_WAITING = 10_000
 
 
 class Records(Protocol):
-    """Source of decision records (app.store.decisions.decision_log.Decisions)."""
+    """Source of decision records (app.store.decisions.decision_log.DecisionLog)."""
 
     def latest(self, *, limit: int = 100) -> list[records.Decision]:
         """The latest records, newest first. Raises StoreAway."""

@@ -32,7 +32,7 @@ CLAIM = 15.0
 
 
 class Records(Protocol):
-    """Source of decision records (app.store.decisions.decision_log.Decisions)."""
+    """Source of decision records (app.store.decisions.decision_log.DecisionLog)."""
 
     def latest(self, *, limit: int = 100) -> list[records.Decision]:
         """The latest records, newest first."""

@@ -1,4 +1,4 @@
-"""The dependencies of the REST API: built by bootstrap, found through the Flask app."""
+"""The dependencies of the REST API: built by the process that serves it, found through the Flask app."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

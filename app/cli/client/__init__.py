@@ -1,1 +1,1 @@
-"""The connection of `topolog get` and `explain` to an extender."""
+"""The connection of commands such as `topolog get` and `explain` to an extender or a view."""

@@ -93,7 +93,8 @@ class WatchedKind:
         return "" if self.differs(marks) else marks.get(self.mark, "").partition(":")[2]
 
     def identity(self, seen: decoding.Object) -> str:
-        """The key of the object in a snapshot: uid of pods, name of nodes, namespace/name of policies."""
+        """The key of the object in a snapshot: uid of pods, name of nodes, namespace/name or
+        name of declared kinds."""
         return self.identify("" if isinstance(seen, model.Node) else seen.namespace, seen.name, seen.uid)
 
     def subject(self, identity: str) -> str:

@@ -1,1 +1,1 @@
-"""Writes to the API server: Bindings, pod conditions and Events."""
+"""Writes to the API server: Bindings, fences, evictions, conditions, statuses, Events and Secrets."""
