@@ -54,7 +54,7 @@ screenshots: $(STAMP) ## Make the screenshots of the documentation from the demo
 
 .PHONY: vendor
 vendor: $(STAMP) ## Take the vendored modules of the dashboard and its tests from their packages again (needs npm)
-	$(BIN)/python -m app.api.dashboard.vendored_modules app/api/dashboard/vendor tests/support/browser/vendor
+	$(BIN)/python -m tests.project.vendored_modules app/api/dashboard/vendor tests/support/browser/vendor
 
 # Tests of what is built from the tree take as long as all others of tests/project; `make test` runs them.
 BUILT := tests/project/test_site.py tests/project/test_release.py

@@ -1,4 +1,4 @@
-"""Takes vendored modules from their packages: ``python -m app.api.dashboard.vendored_modules FOLDER...``.
+"""Takes vendored modules from their packages: ``python -m tests.project.vendored_modules FOLDER...``.
 
 For contributors only; needs npm. The integrity of each package is that of the registry, and every file taken
 is listed with its SHA-256 in ``vendored.json`` of the folder, which a test compares.
