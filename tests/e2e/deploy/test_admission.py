@@ -3,6 +3,7 @@
 With `Deny` in the bindings they are refused.
 """
 
+import contextlib
 import pathlib
 from collections.abc import Iterator
 from functools import partial
@@ -65,6 +66,10 @@ def deployment(
             "template": {"metadata": template["metadata"] | {"name": ""}, "spec": template["spec"]},
         },
     }
+
+
+def stateful_set(name: str, labels: dict[str, str]) -> api_client.Object:
+    return {**deployment(name, labels), "kind": "StatefulSet"}
 
 
 def job(name: str, labels: dict[str, str], **spec: object) -> api_client.Object:
@@ -211,9 +216,9 @@ BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindi
 ESCAPING = (pod("escaping", {LABEL: "x"}), deployment("escaping", {LABEL: "x"}))
 
 
-@pytest.fixture
-def denying(plane: clusters.Cluster) -> Iterator[clusters.Cluster]:
-    """The cluster while both bindings refuse, as docs/how-to/quotas.md and the chart have it."""
+@contextlib.contextmanager
+def denial(plane: clusters.Cluster) -> Iterator[None]:
+    """Both bindings refuse, as docs/how-to/quotas.md and the chart have it."""
     paths = [f"{BINDINGS}/topolog-escaping-{kind}" for kind in ("pods", "templates")]
 
     def act(actions: list[str]) -> None:
@@ -223,11 +228,19 @@ def denying(plane: clusters.Cluster) -> Iterator[clusters.Cluster]:
     act(["Deny", "Audit"])
     for made in ESCAPING:
         polling.eventually(partial(denied, plane, made), "it is refused", within=60)
-    yield plane
-    act(["Warn", "Audit"])
+    try:
+        yield
+    finally:
+        act(["Warn", "Audit"])
     for made in ESCAPING:
         polling.eventually(partial(accepted, plane, made), "it is accepted again", within=60)
         polling.eventually(partial(warned, plane, made, dry=True), "it is warned of again", within=60)
+
+
+@pytest.fixture
+def denying(plane: clusters.Cluster) -> Iterator[clusters.Cluster]:
+    with denial(plane):
+        yield plane
 
 
 def denied(cluster: clusters.Cluster, made: api_client.Object) -> str:
@@ -249,6 +262,39 @@ def test_who_escapes_is_refused_by_deny(denying: clusters.Cluster) -> None:
         another = {**made, "metadata": {**made["metadata"], "name": f"denied-{name}"}}
         seen = denied(denying, another)
         assert (expected in seen and "denied request" in seen) if expected else not seen, (name, seen)
+
+
+EXISTING = (
+    deployment("existing", {LABEL: "x"}),
+    deployment("existing-above", {}, {LABEL: "x"}),
+    stateful_set("existing", {LABEL: "x"}),
+    job("existing", {LABEL: "x"}),
+    cron_job("existing", {LABEL: "x"}),
+    cron_job("existing-above", {}, None, {LABEL: "x"}),
+)
+
+
+def test_deny_refuses_no_change_of_an_earlier_object_that_leaves_its_template_alone(
+    plane: clusters.Cluster,
+) -> None:
+    names = [f"{made['kind'].lower()}/{made['metadata']['name']}" for made in EXISTING]
+    for made in EXISTING:
+        assert warned(plane, made)
+    with denial(plane):
+        plane.kubectl("annotate", *names, "example.org/note=kept")
+        plane.kubectl("label", *names, "example.org/team=web")
+        # The garbage collector removes the finalizer by an update once the dependents are gone.
+        plane.kubectl("delete", *names, "--cascade=foreground", "--timeout=50s")
+
+
+def test_deny_refuses_a_change_by_which_pods_escape(plane: clusters.Cluster) -> None:
+    assert warned(plane, deployment("restarted", {LABEL: "x"}))
+    assert not warned(plane, deployment("labelled", {}))
+    with denial(plane):
+        seen = plane.kubectl("rollout", "restart", "deployment/restarted", refused=True)
+        assert PODS_ESCAPE in seen
+        seen = plane.kubectl("label", "deployment/labelled", f"{LABEL}=x", refused=True)
+        assert NONE_APPLIES in seen
 
 
 def test_nothing_is_refused_while_the_parameters_are_missing(denying: clusters.Cluster) -> None:
