@@ -16,6 +16,7 @@ from tests.support.monitoring import installations, promql, promtool
 RULES = pathlib.Path(__file__).parents[3] / "deploy" / "monitoring" / "rules.yaml"
 STEP = 60
 """Seconds between two points of a continued recording."""
+STARTED = "process_start_time_seconds"
 _UNITS = {"m": 1, "h": 60}
 
 
@@ -55,7 +56,7 @@ def scrape(installation: installations.Installation) -> promql.Scrape:
                 (sample.name, {**sample.labels, "pod": process}, sample.value)
                 for metric in installation.scraped(process)
                 for sample in metric.samples
-                if sample.name.startswith("topolog_")
+                if sample.name.startswith("topolog_") or sample.name == STARTED
             ]
     return promql.Scrape(time.time(), samples)
 
@@ -64,8 +65,7 @@ def continued(first: promql.Scrape, last: promql.Scrape) -> list[promql.Scrape]:
     """Both scrapes at 0 and STEP seconds, and what follows; times are relative to the first point."""
     former = {_series(name, labels): value for name, labels, value in first.samples}
     began = [
-        (name, labels, value - first.at if name.endswith("_timestamp_seconds") else value)
-        for name, labels, value in first.samples
+        (name, labels, value - first.at if _is_time(name) else value) for name, labels, value in first.samples
     ]
     points = [promql.Scrape(0, began)]
     for step in range(1, HORIZON + 1):
@@ -73,14 +73,18 @@ def continued(first: promql.Scrape, last: promql.Scrape) -> list[promql.Scrape]:
         for name, labels, value in last.samples:
             before = former.get(_series(name, labels), value)
             shown = value
-            if name.endswith("_timestamp_seconds"):
-                moves = value > before and "expiry" not in name
+            if _is_time(name):
+                moves = value > before and "expiry" not in name and name != STARTED
                 shown = value - last.at + STEP * (step if moves else 1)
             elif name.endswith(("_total", "_count", "_sum", "_bucket")):
                 shown = value + (step - 1) * max(0.0, value - before)
             samples.append((name, labels, shown))
         points.append(promql.Scrape(STEP * step, samples))
     return points
+
+
+def _is_time(name: str) -> bool:
+    return name.endswith("_timestamp_seconds") or name == STARTED
 
 
 def _series(name: str, labels: Mapping[str, str]) -> Series:
@@ -107,32 +111,50 @@ def firing_by_promtool(points: Sequence[promql.Scrape], folder: pathlib.Path, ex
         for known in values.values():
             if len(known) == index:
                 known.append("stale")
+    series = [
+        {"series": f"{name}{_written(labels)}", "values": " ".join(each)}
+        for (name, labels), each in values.items()
+    ]
+    end = STEP * (len(points) - 1)
+    return _judged(series, [_expectation(rule.name, end, rule.name in expected) for rule in rules()], folder)
+
+
+def misjudged(
+    alert: str, recorded: Mapping[str, str], expected: Mapping[int, bool], folder: pathlib.Path
+) -> str:
+    """What promtool reports if the alert fires at other minutes than expected; empty if not.
+
+    ``recorded``: series -> its values, one a minute, in the notation of promtool.
+    ``expected``: minute -> whether the alert fires.
+    """
+    series = [{"series": name, "values": values} for name, values in recorded.items()]
+    return _judged(
+        series, [_expectation(alert, minute * 60, fires) for minute, fires in expected.items()], folder
+    )
+
+
+def _judged(
+    series: Sequence[Mapping[str, str]], tests: Sequence[Mapping[str, Any]], folder: pathlib.Path
+) -> str:
+    """What promtool reports of expressions that give other values than expected; empty if none does."""
     document = {
         "rule_files": [str(RULES)],
         "evaluation_interval": f"{STEP}s",
-        "tests": [
-            {
-                "interval": f"{STEP}s",
-                "input_series": [
-                    {"series": f"{name}{_written(labels)}", "values": " ".join(each)}
-                    for (name, labels), each in values.items()
-                ],
-                "promql_expr_test": [
-                    {
-                        "expr": f'count(ALERTS{{alertstate="firing",alertname="{rule.name}"}}) > bool 0'
-                        " or vector(0)",
-                        "eval_time": f"{STEP * (len(points) - 1)}s",
-                        "exp_samples": [{"labels": "{}", "value": int(rule.name in expected)}],
-                    }
-                    for rule in rules()
-                ],
-            }
-        ],
+        "tests": [{"interval": f"{STEP}s", "input_series": series, "promql_expr_test": tests}],
     }
     path = folder / "test.yaml"
     path.write_text(json.dumps(document))
     code, output = promtool.run("test", "rules", str(path))
     return output if code else ""
+
+
+def _expectation(alert: str, at: int, fires: bool) -> Mapping[str, Any]:
+    """``at``: seconds after the first point."""
+    return {
+        "expr": f'count(ALERTS{{alertstate="firing",alertname="{alert}"}}) > bool 0 or vector(0)',
+        "eval_time": f"{at}s",
+        "exp_samples": [{"labels": "{}", "value": int(fires)}],
+    }
 
 
 def _written(labels: frozenset[tuple[str, str]]) -> str:

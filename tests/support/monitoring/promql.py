@@ -28,7 +28,7 @@ class Scrape(NamedTuple):
 
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<duration>\d+[smhd])(?![\w])|(?P<number>\d+(?:\.\d+)?)(?![\w])|(?P<name>[A-Za-z_]\w*)|(?P<text>\"[^\"]*\")"
+    r"\s*(?:(?P<number>\d+(?:\.\d+)?)(?![\w])|(?P<name>[A-Za-z_]\w*)|(?P<text>\"[^\"]*\")"
     r"|(?P<window>\[\d+[smhd]\])|(?P<op>==|=~|>=|<=|[-+*/<>(){},=]))"
 )
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -63,21 +63,21 @@ class _Parser:
         self.now = float(now)
 
     def union(self) -> Value:
-        value = self.difference()
+        value = self.intersection()
         while self.accept("or"):
-            right = self.difference()
+            right = self.intersection()
             assert isinstance(value, dict)
             assert isinstance(right, dict)
             value = {**right, **value}
         return value
 
-    def difference(self) -> Value:
+    def intersection(self) -> Value:
         value = self.binary(0)
-        while self.accept("unless"):
+        while self.accept("and"):
             right = self.binary(0)
             assert isinstance(value, dict)
             assert isinstance(right, dict)
-            value = {key: each for key, each in value.items() if key not in right}
+            value = {key: each for key, each in value.items() if key in right}
         return value
 
     def binary(self, level: int) -> Value:
@@ -161,9 +161,7 @@ class _Parser:
 
     def instant(self, name: str, wanted: Matchers, window: float) -> Vector:
         assert not window, f"{name} is not the argument of rate or increase"
-        before = _seconds(self.take()) if self.accept("offset") else 0.0
-        scraped = [one for one in self.scrapes if one.at <= self.now - before]
-        return _found(scraped[-1], name, wanted) if scraped else {}
+        return _found(self.scrapes[-1], name, wanted) if self.scrapes else {}
 
     def grown(self, name: str, wanted: Matchers, window: float) -> Vector:
         """By how much counters have grown within the window, restarts included."""
