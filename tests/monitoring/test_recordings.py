@@ -9,6 +9,7 @@ from tests.support.monitoring import alerts, promtool
 pytestmark = pytest.mark.skipif(promtool.PATH is None, reason=promtool.MISSING)
 
 LOST = "TopologStoreLostEvents"
+FAILS = "TopologCompactionFails"
 
 
 def rewinds(values: str, *, started: int) -> dict[str, str]:
@@ -45,3 +46,22 @@ def test_a_loss_is_reported_if_the_recorder_before_had_counted_as_many(tmp_path:
 def test_a_loss_during_a_gap_of_prometheus_is_reported(tmp_path: pathlib.Path) -> None:
     recorded = rewinds("0x60 _x9 1x60", started=-10_000)
     assert alerts.misjudged(LOST, recorded, {60: False, 71: True, 100: False}, tmp_path) == ""
+
+
+def failures(values: str) -> dict[str, str]:
+    return {'topolog_failed_compactions_total{pod="compactor",step="store"}': values}
+
+
+def test_failed_compactions_of_a_short_outage_are_not_reported(tmp_path: pathlib.Path) -> None:
+    """The compactor pauses for 2, 4 and 8 s: it fails four times in an outage of 15 s."""
+    recorded = failures("0x10 4x60")
+    assert alerts.misjudged(FAILS, recorded, dict.fromkeys(range(70), False), tmp_path) == ""
+
+
+def test_compactions_that_fail_again_and_again_are_reported_until_they_succeed(
+    tmp_path: pathlib.Path,
+) -> None:
+    """The longest pause is 30 s."""
+    recorded = failures("0x10 4+2x30 64x60")
+    expected = {15: False, 25: True, 30: True, 41: True, 50: False}
+    assert alerts.misjudged(FAILS, recorded, expected, tmp_path) == ""
