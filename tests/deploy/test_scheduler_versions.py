@@ -1,11 +1,12 @@
 """A component for each older version of Kubernetes sets a kube-scheduler that its API server supports."""
 
 import pathlib
+import re
 import shutil
 
 import pytest
 
-from tests.support import kustomizations, manifests
+from tests.support import how_to_pages, kustomizations, manifests
 
 COMPONENTS = {path.name: path for path in (manifests.DEPLOY / "components").glob("scheduler-*")}
 OLDER = {path.stem for path in (manifests.DEPLOY.parent / "tests" / "e2e" / "controlplane").glob("*.mod")} - {
@@ -16,6 +17,14 @@ OLDER = {path.stem for path in (manifests.DEPLOY.parent / "tests" / "e2e" / "con
 
 def test_each_older_version_has_a_component() -> None:
     assert COMPONENTS.keys() == {f"scheduler-{version.rpartition('.')[0]}" for version in OLDER}
+
+
+def test_the_guide_names_them_where_it_applies_the_overlay() -> None:
+    section = re.search(r"^## Apply\n.*?^## ", how_to_pages.page("install.md"), re.MULTILINE | re.DOTALL)
+    assert section
+    assert set(re.findall(r"-(1\.\d+)`", section[0])) == {
+        name.removeprefix("scheduler-") for name in COMPONENTS
+    }
 
 
 @pytest.mark.parametrize("overlay", ["dev", "ha"])
