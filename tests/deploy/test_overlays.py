@@ -257,6 +257,14 @@ def test_the_settings_of_the_guide_are_those_of_the_processes(tmp_path: pathlib.
     read = settings.load(None, given)
     assert (read.logging.level, read.plugins.enabled) == ("warning", ("*", "Coscheduling"))
     assert read.plugins.args == {"WorkloadPolicy": {"enforce": "selected"}}
+    usual = manifests.in_overlay("dev", *manifests.WORKLOADS)
+    restarted = {
+        one["metadata"]["name"]
+        for one in rendered
+        if one["kind"] in manifests.WORKLOADS
+        and one["spec"]["template"] != usual[one["metadata"]["name"]]["spec"]["template"]
+    }
+    assert restarted == usual.keys(), "the page states that each pod restarts"
 
 
 # The bundled store
