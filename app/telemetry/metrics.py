@@ -369,6 +369,11 @@ MEMORY_USED = _reading(
     "Memory of the store's server that counts towards its limit, for all its users.",
     COMPACTOR,
 )
+STORE_CERTIFICATE = _reading(
+    "topolog_store_certificate_expiry_timestamp_seconds",
+    "Expiry time of the certificate that the store's server shows; absent without TLS.",
+    COMPACTOR,
+)
 MEMORY_LIMIT = _reading("topolog_store_memory_limit_bytes", "The store's maxmemory; 0 if none.", COMPACTOR)
 COMPACTIONS_FAILED = _counter(
     "topolog_failed_compactions_total",

@@ -10,6 +10,7 @@ pytestmark = pytest.mark.skipif(promtool.PATH is None, reason=promtool.MISSING)
 
 LOST = "TopologStoreLostEvents"
 FAILS = "TopologCompactionFails"
+EXPIRES = "TopologCertificateExpiresSoon"
 
 
 def rewinds(values: str, *, started: int) -> dict[str, str]:
@@ -65,3 +66,11 @@ def test_compactions_that_fail_again_and_again_are_reported_until_they_succeed(
     recorded = failures("0x10 4+2x30 64x60")
     expected = {15: False, 25: True, 30: True, 41: True, 50: False}
     assert alerts.misjudged(FAILS, recorded, expected, tmp_path) == ""
+
+
+def test_the_certificate_of_the_store_is_reported_for_its_last_week(tmp_path: pathlib.Path) -> None:
+    week = 7 * 24 * 3600
+    recorded = {
+        'topolog_store_certificate_expiry_timestamp_seconds{pod="compactor"}': f"{week + 60 * 60}x200"
+    }
+    assert alerts.misjudged(EXPIRES, recorded, {60: False, 120: False, 125: True, 190: True}, tmp_path) == ""

@@ -7,6 +7,7 @@ records take too much memory (memory_pressure), less is kept than configured: th
 the same order.
 """
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -15,7 +16,8 @@ from app import settings, telemetry
 from app.domain import snapshots
 from app.store import audit_reports, errors, snapshot_format, stores
 from app.store.checkpoints import checkpoints
-from workers.compactor import archivers, memory_pressure
+from app.store.server import server_certificates
+from workers.compactor import archivers, memory_pressure, store_certificates
 
 EVERY = 1.0
 """Seconds between two runs; fewer if memory gets short."""
@@ -40,6 +42,9 @@ class Compactor:
         self._options = options
         self._monotonic = monotonic
         self._pressure = memory_pressure.MemoryPressure(store.memory_use, options, monotonic=monotonic)
+        self._certificate = store_certificates.CertificateExpiry(
+            functools.partial(server_certificates.expiry, store.client), monotonic=monotonic
+        )
         self._archiver = archivers.Archiver(store, self._verified)
         self._reports = audit_reports.Reports(store.client, store.keys)
         self._stopped = threading.Event()
@@ -104,6 +109,7 @@ class Compactor:
         store.follower.catch_up()
         self._reached = True
         self._measure()
+        self._certificate.run_once()
         self._drop_corrupt()
         snapshot, at_ms = store.follower.dated()
         kept = self._usable(store.checkpoints.headers(), snapshot.offset, at_ms)

@@ -8,6 +8,7 @@ client: a replica answers reads, and only an append learns that it is one.
 """
 
 import itertools
+import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
@@ -241,6 +242,16 @@ class DiscoveringConnection(redis.Connection):
 
 class DiscoveringTlsConnection(DiscoveringConnection, redis.SSLConnection):
     """The same over TLS."""
+
+    @property
+    def ends(self) -> float | None:
+        """POSIX time at which the certificate ends that the server has shown; None if it was not verified.
+
+        The connection must be open.
+        """
+        secure = self._get_socket()
+        certificate = secure.getpeercert() if isinstance(secure, ssl.SSLSocket) else None
+        return ssl.cert_time_to_seconds(str(certificate["notAfter"])) if certificate else None
 
 
 def discovering(finder: Finder, *, tls: bool) -> type[redis.Connection]:

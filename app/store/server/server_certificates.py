@@ -13,7 +13,7 @@ import redis
 from redis import backoff, exceptions, maint_notifications, retry
 
 from app.store import errors
-from app.store.server import connections, urls
+from app.store.server import connections, discovery, urls
 
 _SECONDS: Final = 5.0
 
@@ -46,6 +46,24 @@ def shown(server: Server) -> bytes:
         raise errors.StoreError(f"{server.host}:{server.port}: {error}") from error
     except OSError as error:
         raise errors.away(f"{server.host}:{server.port}: {error}") from error
+
+
+def expiry(client: redis.Redis) -> float | None:
+    """POSIX time at which the certificate ends that the server shows to new connections; None without TLS.
+
+    A connection that is open has the certificate of its handshake. Raises StoreError.
+    """
+    pool = client.connection_pool
+    if not issubclass(pool.connection_class, discovery.DiscoveringTlsConnection):
+        return None
+    connection = pool.connection_class(**pool.connection_kwargs)
+    with connections.translated():
+        try:
+            connection.connect()
+            ends: float | None = connection.ends
+        finally:
+            connection.disconnect()
+    return ends
 
 
 def read_again(server: Server, *, user: str, password: str, path: str) -> None:

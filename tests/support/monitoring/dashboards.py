@@ -31,6 +31,7 @@ SILENT = {
     "topolog_shadow_gap",
     "topolog_shadow_skipped_total",
     "topolog_status_patches_total",
+    "topolog_store_certificate_expiry_timestamp_seconds",  # without TLS
     "topolog_wakeups_total",
 }
 """Metrics that have no sample while nothing has happened."""

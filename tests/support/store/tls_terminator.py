@@ -17,11 +17,15 @@ class Terminator:
         self._target = port
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.verify_mode = ssl.CERT_REQUIRED
-        self._context.load_cert_chain(certificates / "server.crt", certificates / "server.key")
+        self.renew(certificates)
         self._context.load_verify_locations(certificates / "ca.crt")
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
+
+    def renew(self, certificates: Path) -> None:
+        """Show another certificate to connections that are opened later."""
+        self._context.load_cert_chain(certificates / "server.crt", certificates / "server.key")
 
     def close(self) -> None:
         """Listen no more; what is connected goes on."""
