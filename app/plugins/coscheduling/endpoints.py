@@ -14,6 +14,7 @@ from app.plugins.coscheduling import (
     kinds,
     membership,
     node_classes,
+    options,
     questions,
     samples,
 )
@@ -22,8 +23,8 @@ from app.plugins.coscheduling.membership import GangKey
 from app.plugins.coscheduling.planner import plans, shortages
 
 Json = dict[str, Any]
-DOMAINS = 20
-"""Domains in the view of a gang."""
+DOMAINS, CONFLICTS = 20, 10
+"""Domains in the view of a gang, and members with other options."""
 
 TABLES = (
     views.Table(
@@ -186,7 +187,7 @@ def _summary(
         "members": len(children),
         "placed": len(gang.seats),
         "domain": "/".join(plan.domain) if gang.waiting else "",
-        "conflicts": list(gang.conflicts),
+        "conflicts": conflicts(gang),
         "errors": list(gang.errors),
         "reason": plan.reason,
         "missing": missing(gang, question, plan),
@@ -199,6 +200,25 @@ def missing(gang: Gang, question: plans.PlanRequest, plan: plans.GangPlan) -> st
         return ""
     found = shortages.shortage(question)
     return found.sentence if found.exists else ""
+
+
+def conflicts(gang: Gang) -> list[str]:
+    """The first members with other options than the one that defines the gang.
+
+    All options of all members are read; of a gang beyond the limit none is.
+    """
+    if gang.source != "GangFromPodAnnotation" or gang.present > gang_model.LARGEST:
+        return []
+    pods = (*(seat.pod for seat in gang.seats), *gang.waiting, *gang.others)
+    found = [
+        f"pod {pod.key} has other options"
+        for pod in sorted(pods, key=gangs.age)
+        if options.minimum(pod.annotations, pod.labels) is not None
+        and options.read(pod.annotations, pod.labels) != gang.given
+    ]
+    if len(found) > CONFLICTS:
+        found[CONFLICTS:] = [f"and {len(found) - CONFLICTS} more"]
+    return found
 
 
 def state(gang: Gang, plan: plans.GangPlan) -> str:
@@ -249,7 +269,7 @@ def _remarks(rules: admission.GangRules, cycle: cycles.Cycle) -> Iterator[str]:
             f"gang {key}: minimum {gang.minimum}, {len(gang.seats)} on nodes, {len(gang.waiting)} waiting;"
             f" defined by {gang.defined_by or 'nothing'}"
         )
-    for conflict in gang.conflicts:
+    for conflict in conflicts(gang):
         yield f"gang {key}: {conflict}"
     if plan.seats:
         where = "/".join(plan.domain) or "the cluster"

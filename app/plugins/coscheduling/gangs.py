@@ -13,7 +13,6 @@ Source = Literal["GangFromPodGroupCrd", "GangFromPodAnnotation", "GangFromNative
 NAME = "Coscheduling"
 """The plugin's name: the key of its data in placements."""
 TOO_MANY = f"has more than {gang_model.LARGEST:,} members; no more are placed together"
-_SHOWN = 10
 
 
 class Seat(NamedTuple):
@@ -45,11 +44,11 @@ class Gang:
     relies_on: tuple[str, ...] = ()
     """The subjects of the objects or the pod that define the gang, or would if they existed."""
     seats: tuple[Seat, ...] = ()
-    """Members on nodes, bound or only placed."""
+    """Members on nodes, bound or placed for this gang."""
     waiting: tuple[model.Pod, ...] = ()
     """Pending members without a node, in the order in which they are placed."""
     others: tuple[model.Pod, ...] = ()
-    """Members that exist and cannot be placed: gated, or terminating."""
+    """Members that exist and cannot be placed: gated, terminating, or with a seat of another gang."""
     finished: tuple[model.Pod, ...] = ()
 
     @property
@@ -114,25 +113,6 @@ class Gang:
                 # One is enough: that which is least likely to change, or honest plans would be made twice.
                 bound_first = sorted(self.seats, key=lambda seat: not seat.bound)
                 return (*self.ran, *(seat.pod for seat in bound_first))[:1]
-
-    @property
-    def conflicts(self) -> tuple[str, ...]:
-        """The first members with other options than the one that defines the gang.
-
-        All options of all members are read; of a gang beyond the limit none is.
-        """
-        if self.source != "GangFromPodAnnotation" or self.present > gang_model.LARGEST:
-            return ()
-        pods = (*(seat.pod for seat in self.seats), *self.waiting, *self.others)
-        found = [
-            f"pod {pod.key} has other options"
-            for pod in sorted(pods, key=_age)
-            if options.minimum(pod.annotations, pod.labels) is not None
-            and options.read(pod.annotations, pod.labels) != self.given
-        ]
-        if len(found) > _SHOWN:
-            found[_SHOWN:] = [f"and {len(found) - _SHOWN} more"]
-        return tuple(found)
 
     @property
     def present(self) -> int:
@@ -205,7 +185,7 @@ def _found(
         return None
     pods = {pod.uid: pod for pod in membership.members(snapshot, key)}
     pods.update(deciding)
-    everyone = sorted(pods.values(), key=_age)
+    everyone = sorted(pods.values(), key=age)
     defined = _defined(snapshot, key, everyone)
     if defined is None:
         return None
@@ -214,7 +194,7 @@ def _found(
         node = "" if pod.uid in deciding else snapshot.node_of(pod.uid)
         if pod.finished:
             finished.append(pod)
-        elif node and pod.counted:
+        elif node and pod.counted and seated(snapshot, pod, key):
             seats.append(Seat(pod, node, bound=bool(pod.node)))
         elif pod.uid in deciding or (not node and pod.pending):
             waiting.append(pod)
@@ -235,6 +215,18 @@ def _found(
         others=tuple(others),
         finished=tuple(finished),
     )
+
+
+def seated(snapshot: snapshots.Snapshot, pod: model.Pod, key: GangKey | None) -> bool:
+    """Whether the pod is bound, or its placement was committed for this gang, or is only supposed.
+
+    The labels of a pod may change after the commitment: its seat is no proof that another gang was placed.
+    """
+    placement = snapshot.placements.get(pod.uid)
+    if pod.node or placement is None or not placement.at:
+        return True
+    given = placement.data.get(NAME)
+    return given is not None and given.get("gang") == str(key)
 
 
 def group(
@@ -278,7 +270,7 @@ def _crowded(gang: Gang) -> str:
     return f"gang {gang.key}: invalid: its group {TOO_MANY}"
 
 
-def _age(pod: model.Pod) -> tuple[str, model.Uid]:
+def age(pod: model.Pod) -> tuple[str, model.Uid]:
     """The oldest first."""
     return pod.created, pod.uid
 

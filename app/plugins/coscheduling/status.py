@@ -37,6 +37,7 @@ def reconcile(
             yield from _of_gang(snapshot, gang, rules, changes.peers)
     if before is None or any(isinstance(event, events.NodeGone) for event in changes.events):
         yield from _without_node(snapshot)
+    yield from _of_former_members(snapshot, changes)
     if before is None:
         yield from _incomplete(snapshot)
         if changes.missed:
@@ -312,6 +313,20 @@ def _without_node(snapshot: snapshots.Snapshot) -> Iterator[effects.Effect]:
     lost = [uid for name, uids in admission.seats(snapshot).items() if name not in nodes for uid in uids]
     if lost:
         yield effects.ReleasePlacements(tuple(sorted(lost)), "the node of a gang's seat is gone")
+
+
+def _of_former_members(snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterator[effects.Effect]:
+    """Releases the seats of pods that do not belong to the gang any more for which they were committed."""
+    seen = {event.pod.uid for event in changes.events if isinstance(event, events.PodSeen)}
+    moved = []
+    for uid in snapshot.placements if changes.before is None else seen:
+        placement, pod = snapshot.placements.get(uid), snapshot.pod(uid)
+        if pod is None or placement is None or gangs.NAME not in placement.data:
+            continue
+        if not gangs.seated(snapshot, pod, membership.of(pod)):
+            moved.append(uid)
+    if moved:
+        yield effects.ReleasePlacements(tuple(sorted(moved)), "the pod has left the gang of its seat")
 
 
 # -- capacity --------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.domain import model
 from app.framework import pipeline
-from app.plugins.coscheduling import admission, gang_model, gangs, membership, options
+from app.plugins.coscheduling import admission, endpoints, gang_model, gangs, membership, options
 from app.plugins.coscheduling.membership import GangKey
 from app.verbs.explain import explanations, pending_groups
 from tests.support.decisions import call_counts, small_gangs
@@ -88,7 +88,7 @@ def test_options_of_members_that_do_not_define_the_gang_are_read_by_views_alone(
         assert read.call_count == 1
         gang = gangs.find(small.snapshot, KEY)
         assert gang is not None
-        assert gang.conflicts[-1] == "and 9 more"
+        assert endpoints.conflicts(gang)[-1] == "and 9 more"
     assert read.call_count > len(others)
 
 
