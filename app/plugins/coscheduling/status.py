@@ -51,13 +51,14 @@ def reconcile(
 def _concerned(
     before: snapshots.Snapshot, after: snapshots.Snapshot, happened: tuple[events.AnyEvent, ...]
 ) -> set[GangKey]:
-    """The gangs whose members or definitions have changed."""
+    """The gangs whose members or definitions have changed, also those that a pod has left."""
     found: set[GangKey | None] = set()
     families = {kind.name: family for family, kind in kinds.OF_FAMILY.items()}
     for event in happened:
         match event:
             case events.PodSeen():
-                found.add(membership.of(event.pod))
+                former = before.pod(event.pod.uid)
+                found.update(membership.of(pod) for pod in (event.pod, former) if pod is not None)
             case events.PlacementsCommitted():
                 found.update(membership.of(placement.pod) for placement in event.placements)
             case events.PodGone() | events.PlacementReleased():
@@ -65,9 +66,26 @@ def _concerned(
                 found.add(membership.of(pod) if pod is not None else None)
             case events.ObjectObserved() | events.ObjectGone() if event.kind in families:
                 found.add(GangKey(families[event.kind], *event.identity.split("/", 1)))
+                if event.kind == kinds.NATIVE.name:
+                    found.update(_inside(after, event.identity))
+            case events.ObjectObserved() | events.ObjectGone() if event.kind == kinds.WORKLOADS.name:
+                found.update(_inside(after, event.identity, workload=True))
             case _:
                 pass
     return {key for key in found if key is not None}
+
+
+def _inside(
+    snapshot: snapshots.Snapshot, identity: model.NamespacedName, *, workload: bool = False
+) -> Iterator[GangKey | None]:
+    """The gangs with a member in this group of kube-scheduler, or in any group of this Workload."""
+    namespace, _, name = identity.partition("/")
+    values = [name]
+    if workload:
+        groups = (one for one in snapshot.labelled if one[:2] == (namespace, model.GROUP))
+        values = [value for _, _, value in groups if value.startswith(f"{name}/")]
+    for value in values:
+        yield from map(membership.of, snapshot.siblings(namespace, model.GROUP, value))
 
 
 def _commits_gang(event: events.AnyEvent) -> bool:

@@ -4,9 +4,10 @@ import msgspec
 import pytest
 
 from app.domain import events, model
-from app.plugins.coscheduling import options
-from tests.support.decisions.gang_effects import after, committed, everything, given_up, posted
-from tests.support.decisions.small_gangs import Cluster, defined, gang, node, pod
+from app.framework import effects
+from app.plugins.coscheduling import gang_model, kinds, membership, options
+from tests.support.decisions.gang_effects import after, committed, everything, given_up, members, posted
+from tests.support.decisions.small_gangs import Cluster, defined, gang, native, node, pod, sigs
 
 
 def moved(one: model.Pod, name: str) -> model.Pod:
@@ -66,3 +67,51 @@ def test_the_seat_of_a_member_that_leaves_its_gang_is_lost(name: str) -> None:
     found = after(small, released(a[3]))
     assert given_up(found) == {one.uid for one in a[:3]}
     assert any(key == "x/a0" and "a seat on n1 is lost" in text for key, text in posted(found))
+
+
+def of_group(name: str, one: model.Pod) -> model.Pod:
+    """The pod with the label of another PodGroup of the sigs, or without one."""
+    return msgspec.structs.replace(one, labels={membership.SIGS_LABEL: name} if name else {})
+
+
+def written(found: list[effects.Effect]) -> dict[str, object]:
+    """The number of placed members in the status of each PodGroup that is written."""
+    return {one.identity: one.status["scheduled"] for one in found if isinstance(one, effects.PatchStatus)}
+
+
+@pytest.mark.parametrize(("name", "expected"), [("h", {"x/g": 2, "x/h": 1}), ("", {"x/g": 2})])
+def test_the_status_of_the_group_that_a_member_leaves_is_written(
+    name: str, expected: dict[str, object]
+) -> None:
+    run = [msgspec.structs.replace(one, node="n1", phase="Running") for one in members("g", 3)]
+    small = Cluster(node("n1"), sigs("g", 3), sigs("h", 1), *run)
+    assert written(after(small, events.PodSeen(pod=of_group(name, run[2])))) == expected
+
+
+@pytest.mark.parametrize("name", ["h", ""])
+def test_an_event_names_the_number_of_members_that_are_left(name: str) -> None:
+    three = members("g", 3)
+    small = Cluster(node("n1"), sigs("g", 3), sigs("h", 1), *three)
+    found = posted(after(small, events.PodSeen(pod=of_group(name, three[2]))))
+    assert found == [("x/g", "gang sigs/x/g: 2 of 3 members exist")]
+
+
+@pytest.mark.parametrize("inner", ["inner", "jobs/inner", "jobs/inner/1"])
+def test_a_change_of_the_native_group_inside_concerns_the_gang(inner: str) -> None:
+    three = [msgspec.structs.replace(one, group=inner) for one in members("g", 3)]
+    workload = gang_model.Workload(uid="uid-jobs", namespace="x", name="jobs", groups={"inner": 3})
+    small = Cluster(node("n1"), sigs("g", 3), native("inner", 3), workload, *three)
+    grown = msgspec.structs.replace(workload, groups={"inner": 4})
+    changed = kinds.NATIVE.observed(native("inner", 4)), kinds.WORKLOADS.observed(grown)
+    other = kinds.NATIVE.observed(native("other", 4))
+    assert posted(after(small, other)) == []
+    assert ("x/g", "gang sigs/x/g: 3 of 4 members exist") in posted(after(small, changed["/" in inner]))
+
+
+def test_a_change_of_a_workload_concerns_its_gangs() -> None:
+    two = [pod(f"w{number}", group="jobs/inner") for number in range(2)]
+    workload = gang_model.Workload(uid="uid-jobs", namespace="x", name="jobs", groups={"inner": 2})
+    small = Cluster(node("n1"), workload, *two)
+    grown = msgspec.structs.replace(workload, groups={"inner": 3})
+    found = posted(after(small, kinds.WORKLOADS.observed(grown)))
+    assert found == [("x/w0", "gang native/x/jobs:inner: 2 of 3 members exist")]
