@@ -118,11 +118,10 @@ class _Reader(_Rules):
     ) -> G:
         """The PodGroup."""
         meta = self.metadata
-        kept = {
-            key: value
-            for key, value in (meta.annotations or {}).items()
-            if key in options.ANNOTATIONS and len(value) <= _TEXT
-        }
+        kept = {key: text for key, text in (meta.annotations or {}).items() if key in options.ANNOTATIONS}
+        for key in sorted(key for key, text in kept.items() if len(text) > _TEXT):
+            self.errors.append(f"annotation {key} has more than {_TEXT:,} characters")
+            del kept[key]
         return kind(
             uid=meta.uid,
             namespace=meta.namespace,

@@ -331,7 +331,7 @@ def _of_object(key: GangKey, held: gang_model.PodGroup, source: Source) -> Gang:
         source=source,
         defined_by=f"PodGroup {key.short}",
         created=held.created,
-        errors=held.errors,
+        errors=(*held.errors, *given.errors),
     )
 
 
@@ -343,9 +343,10 @@ def _of_pods(key: GangKey, everyone: Sequence[model.Pod]) -> Gang:
         return Gang(key)
     given = options.read(pod.annotations, pod.labels)
     minimum = max(1, given.minimum or 0)
-    errors: tuple[str, ...] = ()
+    errors = given.errors
     if minimum > gang_model.LARGEST:
-        errors = (f"{options.MINIMUM} is {minimum:,}; at most {gang_model.LARGEST:,} are placed together",)
+        text = f"{options.MINIMUM} is {minimum:,}; at most {gang_model.LARGEST:,} are placed together"
+        errors = (text, *errors)
     return Gang(
         key,
         minimum=minimum,

@@ -1,7 +1,8 @@
 """Koordinator's options of a gang: annotations and labels of its pods, or of its PodGroup.
 
 Names and defaults: apis/extension/coscheduling.go and pkg/scheduler/plugins/coscheduling/util/gang_helper.go
-in koordinator-sh/koordinator. An illegal value acts as an absent one.
+in koordinator-sh/koordinator. An illegal value acts as an absent one. A list that Koordinator reads, and that
+is not read here, is an error: ignored, it would let the gang go alone, or anywhere.
 """
 
 import re
@@ -63,8 +64,8 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,10}")
 _DURATION = re.compile(r"\+?(?:[0-9]{1,9}(?:\.[0-9]{0,9})?(?:ns|us|µs|ms|s|m|h))+")
 _PART = re.compile(r"([0-9]+(?:\.[0-9]*)?)(ns|us|µs|ms|s|m|h)")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_GROUPS, _RULES = 100, 16
-"""Gangs that are placed together, and rules of one topology, at most."""
+_GROUPS, _RULES, _NAME = 100, 16, 317
+"""Gangs that are placed together, rules of one topology, and characters of a name in them, at most."""
 
 
 class Gather(NamedTuple):
@@ -90,20 +91,25 @@ class Options(NamedTuple):
     """``namespace/name`` of the gangs that are placed together, sorted; empty for the gang alone."""
     gather: tuple[Gather, ...] = ()
     victims: bool = False
+    errors: tuple[str, ...] = ()
+    """Why the gang cannot be placed as the options demand."""
 
 
 def read(annotations: Mapping[str, str], labels: Mapping[str, str]) -> Options:
     """The options that a pod or a PodGroup carries."""
     match = annotations.get(MATCH, annotations.get(MATCH_ALIAS, ""))
+    groups, unknown = _groups(annotations.get(GROUPS, ""))
+    gather, excess = _gather(annotations.get(TOPOLOGY, ""))
     return Options(
         minimum=minimum(annotations, labels),
         total=number(annotations.get(TOTAL)) or 0,
         mode="NonStrict" if annotations.get(MODE) == "NonStrict" else "Strict",
         match=next((one for one in _MATCHES if one == match), "once-satisfied"),
         waiting=seconds(annotations.get(WAITING, "")) or DEFAULT_WAIT,
-        groups=_groups(annotations.get(GROUPS, "")),
-        gather=_gather(annotations.get(TOPOLOGY, "")),
+        groups=groups,
+        gather=gather,
         victims=annotations.get(VICTIMS) == "allow",
+        errors=tuple(filter(None, (unknown, excess))),
     )
 
 
@@ -128,29 +134,39 @@ def seconds(text: str) -> int:
     return min(2**31 - 1, -int(-total // 1))
 
 
-def _groups(text: str) -> tuple[str, ...]:
+def _groups(text: str) -> tuple[tuple[str, ...], str]:
+    """The gangs, sorted, or why they cannot be placed together."""
     found = _json(text)
-    if not isinstance(found, list) or not 0 < len(found) <= _GROUPS:
-        return ()
-    if not all(isinstance(one, str) and one.count("/") == 1 and len(one) <= 317 for one in found):
-        return ()
-    return tuple(sorted(set(found)))
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        return (), ""
+    gangs = tuple(sorted(set(found)))
+    odd = next((one for one in gangs if one.count("/") != 1 or len(one) > _NAME), None)
+    if odd is not None:
+        return (), f"{GROUPS} lists {odd[:80]!r}, which is not NAMESPACE/NAME"
+    if len(gangs) > _GROUPS:
+        return (), f"{GROUPS} lists {len(gangs)} gangs; at most {_GROUPS} are placed together"
+    return gangs, ""
 
 
-def _gather(text: str) -> tuple[Gather, ...]:
+def _gather(text: str) -> tuple[tuple[Gather, ...], str]:
+    """The rules, or why they cannot be followed."""
     found = _json(text)
     listed = found.get("gatherStrategy") if isinstance(found, dict) else None
-    if not isinstance(listed, list) or len(listed) > _RULES:
-        return ()
+    if not isinstance(listed, list):
+        return (), ""
+    if len(listed) > _RULES:
+        return (), f"{TOPOLOGY} has {len(listed)} rules; at most {_RULES} are allowed"
     rules = []
     for one in listed:
         layer = one.get("layer") if isinstance(one, dict) else None
-        if not isinstance(layer, str) or not layer or len(layer) > 317:
+        if not isinstance(layer, str) or not layer:
             continue
+        if len(layer) > _NAME:
+            return (), f"{TOPOLOGY} names a layer of {len(layer)} characters; at most {_NAME} are allowed"
         multiple = one.get("podCountMultiple", 1)
         legal = isinstance(multiple, int) and not isinstance(multiple, bool) and 1 <= multiple < 2**31
         rules.append(Gather(layer, one.get("strategy") == "MustGather", multiple if legal else 1))
-    return tuple(rules)
+    return tuple(rules), ""
 
 
 def _json(text: str) -> object:

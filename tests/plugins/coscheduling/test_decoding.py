@@ -9,7 +9,16 @@ import pytest
 
 from app.plugins.coscheduling import decoding, gang_model, kinds, options
 from tests.support import declared
-from tests.support.decisions.small_gangs import Cluster, gang, node, pod, sigs
+from tests.support.decisions.small_gangs import (
+    ZONE,
+    Cluster,
+    defined,
+    gang,
+    koordinator,
+    node,
+    pod,
+    sigs,
+)
 
 Decode = Callable[[bytes], gang_model.PodGroup | gang_model.Workload | gang_model.NetworkTopology]
 DECODERS: list[Decode] = [
@@ -172,11 +181,56 @@ def test_a_waiting_time_is_a_duration_of_go(text: str, seconds: int) -> None:
     assert options.seconds(text) == seconds
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", '"x"', '["x"]', '["a/b/c"]', "[5]", "[" * 5000, '["x/a"' + ',"x/a"' * 101 + "]"]
-)
+@pytest.mark.parametrize("text", ["", "{", "[]", '"x"', "[5]", '["x/a", 5]', "[" * 5000])
 def test_a_list_of_groups_that_cannot_be_read_is_none(text: str) -> None:
-    assert options.read({f"{options.PREFIX}groups": text}, {}).groups == ()
+    found = options.read({options.GROUPS: text}, {})
+    assert (found.groups, found.errors) == ((), ())
+
+
+def many(count: int) -> str:
+    """A list of so many gangs."""
+    return json.dumps([f"x/g{number}" for number in range(count)])
+
+
+RULES = {"gatherStrategy": [{"layer": ZONE, "strategy": "MustGather"}] * 17}
+
+
+@pytest.mark.parametrize("declared", [False, True], ids=["pods", "PodGroup"])
+@pytest.mark.parametrize(
+    ("key", "text", "error"),
+    [
+        (options.GROUPS, many(101), f"{options.GROUPS} lists 101 gangs; at most 100 are placed together"),
+        (options.GROUPS, '["b", "x/g"]', f"{options.GROUPS} lists 'b', which is not NAMESPACE/NAME"),
+        (options.GROUPS, '["a/b/c"]', f"{options.GROUPS} lists 'a/b/c', which is not NAMESPACE/NAME"),
+        (options.TOPOLOGY, json.dumps(RULES), f"{options.TOPOLOGY} has 17 rules; at most 16 are allowed"),
+        (
+            options.TOPOLOGY,
+            json.dumps({"gatherStrategy": [{"layer": "l" * 400, "strategy": "MustGather"}]}),
+            f"{options.TOPOLOGY} names a layer of 400 characters; at most 317 are allowed",
+        ),
+    ],
+)
+def test_an_option_that_can_be_read_is_not_ignored(
+    key: str, text: str, error: str, *, declared: bool
+) -> None:
+    two = gang("g", 2)
+    if not declared:
+        two = [msgspec.structs.replace(one, annotations={**one.annotations, key: text}) for one in two]
+    groups = [koordinator("g", 2, options={key: text})] if declared else []
+    small = Cluster(node("n1"), *groups, *two)
+    assert small.why(two[0]) == f"gang koordinator/x/g: invalid: {error}"
+    assert defined(small, "g").errors == (error,)
+
+
+@pytest.mark.parametrize("text", [many(100), '["x/a"' + ',"x/a"' * 101 + "]"])
+def test_a_list_of_groups_has_at_most_100_gangs(text: str) -> None:
+    found = options.read({options.GROUPS: text}, {})
+    assert (len(found.groups), found.errors) == (len(set(json.loads(text))), ())
+
+
+def test_an_annotation_that_is_too_long_is_an_error_of_the_pod_group() -> None:
+    found = decoding.koordinator(raw({}, annotations={options.GROUPS: many(9000), "other": many(9000)}))
+    assert found.errors == (f"annotation {options.GROUPS} has more than 65,536 characters",)
 
 
 @pytest.mark.parametrize(
