@@ -239,7 +239,7 @@ def reserve(
     planned = Counter(str(of[pod.uid].key) for pod in found.plan.pods)
     definitions = [subject for gang in found.together for subject in gang.relies_on]
     relied_on = [
-        f"pod:{pod.uid}" for gang in found.together for pod in gang.relied_on(planned[str(gang.key)])
+        f"pod:{pod.uid}" for gang in found.together for pod in _relied_on(gang, planned[str(gang.key)])
     ]
     return capabilities.Plan(
         assignments=tuple(
@@ -255,6 +255,21 @@ def reserve(
         subjects=(*definitions, *relied_on),
         claims=(CLAIM,),
     )
+
+
+def _relied_on(gang: Gang, planned: int) -> tuple[model.Pod, ...]:
+    """Members whose places permit that so few are planned; without them the gang needs more at once."""
+    if planned >= gang.minimum:
+        return ()
+    match gang.given.match:
+        case "only-waiting":
+            return tuple(seat.pod for seat in gang.seats if not seat.bound)
+        case "waiting-and-running":
+            return tuple(seat.pod for seat in gang.seats)
+        case _:
+            # One is enough: that which is least likely to change, or honest plans would be made twice.
+            bound_first = sorted(gang.seats, key=lambda seat: not seat.bound)
+            return (*gang.ran, *(seat.pod for seat in bound_first))[:1]
 
 
 def veto(snapshot: snapshots.Snapshot, victims: Sequence[model.Pod]) -> str | None:

@@ -198,6 +198,8 @@ def missing(gang: Gang, question: plans.PlanRequest, plan: plans.GangPlan) -> st
     """What capacity a gang without a plan lacks, in numbers; empty if it is refused for another reason."""
     if not (plan.reason and gang.waiting and gang.minimum) or gang.errors or gang.present < gang.minimum:
         return ""
+    if any(one.needed > len(one.waiting) for one in question.gangs):
+        return ""
     found = shortages.shortage(question)
     return found.sentence if found.exists else ""
 

@@ -100,20 +100,6 @@ class Gang:
             case _:
                 return 0 if self.satisfied else self.minimum
 
-    def relied_on(self, planned: int) -> tuple[model.Pod, ...]:
-        """Members whose places permit that so few are planned; without them the gang needs more at once."""
-        if planned >= self.minimum:
-            return ()
-        match self.given.match:
-            case "only-waiting":
-                return tuple(seat.pod for seat in self.seats if not seat.bound)
-            case "waiting-and-running":
-                return tuple(seat.pod for seat in self.seats)
-            case _:
-                # One is enough: that which is least likely to change, or honest plans would be made twice.
-                bound_first = sorted(self.seats, key=lambda seat: not seat.bound)
-                return (*self.ran, *(seat.pod for seat in bound_first))[:1]
-
     @property
     def present(self) -> int:
         """Members that are placed or can be."""
@@ -131,7 +117,19 @@ class Gang:
             return f"gang {self.key}: pod group {short} not found"
         if self.present < self.minimum and (self.given.match != "once-satisfied" or not self.satisfied):
             return f"gang {self.key}: {self.present} of {self.minimum} members exist"
-        return ""
+        return self.too_few if self.waiting else ""
+
+    @property
+    def too_few(self) -> str:
+        """Why those of enough members that wait are too few to be placed; empty if they are not.
+
+        So it is only under ``only-waiting``, and while all members run it keeps none of this gang.
+        """
+        if self.needed <= len(self.waiting):
+            return ""
+        counted = self.minimum - self.needed + len(self.waiting)
+        of = f"{counted} of {self.minimum} members wait"
+        return f"gang {self.key}: {of}; those that run do not count ({self.given.match})"
 
 
 def find(snapshot: snapshots.Snapshot, key: GangKey, asked: Iterable[model.Pod] = ()) -> Gang | None:
@@ -248,6 +246,8 @@ def group(
             # It must not be placed without the gangs that it names, nor by a gang that it does not name.
             other = "gangs" if one.together != gang.together else "topology rules"
             objection = objection or f"gang {gang.key}: gang {key.short} of its group names other {other}"
+    if not objection and any(one.waiting for one in found):
+        objection = next(filter(None, (one.too_few for one in found)), "")
     total = sum(one.present for one in found)
     if not objection and total > gang_model.LARGEST:
         objection = _crowded(gang)
