@@ -20,7 +20,7 @@ from app.plugins.coscheduling import (
 )
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.membership import GangKey
-from app.plugins.coscheduling.planner import plans, shortages
+from app.plugins.coscheduling.planner import domains, plans, shortages
 
 Json = dict[str, Any]
 DOMAINS, CONFLICTS = 20, 10
@@ -187,7 +187,7 @@ def _summary(
         "members": len(children),
         "placed": len(gang.seats),
         "domain": "/".join(plan.domain) if gang.waiting else "",
-        "conflicts": conflicts(gang),
+        "conflicts": warnings(snapshot, gang),
         "errors": list(gang.errors),
         "reason": plan.reason,
         "missing": missing(gang, question, plan),
@@ -202,6 +202,13 @@ def missing(gang: Gang, question: plans.PlanRequest, plan: plans.GangPlan) -> st
         return ""
     found = shortages.shortage(question)
     return found.sentence if found.exists else ""
+
+
+def warnings(snapshot: snapshots.Snapshot, gang: Gang) -> list[str]:
+    """What of the options of the gang, or of its members, does not count."""
+    left_out = domains.left_out(snapshot, gang.given.gather)
+    text = "the network topology has no layer {}: it is preferred, and left out"
+    return [*conflicts(gang), *map(text.format, left_out)]
 
 
 def conflicts(gang: Gang) -> list[str]:
@@ -271,8 +278,8 @@ def _remarks(rules: admission.GangRules, cycle: cycles.Cycle) -> Iterator[str]:
             f"gang {key}: minimum {gang.minimum}, {len(gang.seats)} on nodes, {len(gang.waiting)} waiting;"
             f" defined by {gang.defined_by or 'nothing'}"
         )
-    for conflict in conflicts(gang):
-        yield f"gang {key}: {conflict}"
+    for warning in warnings(cycle.snapshot, gang):
+        yield f"gang {key}: {warning}"
     if plan.seats:
         where = "/".join(plan.domain) or "the cluster"
         listed = [f"{pod.key} on {plan.seats[pod.uid]}" for pod in plan.pods[:DOMAINS]]

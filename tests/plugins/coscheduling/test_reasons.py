@@ -1,12 +1,14 @@
 """Reasons and remarks about gangs: they state what keeps the gang waiting, and nothing that does not."""
 
-import msgspec
+import json
 
-from app.framework import cycles
-from app.plugins.coscheduling import endpoints
-from app.plugins.coscheduling.plugin import Coscheduling
-from tests.support.decisions.gang_effects import everything, posted
-from tests.support.decisions.small_gangs import Cluster, defined, gang, node
+import msgspec
+import pytest
+
+from app.framework import cycles, pipeline
+from app.plugins.coscheduling import endpoints, gang_model
+from tests.support.decisions.gang_effects import PLUGIN, everything, posted
+from tests.support.decisions.small_gangs import ZONE, Cluster, defined, gang, node
 
 BOTH = '["x/a", "x/b"]'
 
@@ -14,8 +16,15 @@ BOTH = '["x/a", "x/b"]'
 def shown(small: Cluster, name: str) -> tuple[str, str]:
     """The reason and what is missing in the view of a gang."""
     found = defined(small, name)
-    question, plan = endpoints.planned(Coscheduling(), small.snapshot, found, cycles.ALONE)
+    question, plan = endpoints.planned(PLUGIN, small.snapshot, found, cycles.ALONE)
     return plan.reason, endpoints.missing(found, question, plan)
+
+
+def shown_remarks(small: Cluster, name: str) -> list[str]:
+    """The remarks of explain about the first waiting member of a gang."""
+    (first, *_) = defined(small, name).waiting
+    cycle = cycles.cycle(first, frozenset(small.snapshot.nodes), small.snapshot)
+    return list(PLUGIN.shown().remarks(pipeline.with_peers(small.plugins, cycle, PLUGIN.name)))
 
 
 def test_members_that_run_are_no_shortage_for_only_waiting() -> None:
@@ -60,3 +69,48 @@ def test_what_another_gang_of_the_group_lacks_in_members_is_no_shortage() -> Non
     a, b = gang("a", 2, groups=BOTH), gang("b", 2, groups=BOTH)
     small = Cluster(node("n1", 64), *a, b[0])
     assert shown(small, "a") == ("gang koordinator/x/b: 1 of 2 members exist", "")
+
+
+TOPOLOGY = gang_model.NetworkTopology(
+    uid="t", namespace="", name="default", layers=(gang_model.Layer("BlockLayer", ("block",)),)
+)
+
+
+def rules(*given: tuple[str, str, int]) -> str:
+    """A network-topology-spec of layers, strategies and multiples."""
+    listed = [
+        {"layer": layer, "strategy": strategy, "podCountMultiple": multiple}
+        for layer, strategy, multiple in given
+    ]
+    return json.dumps({"gatherStrategy": listed})
+
+
+RACKS = ("RackLayer", "PreferGather", 1)
+
+
+def test_a_preferred_layer_that_the_topology_lacks_is_left_out_and_shown() -> None:
+    spec = rules(("BlockLayer", "MustGather", 1), RACKS)
+    two = gang("g", 2, network_topology_spec=spec)
+    nodes = [node(f"n{at}", 1, {"block": block}) for at, block in enumerate("abb")]
+    small = Cluster(TOPOLOGY, *nodes, *two)
+    assert {small.planned(one) for one in two} == {"n1", "n2"}
+    text = "the network topology has no layer RackLayer: it is preferred, and left out"
+    remarks = shown_remarks(small, "g")
+    assert endpoints.warnings(small.snapshot, defined(small, "g")) == [text]
+    assert f"gang koordinator/x/g: {text}" in remarks
+
+
+def test_a_gang_of_which_all_layers_are_left_out_has_the_usual_ones() -> None:
+    two = gang("g", 2, network_topology_spec=rules(RACKS))
+    nodes = [node(f"n{at}", 1, {ZONE: zone}) for at, zone in enumerate("abb")]
+    for topology in ((), (TOPOLOGY,)):
+        small = Cluster(*topology, *nodes, *two)
+        assert {small.planned(one) for one in two} == {"n1", "n2"}
+
+
+@pytest.mark.parametrize("rule", [("RackLayer", "MustGather", 1), ("RackLayer", "PreferGather", 2)])
+def test_a_layer_with_a_demand_is_not_left_out(rule: tuple[str, str, int]) -> None:
+    two = gang("g", 2, network_topology_spec=rules(rule))
+    small = Cluster(TOPOLOGY, node("n1", 8, {"block": "a"}), *two)
+    assert small.why(two[0]) == "gang koordinator/x/g: the network topology has no layer RackLayer"
+    assert endpoints.warnings(small.snapshot, defined(small, "g")) == []

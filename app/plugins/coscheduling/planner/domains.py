@@ -58,6 +58,8 @@ def demands(
     top, for gangs without rules.
     """
     keys = tuple(dict.fromkeys(topology_keys))
+    without = left_out(snapshot, gather)
+    gather = [rule for rule in gather if rule.layer not in without or _demanded(rule)]
     if not gather:
         # The keys that are demanded come first: a domain of theirs may not be split.
         columns = snapshot.topology.columns
@@ -83,6 +85,23 @@ def demands(
     musts = [depth[rule.layer] for rule in gather if rule.must]
     multiples = {depth[rule.layer]: rule.multiple for rule in gather if rule.multiple > 1}
     return Demands(tree, max([len(keys), *musts]), multiples)
+
+
+def left_out(snapshot: snapshots.Snapshot, gather: Sequence[options.Gather]) -> list[str]:
+    """The layers that are preferred only, and that the network topology lacks: no gang waits for them."""
+    held = snapshot.get(kinds.TOPOLOGIES, kinds.TOPOLOGY)
+    if held is not None and held.errors:
+        return []
+    known = {NODES, *(layer.name for layer in held.layers)} if held is not None else {NODES}
+    return [
+        rule.layer
+        for rule in gather
+        if not _demanded(rule) and "/" not in rule.layer and rule.layer not in known
+    ]
+
+
+def _demanded(rule: options.Gather) -> bool:
+    return rule.must or rule.multiple > 1
 
 
 def _split(keys: tuple[str, ...], rules: Sequence[options.Gather]) -> tuple[tuple[str, ...], tuple[str, ...]]:
