@@ -7,8 +7,8 @@ import pytest
 
 from app.framework import cycles, pipeline
 from app.plugins.coscheduling import endpoints, gang_model
-from tests.support.decisions.gang_effects import PLUGIN, everything, posted
-from tests.support.decisions.small_gangs import ZONE, Cluster, defined, gang, node
+from tests.support.decisions.gang_effects import PLUGIN, everything, members, posted
+from tests.support.decisions.small_gangs import CORE, ZONE, Cluster, defined, gang, node, sigs
 
 BOTH = '["x/a", "x/b"]'
 
@@ -114,3 +114,18 @@ def test_a_layer_with_a_demand_is_not_left_out(rule: tuple[str, str, int]) -> No
     small = Cluster(TOPOLOGY, node("n1", 8, {"block": "a"}), *two)
     assert small.why(two[0]) == "gang koordinator/x/g: the network topology has no layer RackLayer"
     assert endpoints.warnings(small.snapshot, defined(small, "g")) == []
+
+
+@pytest.mark.parametrize(("ending", "fits"), [("g", True), ("h", False)])
+def test_min_resources_count_what_terminating_members_hold_as_free(ending: str, *, fits: bool) -> None:
+    """Of the gang itself: what its last run holds is not what others request."""
+    held = {"cpu": 6 * CORE, "pods": 2}
+    last = [
+        msgspec.structs.replace(one, uid=f"last-{one.uid}", node="n1", phase="Running", terminating=True)
+        for one in members(ending, 2, 2)
+    ]
+    two = [msgspec.structs.replace(one, name=f"next-{one.name}") for one in members("g", 2, 2)]
+    small = Cluster(node("n1", 8), sigs("g", 2, resources=held), sigs("h", 2), *last, *two)
+    assert bool(small.planned(two[0])) == fits
+    if not fits:
+        assert small.why(two[0]) == "gang sigs/x/g: the cluster has too little free for minResources in cpu"

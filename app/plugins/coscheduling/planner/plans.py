@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from app.domain import model, node_sets, snapshots
-from app.domain.fit import budgets, node_fit
+from app.domain.fit import budgets, node_fit, quantities
 from app.framework import cycles
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.planner import (
@@ -365,14 +365,16 @@ class _Planning:
 
     def _lacking(self) -> str:
         """The resources of minResources that the cluster has too little of."""
-        needed: dict[str, int] = {}
-        for gang in self._question.ordered:
-            for resource, amount in gang.resources.items() if not gang.satisfied else ():
-                needed[resource] = needed.get(resource, 0) + amount
+        unsatisfied = [gang for gang in self._question.ordered if not gang.satisfied]
+        needed = quantities.total(gang.resources for gang in unsatisfied)
         if not needed:
             return ""
-        free = self._capacity().free(needed)
-        short = [resource for resource, amount in needed.items() if free[resource] < amount]
+        # Beside the requests of others: what terminating members hold is of the group.
+        nodes, place = self._snapshot.nodes, self._snapshot.node_of
+        own = [pod for gang in unsatisfied for pod in gang.others if place(pod.uid) in nodes]
+        free, held = self._capacity().free(needed), quantities.total(pod.requests for pod in own)
+        held["pods"] = len(own)
+        short = [one for one, amount in needed.items() if free[one] + held.get(one, 0) < amount]
         return f"the cluster has too little free for minResources in {', '.join(short)}" if short else ""
 
     def _no_capacity(self) -> str:
