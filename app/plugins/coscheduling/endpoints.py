@@ -266,6 +266,8 @@ def _remarks(rules: admission.GangRules, cycle: cycles.Cycle) -> Iterator[str]:
     key = membership.of(cycle.pod)
     if key is None:
         return
+    for other in membership.others(cycle.pod):
+        yield f"gang {key}: the pod also names {other}, which does not count"
     if cycle.reserved:
         yield f"gang {key}: the pod has a seat on node {cycle.reserved}"
         return

@@ -41,6 +41,23 @@ def of(pod: model.Pod) -> GangKey | None:
     return None
 
 
+def others(pod: model.Pod) -> list[GangKey]:
+    """The gangs that further marks of the pod name: it is not among their members.
+
+    A group of kube-scheduler is not among them, because its own rules count beside those of another mark.
+    """
+    names = (
+        pod.labels.get(options.LABEL),
+        pod.labels.get(options.OLD_LABEL),
+        pod.annotations.get(options.NAME),
+    )
+    named = [GangKey(gang_model.KOORDINATOR, pod.namespace, name) for name in names if name]
+    if name := pod.labels.get(SIGS_LABEL):
+        named.append(GangKey(gang_model.SIGS, pod.namespace, name))
+    own = of(pod)
+    return [key for key in dict.fromkeys(named) if key != own]
+
+
 def members(snapshot: snapshots.Snapshot, key: GangKey) -> Iterator[model.Pod]:
     """The pods of the gang in any phase, each once, in any order."""
     seen: set[model.Uid] = set()

@@ -5,10 +5,21 @@ import json
 import msgspec
 import pytest
 
+from app.domain import model
 from app.framework import cycles, pipeline
-from app.plugins.coscheduling import endpoints, gang_model
+from app.plugins.coscheduling import endpoints, gang_model, membership, options
 from tests.support.decisions.gang_effects import PLUGIN, everything, members, posted
-from tests.support.decisions.small_gangs import CORE, ZONE, Cluster, defined, gang, node, sigs
+from tests.support.decisions.small_gangs import (
+    CORE,
+    ZONE,
+    Cluster,
+    defined,
+    gang,
+    koordinator,
+    native,
+    node,
+    sigs,
+)
 
 BOTH = '["x/a", "x/b"]'
 
@@ -20,10 +31,10 @@ def shown(small: Cluster, name: str) -> tuple[str, str]:
     return plan.reason, endpoints.missing(found, question, plan)
 
 
-def shown_remarks(small: Cluster, name: str) -> list[str]:
-    """The remarks of explain about the first waiting member of a gang."""
-    (first, *_) = defined(small, name).waiting
-    cycle = cycles.cycle(first, frozenset(small.snapshot.nodes), small.snapshot)
+def shown_remarks(small: Cluster, name: str, one: model.Pod | None = None) -> list[str]:
+    """The remarks of explain about a member of a gang, or the first that waits."""
+    pod = one or defined(small, name).waiting[0]
+    cycle = cycles.cycle(pod, frozenset(small.snapshot.nodes), small.snapshot)
     return list(PLUGIN.shown().remarks(pipeline.with_peers(small.plugins, cycle, PLUGIN.name)))
 
 
@@ -129,3 +140,19 @@ def test_min_resources_count_what_terminating_members_hold_as_free(ending: str, 
     assert bool(small.planned(two[0])) == fits
     if not fits:
         assert small.why(two[0]) == "gang sigs/x/g: the cluster has too little free for minResources in cpu"
+
+
+def test_a_remark_names_each_other_gang_that_a_pod_names() -> None:
+    (one,) = gang("g", 1)
+    marks = {options.LABEL: "h", membership.SIGS_LABEL: "s"}
+    two = [
+        msgspec.structs.replace(one, labels=marks),
+        msgspec.structs.replace(one, name="n", uid="n", labels={options.LABEL: "g"}, group="inner"),
+    ]
+    small = Cluster(node("n1"), koordinator("g", 1), koordinator("h", 1), native("inner", 1), *two)
+    text = "gang koordinator/x/h: the pod also names {}, which does not count"
+    assert shown_remarks(small, "h")[:2] == [text.format("koordinator/x/g"), text.format("sigs/x/s")]
+    assert not [remark for remark in shown_remarks(small, "g") if "names" in remark]
+    placed = small.commit(two[0], "n1")
+    assert placed
+    assert shown_remarks(small, "h", two[0])[0] == text.format("koordinator/x/g")
