@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from app.domain import events, model
-from app.plugins.coscheduling import gang_model, kinds
+from app.plugins.coscheduling import endpoints, gang_model, gangs, kinds
 from app.plugins.node_label_priority.plugin import NodeLabelPriority
 from app.store.bundles import bundle_reader, field_rewriter, layout, pseudonymizer, pseudonyms, rules
 from app.store.server import embedded
 from tests.support import declared
-from tests.support.decisions import small_gangs
+from tests.support.decisions import gang_effects, small_gangs
 from tests.support.extender import api_worlds, bundled
 
 REAL = [f"zq{at}{secrets.token_hex(4)}" for at in range(30)]
@@ -142,6 +142,15 @@ def test_a_bundle_with_pseudonyms_explains_as_its_source_did(
     assert explained > 20
 
 
+def with_pseudonyms(happened: list[events.AnyEvent]) -> list[events.AnyEvent]:
+    """The events as a bundle with pseudonyms holds them."""
+    census = pseudonyms.Census(bundled.public())
+    for event in happened:
+        field_rewriter.FieldRewriter(census, declared.SCHEMA).struct(event)
+    words = pseudonyms.Replacement(bundled.public(), census.table("kq7x"), census.keys)
+    return [field_rewriter.FieldRewriter(words, declared.SCHEMA).struct(event) for event in happened]
+
+
 def test_a_gang_that_names_layers_is_planned_as_in_its_source() -> None:
     gather: list[dict[str, str | int]] = [
         {"layer": layer, "strategy": "MustGather"} for layer in ("block", "RowOfOurs")
@@ -163,19 +172,25 @@ def test_a_gang_that_names_layers_is_planned_as_in_its_source() -> None:
         ),
         *(events.PodSeen(pod=one) for one in small_gangs.gang("g", 4, network_topology_spec=spec)),
     ]
-    census = pseudonyms.Census(bundled.public())
-    for event in happened:
-        field_rewriter.FieldRewriter(census, declared.SCHEMA).struct(event)
-    words = pseudonyms.Replacement(bundled.public(), census.table("kq7x"), census.keys)
-    renamed_events = [
-        field_rewriter.FieldRewriter(words, declared.SCHEMA).struct(event) for event in happened
-    ]
-    for each in (happened, renamed_events):
+    replaced = with_pseudonyms(happened)
+    for each in (happened, replaced):
         small = small_gangs.Cluster()
         small.take(*each)
         for pod in small.snapshot.pods.values():
             assert small.planned(pod)
-    assert "RowOfOurs" not in repr(renamed_events)
+    assert "RowOfOurs" not in repr(replaced)
+
+
+def test_a_seat_is_of_the_gang_that_it_was_committed_for_as_in_its_source() -> None:
+    pods = small_gangs.gang("RowOfOurs", 2)
+    small = small_gangs.Cluster(small_gangs.node("n1"), *pods)
+    committed = gang_effects.committed(small, pods)
+    small.snapshot = small_gangs.Cluster().snapshot
+    small.take(*with_pseudonyms([*(events.PodSeen(pod=one) for one in pods), committed]))
+    (key,) = endpoints.keys(small.snapshot)
+    gang = gangs.find(small.snapshot, key)
+    assert gang is not None
+    assert len(gang.seats) == 2
 
 
 def test_pods_of_a_scheduler_that_arguments_name_are_selected_as_in_their_source() -> None:
