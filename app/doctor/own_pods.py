@@ -11,11 +11,19 @@ HEALTH: Final = "health"
 """Name of the port with readiness and metrics."""
 _ENDED: Final = ("Succeeded", "Failed")
 """Phases of pods that run nothing again. An evicted pod stays as Failed, and keeps the name of its node."""
+_INSTALLED: Final = ("topolog", "topolog-bootstrap", "topolog-valkey")
+"""Names of what an installation runs: Topolog's processes, what makes its Secrets, and its bundled store."""
 
 
 def of_namespace(reader: api_reader.ApiReader, namespace: str) -> list[Mapping[str, Any]]:
     """The pods of Topolog that have not ended. Raises Unseen."""
     return [pod for pod in reader.items(f"/api/v1/namespaces/{namespace}/pods") if is_own(pod)]
+
+
+def of_installation(reader: api_reader.ApiReader, namespace: str) -> list[Mapping[str, Any]]:
+    """The pods of Topolog, of its bootstrap and of its bundled store that have not ended. Raises Unseen."""
+    found = reader.items(f"/api/v1/namespaces/{namespace}/pods")
+    return [pod for pod in found if _labels(pod).get(_NAME) in _INSTALLED and not ended(pod)]
 
 
 def is_own(pod: Mapping[str, Any]) -> bool:

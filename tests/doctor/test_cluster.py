@@ -126,6 +126,17 @@ MISTAKES: dict[str, tuple[Callable[[clusters.Cluster], None], dict[str, str]]] =
         cluster_changes.status("topolog-auditor-0", containerStatuses=[{"name": "c", "restartCount": 9}]),
         {"C06": "warning"},
     ),
+    "a bootstrap that fails again and again": (
+        cluster_changes.status(
+            "topolog-bootstrap-0",
+            containerStatuses=[cluster_changes.waiting("CrashLoopBackOff", "back-off 5m0s")],
+        ),
+        {"C06": "problem"},
+    ),
+    "a store without its volume": (
+        cluster_changes.status("topolog-valkey-0", phase="Pending", conditions=UNPLACED),
+        {"C06": "problem"},
+    ),
     "an evicted pod beside those that run": (cluster_changes.evicted("topolog-extender-2", "n0"), {}),
     "a pod that terminates": (
         cluster_changes.terminating("topolog-auditor-1", "auditor", seconds=20),

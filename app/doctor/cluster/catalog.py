@@ -45,8 +45,8 @@ IDENTITY = doctor_checks.Check(
 )
 PODS = doctor_checks.Check(
     "C06",
-    "Topolog's pods run and are ready.",
-    "the process does no work",
+    "Topolog's pods, and those of its bootstrap and its bundled store, run and are ready.",
+    "the process does no work: without the store none does, and without bootstrap no certificate is renewed",
     "kubectl -n NAMESPACE describe pod POD; kubectl -n NAMESPACE logs POD --all-containers --previous",
     _PAGE,
 )

@@ -113,7 +113,7 @@ def identity(name: str, stored: str, here: str) -> doctor_checks.Result:
 def pods(
     found: Sequence[Object], events: Mapping[str, str], now: datetime.datetime
 ) -> Iterator[doctor_checks.Result]:
-    """C06 for each pod of Topolog. ``events``: name of a pod -> its latest warning."""
+    """C06 for each pod of the installation. ``events``: name of a pod -> its latest warning."""
     for pod in found:
         subject = f"pod {pod['metadata']['name']}"
         known = {"NAMESPACE": str(pod["metadata"]["namespace"]), "POD": str(pod["metadata"]["name"])}

@@ -54,7 +54,6 @@ def examine(
     reader: api_reader.ApiReader, wanted: Expected, now: datetime.datetime
 ) -> Iterator[doctor_checks.Result]:
     """All checks; what cannot be read is unsure, check by check."""
-    prefix = f"/api/v1/namespaces/{wanted.namespace}"
     yield from each(
         (catalog.VERSION,), lambda: [checks.version(str(reader.get("/version").get("gitVersion", "")))]
     )
@@ -62,28 +61,37 @@ def examine(
     yield from each((catalog.EVICTIONS,), lambda: [_evictions(reader, wanted)])
     yield from each((catalog.DEFINITIONS,), lambda: definitions(reader, wanted))
     yield from each((catalog.IDENTITY,), lambda: _identity(reader, wanted))
-    own = _seen(lambda: own_pods.of_namespace(reader, wanted.namespace))
-    if isinstance(own, api_reader.Unseen):
-        yield from unseen_checks(own, (catalog.PODS, catalog.SPREAD))
-    elif not own:
-        outside = "not applicable where Topolog runs outside the cluster (--skip C06 --skip C07)"
-        none = api_reader.Unseen(
-            f"namespace {wanted.namespace} has no pod of Topolog",
-            f"{_other_namespaces(reader)}; {outside}",
-        )
-        yield from unseen_checks(none, (catalog.PODS, catalog.SPREAD))
+    pods = _seen(lambda: own_pods.of_installation(reader, wanted.namespace))
+    if isinstance(pods, api_reader.Unseen):
+        yield from unseen_checks(pods, (catalog.PODS, catalog.SPREAD))
     else:
-        yield from checks.pods(own, _warnings(reader, f"{prefix}/events"), now)
-        extenders = [
-            pod for pod in own if own_pods.component(pod) == metrics.EXTENDER and not own_pods.terminates(pod)
-        ]
-        path = f"/apis/policy/v1/namespaces/{wanted.namespace}/poddisruptionbudgets"
-        yield from each((catalog.SPREAD,), lambda: [checks.spread(extenders, reader.items(path))])
+        yield from _of_pods(reader, wanted.namespace, pods, now)
+    own = pods if isinstance(pods, api_reader.Unseen) else [pod for pod in pods if own_pods.is_own(pod)]
     known = [] if isinstance(own, api_reader.Unseen) else own
     yield from each((catalog.LEASES,), lambda: _leases(reader, wanted, now, known))
     policies = f"/apis/networking.k8s.io/v1/namespaces/{wanted.namespace}/networkpolicies"
     yield from each((catalog.ADDRESSES,), lambda: list(network_policies.addresses(reader.items(policies))))
     yield from each((catalog.SCRAPES,), lambda: _scrapes(reader, policies, own))
+
+
+def _of_pods(
+    reader: api_reader.ApiReader, namespace: str, pods: Sequence[Mapping[str, Any]], now: datetime.datetime
+) -> Iterator[doctor_checks.Result]:
+    """C06 for each pod of the installation, and C07."""
+    yield from checks.pods(pods, _warnings(reader, f"/api/v1/namespaces/{namespace}/events"), now)
+    own = [pod for pod in pods if own_pods.is_own(pod)]
+    if not own:
+        outside = "not applicable where Topolog runs outside the cluster (--skip C06 --skip C07)"
+        none = api_reader.Unseen(
+            f"namespace {namespace} has no pod of Topolog", f"{_other_namespaces(reader)}; {outside}"
+        )
+        yield from unseen_checks(none, (catalog.PODS, catalog.SPREAD))
+        return
+    extenders = [
+        pod for pod in own if own_pods.component(pod) == metrics.EXTENDER and not own_pods.terminates(pod)
+    ]
+    path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
+    yield from each((catalog.SPREAD,), lambda: [checks.spread(extenders, reader.items(path))])
 
 
 _OUTSIDE = "the user of the kubeconfig"

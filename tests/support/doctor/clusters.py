@@ -92,8 +92,11 @@ class Cluster:
         data = {"kube-scheduler.yaml": yaml.safe_dump(document)}
         self.add("configmaps", {"metadata": {"name": name, "namespace": namespace}, "data": data})
 
-    def add_own_pod(self, name: str, component: str = "extender", **spec: object) -> None:
-        labels = {"app.kubernetes.io/name": "topolog", "app.kubernetes.io/component": component}
+    def add_own_pod(
+        self, name: str, component: str = "extender", *, part: str = "topolog", **spec: object
+    ) -> None:
+        """Create a pod of Topolog; ``part``: another part of the installation, which is no process."""
+        labels = {"app.kubernetes.io/name": part, "app.kubernetes.io/component": component}
         self.add_pod(name, namespace=HOME, labels=labels, **spec)
 
     def add_certificate(

@@ -17,6 +17,11 @@ from tests.support.doctor import clusters
 Json = dict[str, Any]
 HOME = clusters.HOME
 COMPONENTS = ("extender", "recorder", "controller", "auditor", "compactor")
+PARTS = {
+    "topolog-bootstrap-0": ("topolog-bootstrap", "bootstrap"),
+    "topolog-valkey-0": ("topolog-valkey", "store"),
+}
+"""Pods of an installation beside those of the processes: their labels with name and component."""
 READY = {
     "phase": "Running",
     "conditions": [{"type": "Ready", "status": "True"}],
@@ -44,6 +49,8 @@ def running(folder: pathlib.Path, store_url: str) -> Iterator[clusters.Cluster]:
         for component in COMPONENTS:
             for number in range(2 if component == "extender" else 1):
                 pod(made, f"topolog-{component}-{number}", component, f"n{number}")
+        for name, (part, component) in PARTS.items():
+            pod(made, name, component, "n0", part=part)
         budget = manifests.one("PodDisruptionBudget", "topolog-extender")
         made.add("poddisruptionbudgets", {**budget, "metadata": {**budget["metadata"], "namespace": HOME}})
         for name in ("topolog-recorder", "topolog-controller"):
@@ -67,8 +74,10 @@ def claim(cluster: clusters.Cluster, **fields: str) -> None:
         client.hset(declared.names(cluster.environ["TOPOLOG_CLUSTER"]).meta, mapping=dict(fields))
 
 
-def pod(cluster: clusters.Cluster, name: str, component: str, node: str) -> None:
-    cluster.add_own_pod(name, component, nodeName=node, priorityClassName="system-cluster-critical")
+def pod(cluster: clusters.Cluster, name: str, component: str, node: str, *, part: str = "topolog") -> None:
+    cluster.add_own_pod(
+        name, component, part=part, nodeName=node, priorityClassName="system-cluster-critical"
+    )
     cluster.api.objects.change("pods", (HOME, name), lambda one: {**one, "status": READY})
 
 
