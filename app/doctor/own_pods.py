@@ -51,6 +51,11 @@ def component(pod: Mapping[str, Any]) -> str:
     return str(_labels(pod).get(_COMPONENT, ""))
 
 
+def account(pod: Mapping[str, Any]) -> str:
+    """The service account of a pod."""
+    return str(pod["spec"].get("serviceAccountName") or "default")
+
+
 def serving(pod: Mapping[str, Any]) -> tuple[str, int]:
     """The container of the process, and its health port."""
     for one in pod["spec"]["containers"]:

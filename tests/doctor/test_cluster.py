@@ -70,6 +70,22 @@ MISTAKES: dict[str, tuple[Callable[[clusters.Cluster], None], dict[str, str]]] =
         cluster_changes.denied("extender", "create", "", "pods/binding"),
         {"C02": "problem"},
     ),
+    "no right of the account that extenders run as": (cluster_changes.unbound_scheduler, {"C02": "problem"}),
+    "a right that an account has in vain": (
+        cluster_changes.in_turn(
+            cluster_changes.with_account(scheduler=True),
+            cluster_changes.denied("extender", "create", "", "pods/binding"),
+        ),
+        {},
+    ),
+    "the rights of a kube-scheduler beside the extender": (
+        cluster_changes.with_account(scheduler=True),
+        {},
+    ),
+    "the rights of a kube-scheduler that is not there": (
+        cluster_changes.with_account(scheduler=False),
+        {"C03": "warning"},
+    ),
     "no right to watch": (
         cluster_changes.denied("recorder", "watch", "kosmos.io", "workloadpolicies"),
         {"C02": "problem"},
@@ -182,6 +198,11 @@ FIXES: dict[str, tuple[Callable[[clusters.Cluster], None], str]] = {
         "kubectl apply -k deploy/rbac, or helm upgrade: ClusterRoleBinding and RoleBinding"
         " topolog-recorder grant it",
     ),
+    "the service account of a kube-scheduler": (
+        cluster_changes.unbound_scheduler,
+        "kubectl apply -f deploy/components/sidecar/rbac.yaml, or helm upgrade: ClusterRoleBinding and"
+        " RoleBinding topolog-scheduler grant it",
+    ),
     "a pod": (
         cluster_changes.status("topolog-auditor-0", conditions=[]),
         f"kubectl -n {HOME} describe pod topolog-auditor-0; kubectl -n {HOME} logs topolog-auditor-0"
@@ -285,13 +306,15 @@ def test_the_other_cluster_is_named(cluster: clusters.Cluster) -> None:
     assert sound_clusters.uid(cluster) in found["seen"]
 
 
+OUTSIDE = {"C06": "unsure", "C07": "unsure"}
+
+
 def test_outside_a_cluster_the_user_of_the_kubeconfig_is_asked_about(cluster: clusters.Cluster) -> None:
-    for account in manifests.objects("ServiceAccount", "rbac"):
-        cluster.api.objects.remove("serviceaccounts", (HOME, account["metadata"]["name"]))
-    assert doctor(cluster).wrong() == {}
+    cluster_changes.outside(cluster)
+    assert doctor(cluster).wrong() == OUTSIDE
     cluster.api.router.reviews.denied.add(("", "get", "", "/apis"))
     run = doctor(cluster)
-    assert run.wrong() == {"C02": "problem"}
+    assert run.wrong() == {**OUTSIDE, "C02": "problem"}
     (found,) = run.of("C02")
     assert found["seen"] == "may not get /apis"
     assert "whether a kind exists" in found["why"]
@@ -301,13 +324,12 @@ def test_outside_a_cluster_the_user_of_the_kubeconfig_is_asked_about(cluster: cl
 def test_outside_a_cluster_the_user_needs_the_right_to_evict_only_for_an_argument(
     cluster: clusters.Cluster,
 ) -> None:
-    for account in manifests.objects("ServiceAccount", "rbac"):
-        cluster.api.objects.remove("serviceaccounts", (HOME, account["metadata"]["name"]))
+    cluster_changes.outside(cluster)
     cluster_changes.evicting(cluster)
-    assert doctor(cluster).wrong() == {}
+    assert doctor(cluster).wrong() == OUTSIDE
     cluster.api.router.reviews.denied.add(("", "create", "", "pods/eviction"))
     run = doctor(cluster)
-    assert run.wrong() == {"C10": "problem"}
+    assert run.wrong() == {**OUTSIDE, "C10": "problem"}
     (found,) = run.of("C10")
     assert "deploy/components/evictions" in found["fix"]
 
@@ -319,7 +341,7 @@ def test_outside_a_cluster_the_user_needs_the_right_to_evict_only_for_an_argumen
         ("subjectaccessreviews", {"C02", "C03", "C10"}),
         ("serviceaccounts", {"C02", "C03", "C10"}),
         ("customresourcedefinitions", {"C04"}),
-        ("pods", {"C06", "C07", "C11"}),
+        ("pods", {"C02", "C03", "C06", "C07", "C10", "C11"}),
         ("poddisruptionbudgets", {"C07"}),
         ("leases", {"C08"}),
         ("networkpolicies", {"C09", "C11"}),

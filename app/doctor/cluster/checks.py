@@ -23,6 +23,10 @@ _BIND = (
     "bind the ClusterRoles and Roles of deploy/rbac to this user (kubectl create clusterrolebinding, kubectl"
     " create rolebinding)"
 )
+_BIND_SCHEDULER = (
+    "kubectl apply -f deploy/components/sidecar/rbac.yaml, or helm upgrade: ClusterRoleBinding and"
+    " RoleBinding {0} grant it"
+)
 _RESTARTS = 5
 _NAMED = 3
 _SECONDS_BEYOND = 30.0
@@ -42,15 +46,24 @@ def version(text: str) -> doctor_checks.Result:
 
 
 def permissions(
-    subject: str, lacking: Sequence[rights.Right], excess: Sequence[rights.Right], *, account: str = ""
+    subject: str,
+    lacking: Sequence[rights.Right],
+    excess: Sequence[rights.Right],
+    *,
+    account: str = "",
+    scheduler: bool = False,
 ) -> Iterator[doctor_checks.Result]:
-    """C02 and C03 for one service account; for the user of the kubeconfig, ``account`` is empty."""
+    """C02 and C03 for one service account; for the user of the kubeconfig, ``account`` is empty.
+
+    ``scheduler``: a kube-scheduler has the account, too.
+    """
+    bound = _BIND_SCHEDULER.format(account) if scheduler else ""
     if lacking:
         yield catalog.RIGHTS.problem(
             subject,
             f"may not {listed(list(map(str, lacking)))}",
             why=_UNPROVEN if set(lacking) <= {*rights.DISCOVERY} else "",
-            fix="" if account else _BIND,
+            fix=bound if account else _BIND,
             known={"PROCESS": account},
         )
     else:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from app.doctor import api_reader, own_pods
+from app.doctor import api_reader, own_pods, scheduler_containers
 from app.doctor.cluster import catalog, checks, network_policies, rights
 from app.domain import declared_objects, schema
 from app.framework import capabilities, doctor_checks
@@ -58,7 +58,7 @@ def examine(
         (catalog.VERSION,), lambda: [checks.version(str(reader.get("/version").get("gitVersion", "")))]
     )
     yield from each((catalog.RIGHTS, catalog.EXCESS), lambda: _permissions(reader, wanted))
-    yield from each((catalog.EVICTIONS,), lambda: [_evictions(reader, wanted)])
+    yield from each((catalog.EVICTIONS,), lambda: _evictions(reader, wanted))
     yield from each((catalog.DEFINITIONS,), lambda: definitions(reader, wanted))
     yield from each((catalog.IDENTITY,), lambda: _identity(reader, wanted))
     pods = _seen(lambda: own_pods.of_installation(reader, wanted.namespace))
@@ -110,18 +110,30 @@ def _namespaces(deployments: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     return (str(one["metadata"]["namespace"]) for one in deployments if own_pods.belongs(one))
 
 
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A service account of Topolog's namespace."""
+
+    name: str
+    user: str
+    processes: tuple[str, ...]
+    """Those that run as it."""
+    scheduler: bool
+    """A kube-scheduler runs as it, too."""
+
+
 def _permissions(reader: api_reader.ApiReader, wanted: Expected) -> list[doctor_checks.Result]:
-    """For each service account of deploy/rbac; without any, for the user of the kubeconfig."""
+    """For each service account of the processes; without any, for the user of the kubeconfig."""
     needed = rights.needed(wanted.kinds, wanted.statuses, namespace=wanted.elections[0], leases=wanted.leases)
-    users = _users(reader, wanted.namespace)
     found: list[doctor_checks.Result] = []
-    for process, own in needed.items():
-        name = f"topolog-{process}"
-        if name in users:
-            user = users[name]
-            lacking = [one for one in own if not reader.allowed(one.attributes(), user)]
-            excess = [one for one in rights.EXCESS if reader.allowed(one.attributes(), user)]
-            found += checks.permissions(f"service account {name}", lacking, excess, account=name)
+    for one in _accounts(reader, wanted.namespace):
+        own = dict.fromkeys(right for process in one.processes for right in needed[process])
+        lacking = [right for right in own if not reader.allowed(right.attributes(), one.user)]
+        harmful = [right for right in rights.EXCESS if not (one.scheduler and right in rights.SCHEDULER)]
+        excess = [right for right in harmful if reader.allowed(right.attributes(), one.user)]
+        found += checks.permissions(
+            f"service account {one.name}", lacking, excess, account=one.name, scheduler=one.scheduler
+        )
     if not found:
         every = list(dict.fromkeys(one for own in needed.values() for one in own))
         lacking = [one for one in every if not reader.allowed(one.attributes())]
@@ -129,24 +141,44 @@ def _permissions(reader: api_reader.ApiReader, wanted: Expected) -> list[doctor_
     return found
 
 
-def _evictions(reader: api_reader.ApiReader, wanted: Expected) -> doctor_checks.Result:
-    """C10, for the user that `_permissions` asks about. Raises Unseen."""
+def _evictions(reader: api_reader.ApiReader, wanted: Expected) -> list[doctor_checks.Result]:
+    """C10, for the users that `_permissions` asks about. Raises Unseen."""
     if isinstance(wanted.evicting, api_reader.Unseen):
         raise wanted.evicting
-    name = f"topolog-{metrics.CONTROLLER}"
-    user = _users(reader, wanted.namespace).get(name)
-    allowed = reader.allowed(rights.EVICT.attributes(), user)
-    if user is None:
+    found = [
+        checks.evictions(
+            f"service account {one.name}",
+            wanted.evicting,
+            allowed=reader.allowed(rights.EVICT.attributes(), one.user),
+        )
+        for one in _accounts(reader, wanted.namespace)
+        if metrics.CONTROLLER in one.processes
+    ]
+    if not found:
         # The rights of a person are not in excess because the controller does not use them.
-        return checks.evictions(_OUTSIDE, wanted.evicting, allowed=allowed and bool(wanted.evicting))
-    return checks.evictions(f"service account {name}", wanted.evicting, allowed=allowed)
+        allowed = bool(wanted.evicting) and reader.allowed(rights.EVICT.attributes())
+        found = [checks.evictions(_OUTSIDE, wanted.evicting, allowed=allowed)]
+    return found
 
 
-def _users(reader: api_reader.ApiReader, namespace: str) -> dict[str, str]:
-    """Name of each service account -> its user. Raises Unseen."""
+def _accounts(reader: api_reader.ApiReader, namespace: str) -> list[Account]:
+    """The service accounts of the pods of each process; of a process without pods, that of deploy/rbac.
+
+    Without a pod and an account, a process runs outside the cluster. Raises Unseen.
+    """
     accounts = reader.items(f"/api/v1/namespaces/{namespace}/serviceaccounts")
-    names = (str(one["metadata"]["name"]) for one in accounts)
-    return {name: f"system:serviceaccount:{namespace}:{name}" for name in names}
+    there = {str(one["metadata"]["name"]) for one in accounts}
+    pods = own_pods.of_namespace(reader, namespace)
+    processes: dict[str, list[str]] = {}
+    for process in metrics.PROCESSES:
+        used = dict.fromkeys(own_pods.account(pod) for pod in pods if own_pods.component(pod) == process)
+        for name in used or {f"topolog-{process}"} & there:
+            processes.setdefault(name, []).append(process)
+    scheduling = {own_pods.account(pod) for pod in pods if scheduler_containers.runs_in(pod)}
+    return [
+        Account(name, f"system:serviceaccount:{namespace}:{name}", tuple(found), name in scheduling)
+        for name, found in processes.items()
+    ]
 
 
 def definitions(reader: api_reader.ApiReader, wanted: Expected) -> list[doctor_checks.Result]:

@@ -65,6 +65,9 @@ EXCESS = (
 )
 """Permissions that no process uses, and that do the most harm."""
 
+SCHEDULER = (Right("delete", "", "pods"),)
+"""Those among them that kube-scheduler uses: it preempts. A pod has one account for both."""
+
 
 def needed(
     kinds: Iterable[declared_objects.Kind[Any]],

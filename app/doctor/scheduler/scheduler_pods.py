@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from app.doctor import api_reader, own_pods, restarts, times
+from app.doctor import api_reader, own_pods, restarts, scheduler_containers, times
 from app.doctor.scheduler import configurations, feature_gates
 
 PORT: Final = 10259
 """The secure port of kube-scheduler, unless a flag sets another."""
-_PROGRAM = "kube-scheduler"
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)?")
 
 
@@ -47,7 +46,7 @@ def schedulers(reader: api_reader.ApiReader) -> list[Scheduler]:
         for pod in reader.items("/api/v1/pods")
         if not own_pods.ended(pod)
         for container in pod.get("spec", {}).get("containers", ())
-        if (arguments := _arguments(container)) is not None
+        if (arguments := scheduler_containers.arguments(container)) is not None
         for made in _scheduler(pod, container, arguments, reader)
     ]
 
@@ -71,16 +70,6 @@ def forward(scheduler: Scheduler) -> str:
         f"kubectl -n {namespace} port-forward pod/{name} {PORT}, then topolog doctor scheduler"
         f" --configz https://127.0.0.1:{PORT}"
     )
-
-
-def _arguments(container: Mapping[str, Any]) -> list[str] | None:
-    """The arguments of a container that runs kube-scheduler; None if it runs another program."""
-    command = [str(one) for one in container.get("command") or ()]
-    arguments = [str(one) for one in container.get("args") or ()]
-    if command:
-        return command[1:] + arguments if pathlib.PurePosixPath(command[0]).name == _PROGRAM else None
-    image = str(container.get("image", "")).partition("@")[0].rpartition("/")[2].partition(":")[0]
-    return arguments if image == _PROGRAM else None
 
 
 def _scheduler(

@@ -178,23 +178,28 @@ def test_a_healthy_installation_has_nothing_wrong(
 def test_missing_permissions_are_found(
     cluster: clusters.Cluster, topolog: installations.Installation
 ) -> None:
-    role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/topolog-extender"
-    rules = cluster.api().get(role)["rules"]
-    cluster.api().patch(role, {"rules": [one for one in rules if one["resources"] != ["pods/binding"]]})
+    """Extenders beside a kube-scheduler have its account, and no other rights than it has."""
+    roles = "/apis/rbac.authorization.k8s.io/v1"
+    binding = f"{roles}/clusterrolebindings/topolog-scheduler"
+    compactor = f"{roles}/clusterroles/topolog-compactor"
+    subjects, rules = cluster.api().get(binding)["subjects"], cluster.api().get(compactor)["rules"]
+
+    def wrong() -> dict[str, str]:
+        return everything(cluster, topolog, "cluster").wrong()
+
     try:
-        polling.eventually(
-            lambda: everything(cluster, topolog, "cluster").wrong() == {"C02": "problem"},
-            "the authorizer has the changed role",
-        )
+        cluster.api().patch(binding, {"subjects": []})
+        polling.eventually(lambda: wrong() == {"C02": "problem"}, "the binding is missing", seen=wrong)
         found = everything(cluster, topolog, "cluster").of("C02")
-        assert [one["seen"] for one in found if one["verdict"] != "ok"] == ["may not create pods/binding"]
+        lacking = "may not get pods, create pods/binding, get namespaces kube-system"
+        assert [one["seen"] for one in found if one["verdict"] != "ok"] == [lacking]
+        cluster.api().patch(binding, {"subjects": subjects})
+        cluster.api().patch(compactor, {"rules": [*rules, SECRETS]})
+        polling.eventually(lambda: wrong() == {"C03": "warning"}, "too much is found", seen=wrong)
     finally:
-        cluster.api().patch(role, {"rules": [*rules, SECRETS]})
-    polling.eventually(
-        lambda: everything(cluster, topolog, "cluster").wrong() == {"C03": "warning"}, "too much is found"
-    )
-    cluster.api().patch(role, {"rules": rules})
-    polling.eventually(lambda: everything(cluster, topolog, "cluster").wrong() == {}, "the role is as before")
+        cluster.api().patch(binding, {"subjects": subjects})
+        cluster.api().patch(compactor, {"rules": rules})
+    polling.eventually(lambda: wrong() == {}, "the roles are as before", seen=wrong)
 
 
 def test_a_hardened_cluster_needs_the_discovery_of_deploy(

@@ -4,11 +4,14 @@ import datetime
 from collections.abc import Callable
 from typing import Any
 
+from app.doctor.cluster import rights
 from app.store.log import incarnations
+from tests.support import manifests
 from tests.support.doctor import clusters, sound_clusters
 
 Json = dict[str, Any]
 HOME = clusters.HOME
+LEASES = {"recorder": "topolog-recorder", "controller": "topolog-controller"}
 
 
 def denied(account: str, verb: str, group: str, resource: str) -> Callable[[clusters.Cluster], None]:
@@ -19,9 +22,52 @@ def denied(account: str, verb: str, group: str, resource: str) -> Callable[[clus
     return change
 
 
+def in_turn(*changes: Callable[[clusters.Cluster], None]) -> Callable[[clusters.Cluster], None]:
+    def change(cluster: clusters.Cluster) -> None:
+        for one in changes:
+            one(cluster)
+
+    return change
+
+
 def allowed_too_much(cluster: clusters.Cluster) -> None:
     user = f"system:serviceaccount:{HOME}:topolog-extender"
     cluster.api.router.reviews.denied.remove((user, "get", "", "secrets"))
+
+
+def with_account(*, scheduler: bool, deletes: bool = True) -> Callable[[clusters.Cluster], None]:
+    """The extenders run as topolog-scheduler, whose rights include theirs.
+
+    ``scheduler``: beside a kube-scheduler; ``deletes``: it may delete pods, as a kube-scheduler has to.
+    """
+
+    def change(cluster: clusters.Cluster) -> None:
+        beside = [{"name": "kube-scheduler", "image": "registry.example/kube-scheduler:v1.37.0"}]
+        containers = [{"name": "c", "image": "example/app:1"}, *(beside if scheduler else ())]
+        account = "topolog-scheduler"
+        for number in range(2):
+            name = f"topolog-extender-{number}"
+            cluster.change("pods", HOME, name, serviceAccountName=account, containers=containers)
+        for right in rights.EXCESS:
+            if (right.verb, right.resource) != ("delete", "pods") or not deletes:
+                sound_clusters.deny(cluster, account, right)
+
+    return change
+
+
+def unbound_scheduler(cluster: clusters.Cluster) -> None:
+    """The ClusterRoleBinding of the account that the extenders run as is missing."""
+    with_account(scheduler=True, deletes=False)(cluster)
+    for right in rights.needed((), (), namespace=HOME, leases=LEASES)["extender"]:
+        sound_clusters.deny(cluster, "topolog-scheduler", right)
+
+
+def outside(cluster: clusters.Cluster) -> None:
+    """Topolog runs outside the cluster: no pod and no account of it are there."""
+    for account in manifests.objects("ServiceAccount", "rbac"):
+        cluster.api.objects.remove("serviceaccounts", (HOME, account["metadata"]["name"]))
+    for pod in sound_clusters.pods():
+        cluster.api.objects.remove("pods", (HOME, pod))
 
 
 EVICTING = {

@@ -46,9 +46,8 @@ def running(folder: pathlib.Path, store_url: str) -> Iterator[clusters.Cluster]:
             made.add("customresourcedefinitions", document)
         for account in manifests.objects("ServiceAccount", "rbac"):
             made.add("serviceaccounts", account)
-        for component in COMPONENTS:
-            for number in range(2 if component == "extender" else 1):
-                pod(made, f"topolog-{component}-{number}", component, f"n{number}")
+        for name, (component, node) in pods().items():
+            pod(made, name, component, node)
         for name, (part, component) in PARTS.items():
             pod(made, name, component, "n0", part=part)
         budget = manifests.one("PodDisruptionBudget", "topolog-extender")
@@ -57,9 +56,23 @@ def running(folder: pathlib.Path, store_url: str) -> Iterator[clusters.Cluster]:
             lease(made, name)
         for component in COMPONENTS:
             for right in (*rights.EXCESS, rights.EVICT):
-                user = f"system:serviceaccount:{HOME}:topolog-{component}"
-                made.api.router.reviews.denied.add((user, right.verb, right.group, right.resource))
+                deny(made, f"topolog-{component}", right)
         yield made
+
+
+def pods() -> dict[str, tuple[str, str]]:
+    """The pods of the processes -> which process, and its node."""
+    return {
+        f"topolog-{component}-{number}": (component, f"n{number}")
+        for component in COMPONENTS
+        for number in range(2 if component == "extender" else 1)
+    }
+
+
+def deny(cluster: clusters.Cluster, account: str, right: rights.Right) -> None:
+    """Deny a right to a service account of Topolog's namespace."""
+    user = f"system:serviceaccount:{HOME}:{account}"
+    cluster.api.router.reviews.denied.add((user, right.verb, right.group, right.resource))
 
 
 def uid(cluster: clusters.Cluster) -> str:
@@ -75,9 +88,8 @@ def claim(cluster: clusters.Cluster, **fields: str) -> None:
 
 
 def pod(cluster: clusters.Cluster, name: str, component: str, node: str, *, part: str = "topolog") -> None:
-    cluster.add_own_pod(
-        name, component, part=part, nodeName=node, priorityClassName="system-cluster-critical"
-    )
+    spec = {"nodeName": node, "priorityClassName": "system-cluster-critical"}
+    cluster.add_own_pod(name, component, part=part, serviceAccountName=f"topolog-{component}", **spec)
     cluster.api.objects.change("pods", (HOME, name), lambda one: {**one, "status": READY})
 
 
