@@ -34,7 +34,7 @@ WRONG_IN: Mapping[str, str] = {
     "S14": f"{_SCHEDULER}::test_a_running_configuration_is_compared_with_the_written_ones",
     "S15": f"{_SCHEDULER}::test_a_pod_that_waits_without_a_call_is_found",
     **dict.fromkeys(("C12", "C13", "C14"), f"{_INSTALLATION}::test_a_cluster_that_is_not_ready_is_found"),
-    "T04": "tests/doctor/test_tls.py::test_a_scheduler_that_was_started_before_its_ca_is_found",
+    "T04": "tests/doctor/test_tls_secrets.py::test_a_scheduler_that_was_started_before_its_ca_is_found",
     "T06": f"{_RUN}::test_a_handshake_succeeds_or_is_explained",
     "R01": f"{_RUN}::test_a_process_that_does_not_answer_is_found",
     "R02": f"{_RUN}::test_a_missing_process_is_found",

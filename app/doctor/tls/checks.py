@@ -55,6 +55,19 @@ class Side:
         return f"{self.name}, {self.source}"
 
 
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A running kube-scheduler that does not mount the Secret of its certificate."""
+
+    pod: str
+    """NAMESPACE/NAME."""
+    node: str
+    at: datetime.datetime
+    """When it was started."""
+    restart: str
+    """How it is restarted."""
+
+
 def renewal(side: Side, hosts: Collection[str], *, force: bool = False) -> str:
     """What renews a certificate; ``hosts``: the names of the extender's; ``force``: the CA, too."""
     if side.secret is not None:
@@ -240,6 +253,28 @@ def loaded(
             yield catalog.LOADED.ok(
                 f"pod {pod}", f"kube-scheduler started at {_at(at)}, after its CA was created"
             )
+
+
+def not_seen(side: Side, elsewhere: Sequence[Elsewhere]) -> Iterator[doctor_checks.Result]:
+    """T04 where no running kube-scheduler mounts the Secret of a side: they trust a copy of its CA.
+
+    ``elsewhere``: the kube-schedulers of the cluster.
+    """
+    for one in elsewhere:
+        yield catalog.LOADED.unsure(
+            f"pod {one.pod}",
+            f"kube-scheduler started at {_at(one.at)}; since when the CA of {side.source} is in its files is"
+            " not seen, because it does not mount that Secret",
+            fix=f"on node {one.node} compare the file of tlsConfig.caFile with ca.crt of {side.source}; if it"
+            f" was written after that start: {one.restart}",
+        )
+    if not elsewhere:
+        yield catalog.LOADED.unsure(
+            "kube-scheduler",
+            f"no pod runs one, with {side.source} or without",
+            fix=f"where it runs, compare the file of tlsConfig.caFile with ca.crt of {side.source}, and"
+            " restart a kube-scheduler that was started before the file was written",
+        )
 
 
 def _delivered(side: Side, begin: datetime.datetime) -> datetime.datetime:

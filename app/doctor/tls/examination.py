@@ -59,11 +59,28 @@ def of_cluster(
     if isinstance(extender, checks.Side):
         yield from _of_view(reader, namespace, extender)
     yield from _of_store(reader, namespace, now)
+    yield from _of_schedulers(reader, namespace, scheduler)
+
+
+def _of_schedulers(
+    reader: api_reader.ApiReader, namespace: str, scheduler: Loaded
+) -> Iterator[doctor_checks.Result]:
+    """T04 for each kube-scheduler that mounts its Secret; without any, for those of the cluster."""
+    if isinstance(scheduler, api_reader.Unseen):
+        yield catalog.LOADED.unsure("kube-scheduler", scheduler.reason, fix=scheduler.fix)
+        return
     started = seen(lambda: sources.starts(reader, namespace))
     if isinstance(started, api_reader.Unseen):
         yield catalog.LOADED.unsure("kube-scheduler", started.reason, fix=started.fix)
-    elif isinstance(scheduler, checks.Side):
+    elif started:
         yield from checks.loaded(scheduler, started)
+    else:
+        # All pods of the cluster are read only here.
+        elsewhere = seen(lambda: sources.elsewhere(reader))
+        if isinstance(elsewhere, api_reader.Unseen):
+            yield catalog.LOADED.unsure("kube-scheduler", elsewhere.reason, fix=elsewhere.fix)
+        else:
+            yield from checks.not_seen(scheduler, elsewhere)
 
 
 def _of_store(

@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from app import settings
-from app.doctor import api_reader, restarts, times
+from app.doctor import api_reader, restarts, scheduler_containers, times
 from app.doctor.tls import checks
 from app.serving import errors
 from app.serving.tls import certificate_checks, keystores
@@ -128,6 +128,22 @@ def starts(reader: api_reader.ApiReader, namespace: str) -> dict[str, tuple[date
             start = datetime.datetime.fromtimestamp(at, datetime.UTC)
             found[f"{namespace}/{pod['metadata']['name']}"] = (start, restarts.of_pod(pod))
     return found
+
+
+def elsewhere(reader: api_reader.ApiReader) -> list[checks.Elsewhere]:
+    """The running kube-schedulers of the cluster, whatever they mount. Raises Unseen."""
+    return [
+        checks.Elsewhere(
+            f"{pod['metadata']['namespace']}/{pod['metadata']['name']}",
+            str(pod["spec"].get("nodeName", "")),
+            datetime.datetime.fromtimestamp(at, datetime.UTC),
+            restarts.of_pod(pod),
+        )
+        for pod in reader.items("/api/v1/pods")
+        for container in pod["spec"]["containers"]
+        if scheduler_containers.arguments(container) is not None
+        if (at := times.started(pod, str(container["name"])))
+    ]
 
 
 def _mounting(pod: Mapping[str, Any]) -> list[str]:
