@@ -3,6 +3,7 @@
 import datetime
 import pathlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from app.simulation.apiserver import faults
 from tests.support import manifests
 from tests.support.doctor import clusters, runs
 
+Json = dict[str, Any]
 HOST = "topolog-extender.topolog-system.svc"
 DAY = datetime.timedelta(days=1)
 # Nothing listens at the default address of the extender, or on this port.
@@ -45,7 +47,11 @@ def start(
 ) -> None:
     """Start an extender with kube-scheduler beside it; ``pod_at``: when the kubelet accepted the pod."""
     stop(cluster)
-    volumes = [{"name": "tls", "secret": {"secretName": "topolog-scheduler-tls"}}]
+    names = {"tls": "topolog-scheduler-tls", "server": "topolog-tls"}
+    volumes = [
+        {"name": name, "secret": {"secretName": secret, "defaultMode": 0o440}}
+        for name, secret in names.items()
+    ]
     mount = {"name": "tls", "mountPath": "/etc/topolog/scheduler-tls"}
     containers = [
         {"name": "extender", "image": "i"},
@@ -196,6 +202,63 @@ def test_without_the_right_to_a_secret_the_role_that_grants_it_is_named(cluster:
     found = runs.doctor("tls", *AWAY, environ=cluster.environ).of("T02")
     assert {one["verdict"] for one in found} == {"unsure"}
     assert all("the Role of that name in Topolog's namespace" in one["fix"] for one in found)
+
+
+SECRET = "topolog-scheduler-tls"
+KEY = {"key": "tls.key", "path": "tls.key"}
+CA = {"key": "ca.crt", "path": "ca.crt"}
+VOLUMES: dict[str, tuple[Json, str]] = {
+    "by default": ({"secret": {"secretName": SECRET}}, "warning"),
+    "readable by others": ({"secret": {"secretName": SECRET, "defaultMode": 0o444}}, "warning"),
+    "readable by its owner": ({"secret": {"secretName": SECRET, "defaultMode": 0o400}}, "ok"),
+    "one file by others": (
+        {"secret": {"secretName": SECRET, "defaultMode": 0o400, "items": [{**KEY, "mode": 0o404}, CA]}},
+        "warning",
+    ),
+    "one file by its owner": (
+        {"secret": {"secretName": SECRET, "items": [{**KEY, "mode": 0o400}, CA]}},
+        "ok",
+    ),
+    "no key": ({"secret": {"secretName": SECRET, "items": [CA]}}, "unsure"),
+    "projected": ({"projected": {"sources": [{"secret": {"name": SECRET}}, {"configMap": {}}]}}, "warning"),
+    "projected to its owner": (
+        {"projected": {"defaultMode": 0o400, "sources": [{"secret": {"name": SECRET}}]}},
+        "ok",
+    ),
+    "another Secret": ({"secret": {"secretName": "another"}}, "unsure"),
+}
+
+
+@pytest.mark.parametrize("name", VOLUMES)
+def test_the_mode_of_a_key_is_that_of_the_volumes_of_its_secret(cluster: clusters.Cluster, name: str) -> None:
+    source, verdict = VOLUMES[name]
+    server = {"name": "server", "secret": {"secretName": "topolog-tls", "defaultMode": 0o440}}
+    volumes = [server, {"name": "tls", **source}]
+    cluster.change("pods", clusters.HOME, "topolog-extender-a", volumes=volumes)
+    found = runs.doctor("tls", *AWAY, environ=cluster.environ).of("T05")
+    verdicts = {one["subject"].partition(",")[0]: one["verdict"] for one in found}
+    assert verdicts == {"extender": "ok", "kube-scheduler": verdict}
+
+
+def test_a_readable_key_is_named_with_its_pod(cluster: clusters.Cluster) -> None:
+    volume = {"name": "tls", "secret": {"secretName": SECRET}}
+    cluster.change("pods", clusters.HOME, "topolog-extender-a", volumes=[volume])
+    (seen,) = [
+        one["seen"]
+        for one in runs.doctor("tls", *AWAY, environ=cluster.environ).of("T05")
+        if one["verdict"] == "warning"
+    ]
+    pod = f"{clusters.HOME}/topolog-extender-a"
+    assert seen == f"readable by every user of a container: tls.key in volume tls of pod {pod} (0644)"
+
+
+def test_without_the_right_to_pods_modes_and_starts_are_unsure(cluster: clusters.Cluster) -> None:
+    cluster.api.faults.add(
+        faults.FaultKind.FAIL, lambda request: "pods" in request.path.split("/"), status=403, times=1000
+    )
+    run = runs.doctor("tls", *AWAY, environ=cluster.environ)
+    assert run.wrong() == {"T04": "unsure", "T05": "unsure"}
+    runs.refused(run, "pods")
 
 
 def test_the_fix_of_a_secret_names_it(cluster: clusters.Cluster) -> None:

@@ -8,6 +8,7 @@ from typing import Final, Literal
 from cryptography import exceptions, x509
 from cryptography.x509 import oid
 
+from app import plurals
 from app.doctor.tls import catalog
 from app.framework import doctor_checks
 from app.serving.access import roles
@@ -17,6 +18,7 @@ SOON: Final = datetime.timedelta(days=14)
 _OTHERS = 0o007
 _PASSWORD: Final = "another TLS_KEYSTORE_PASSWORD, and stores that are encrypted with it"
 _LONGEST_CHAIN = 8
+_NAMED: Final = 3
 _PROPAGATION: Final = datetime.timedelta(minutes=2)
 """How long the kubelet takes to update the files of a Secret that a pod mounts already."""
 
@@ -288,7 +290,7 @@ def _delivered(side: Side, begin: datetime.datetime) -> datetime.datetime:
 
 
 def secrecy(side: Side) -> doctor_checks.Result:
-    """T05."""
+    """T05 for files."""
     open_files = [file for file, mode in side.modes.items() if mode & _OTHERS]
     if open_files:
         spelled = ", ".join(f"{file} ({side.modes[file] & 0o777:04o})" for file in open_files)
@@ -298,6 +300,25 @@ def secrecy(side: Side) -> doctor_checks.Result:
     if side.well_known:
         return catalog.SECRECY.warning(side.subject, "the password of the store is well known", fix=_PASSWORD)
     return catalog.SECRECY.ok(side.subject, "private keys are readable by owner and group only")
+
+
+def mounted(side: Side, modes: Mapping[str, int]) -> doctor_checks.Result:
+    """T05 for a Secret; ``modes``: its private key in a volume of a pod -> permission bits."""
+    others = [f"{key} ({mode & 0o777:04o})" for key, mode in sorted(modes.items()) if mode & _OTHERS]
+    if others:
+        return catalog.SECRECY.warning(
+            side.subject,
+            f"readable by every user of a container: {plurals.listed(others, _NAMED)}",
+            fix="defaultMode: 0440 in these volumes, in what the pods are made from",
+        )
+    if not modes:
+        return catalog.SECRECY.unsure(
+            side.subject,
+            "no pod of its namespace mounts the private key: who can read its copies is not seen",
+            fix="chmod 0640 on each copy of tls.key; without copies not applicable (--skip T05)",
+        )
+    volumes = plurals.counted(len(modes), "volume")
+    return catalog.SECRECY.ok(side.subject, f"readable by owner and group only, in {volumes}")
 
 
 def _issued_by(chain: Sequence[x509.Certificate], authorities: Sequence[x509.Certificate]) -> bool:

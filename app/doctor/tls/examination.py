@@ -22,7 +22,7 @@ def of_sides(
     now: datetime.datetime,
     names: Mapping[str, Collection[str]],
 ) -> Iterator[doctor_checks.Result]:
-    """T01, T02, T03 and T05; ``names``: identities.* of the settings."""
+    """T01, T02, T03, and T05 of files; ``names``: identities.* of the settings."""
     hosts = certificate_checks.hosts(extender.chain[0]) if isinstance(extender, checks.Side) else ()
     chains = [side.chain for side in (extender, scheduler) if isinstance(side, checks.Side)]
     for name, side in (("extender", extender), ("kube-scheduler", scheduler)):
@@ -35,7 +35,8 @@ def of_sides(
             yield from checks.times(side, now, chains, hosts)
             own = side.name == "extender"
             yield checks.server(side, now) if own else checks.client(side, names, hosts)
-            yield checks.secrecy(side)
+            if side.secret is None:
+                yield checks.secrecy(side)
     if isinstance(extender, checks.Side) and isinstance(scheduler, checks.Side):
         yield checks.trusted(scheduler, extender)
         yield checks.trusted(extender, scheduler)
@@ -52,14 +53,25 @@ def of_cluster(
     now: datetime.datetime,
     names: Mapping[str, Collection[str]],
 ) -> Iterator[doctor_checks.Result]:
-    """The same of the Secrets of a cluster, T04, and the certificate of a bundled store."""
+    """The same of the Secrets of a cluster, T04, T05, and the certificate of a bundled store."""
     extender = seen(lambda: sources.of_secret(reader, namespace, "extender"))
     scheduler = seen(lambda: sources.of_secret(reader, namespace, "kube-scheduler"))
     yield from of_sides(extender, scheduler, now=now, names=names)
+    for side in (extender, scheduler):
+        if isinstance(side, checks.Side):
+            yield _of_volumes(reader, namespace, side)
     if isinstance(extender, checks.Side):
         yield from _of_view(reader, namespace, extender)
     yield from _of_store(reader, namespace, now)
     yield from _of_schedulers(reader, namespace, scheduler)
+
+
+def _of_volumes(reader: api_reader.ApiReader, namespace: str, side: checks.Side) -> doctor_checks.Result:
+    """T05 for a Secret, by the volumes of the pods that mount it."""
+    modes = seen(lambda: sources.modes(reader, namespace, side.name))
+    if isinstance(modes, api_reader.Unseen):
+        return catalog.SECRECY.unsure(side.subject, modes.reason, fix=modes.fix)
+    return checks.mounted(side, modes)
 
 
 def _of_schedulers(

@@ -6,14 +6,14 @@ import dataclasses
 import datetime
 import pathlib
 import stat
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from app import settings
-from app.doctor import api_reader, restarts, scheduler_containers, times
+from app.doctor import api_reader, own_pods, restarts, scheduler_containers, times
 from app.doctor.tls import checks
 from app.serving import errors
 from app.serving.tls import certificate_checks, keystores
@@ -23,6 +23,9 @@ _SECRETS: Mapping[checks.Name, str] = {
     "kube-scheduler": "topolog-scheduler-tls",
     "store": "topolog-valkey-tls",
 }
+_KEY: Final = "tls.key"
+_MODE: Final = 0o644
+"""Permission bits of a file in a volume that sets none."""
 
 
 class Broken(api_reader.Unseen):
@@ -98,7 +101,7 @@ def of_secret(reader: api_reader.ApiReader, namespace: str, name: checks.Name) -
     data = document.get("data") or {}
     made = checks.recreation(namespace, _SECRETS[name])
     contents = {}
-    for key in ("tls.crt", "tls.key", "ca.crt"):
+    for key in ("tls.crt", _KEY, "ca.crt"):
         try:
             contents[key] = base64.b64decode(str(data[key]), validate=True)
         except KeyError as problem:
@@ -109,11 +112,36 @@ def of_secret(reader: api_reader.ApiReader, namespace: str, name: checks.Name) -
         name,
         source,
         _certificates(contents["tls.crt"], f"tls.crt of {source}", made),
-        _key(contents["tls.key"], f"tls.key of {source}", made),
+        _key(contents[_KEY], f"{_KEY} of {source}", made),
         _certificates(contents["ca.crt"], f"ca.crt of {source}", made),
         secret=(namespace, _SECRETS[name]),
         created=times.seconds(str(document["metadata"].get("creationTimestamp", ""))),
     )
+
+
+def modes(reader: api_reader.ApiReader, namespace: str, name: checks.Name) -> dict[str, int]:
+    """Private key of a Secret in a volume of a pod -> its permission bits. Raises Unseen."""
+    return {
+        f"{_KEY} in volume {volume['name']} of pod {namespace}/{pod['metadata']['name']}": mode
+        for pod in reader.items(f"/api/v1/namespaces/{namespace}/pods")
+        if not own_pods.ended(pod)
+        for volume in pod["spec"].get("volumes") or ()
+        for mode in _modes(volume, _SECRETS[name])
+    }
+
+
+def _modes(volume: Mapping[str, Any], secret: str) -> Iterator[int]:
+    """The permission bits of the private key of a Secret in a volume; none if it is not there."""
+    own, projected = volume.get("secret") or {}, volume.get("projected") or {}
+    found = [(own, own.get("secretName"), own.get("defaultMode"))]
+    for one in projected.get("sources") or ():
+        part = one.get("secret") or {}
+        found.append((part, part.get("name"), projected.get("defaultMode")))
+    for source, name, usual in found:
+        if name == secret:
+            given = [one.get("mode") for one in source.get("items") or () if one.get("key") == _KEY]
+            for mode in given if source.get("items") else [None]:
+                yield next((int(one) for one in (mode, usual) if one is not None), _MODE)
 
 
 def starts(reader: api_reader.ApiReader, namespace: str) -> dict[str, tuple[datetime.datetime, str]]:
