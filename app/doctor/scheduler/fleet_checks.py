@@ -59,7 +59,18 @@ def own_pods(
 
 
 def leases(schedulers: Sequence[scheduler_pods.Scheduler]) -> Iterator[doctor_checks.Result]:
-    """S12 for each name of a scheduler."""
+    """S12 for each name of a scheduler, and for each scheduler whose names are not known."""
+    unread = [one for one in schedulers if one.configuration is None]
+    if unread and len(schedulers) == 1:
+        yield catalog.LEASE.ok("schedulers", f"one: {unread[0].pod}")
+        return
+    for one in unread:
+        yield catalog.LEASE.unsure(
+            f"pod {one.pod}",
+            f"{one.unseen}: whether it has the name of another one, and then its Lease, is not known",
+            fix=f"compare schedulerName and leaderElection in {one.file} of pod {one.pod} with those of the"
+            " other schedulers",
+        )
     by_name: dict[str, dict[str, str]] = defaultdict(dict)
     for one in schedulers:
         found = one.configuration
