@@ -28,7 +28,8 @@ _BIND_SCHEDULER = (
     " RoleBinding {0} grant it"
 )
 _RESTARTS = 5
-_NAMED = 3
+NAMED: Final = 3
+"""Objects that a sentence names at most."""
 _SECONDS_BEYOND = 30.0
 """How long a Lease or the end of a pod may be overdue: either takes a moment, and clocks differ."""
 
@@ -61,7 +62,7 @@ def permissions(
     if lacking:
         yield catalog.RIGHTS.problem(
             subject,
-            f"may not {listed(list(map(str, lacking)))}",
+            f"may not {plurals.listed(list(map(str, lacking)), NAMED)}",
             why=_UNPROVEN if set(lacking) <= {*rights.DISCOVERY} else "",
             fix=bound if account else _BIND,
             known={"PROCESS": account},
@@ -69,7 +70,7 @@ def permissions(
     else:
         yield catalog.RIGHTS.ok(subject, "has all permissions that it uses")
     if excess:
-        yield catalog.EXCESS.warning(subject, f"may {listed(list(map(str, excess)))}")
+        yield catalog.EXCESS.warning(subject, f"may {plurals.listed(list(map(str, excess)), NAMED)}")
     else:
         yield catalog.EXCESS.ok(subject, "has none of the permissions that do harm")
 
@@ -259,9 +260,3 @@ def _covers(budget: Object, pod: Object) -> bool:
     if selector is None:
         return False
     return selectors.matches(selectors.decoded(selector), pod["metadata"].get("labels") or {})
-
-
-def listed(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

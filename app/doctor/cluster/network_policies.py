@@ -4,6 +4,7 @@ import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from app import plurals
 from app.doctor import own_pods
 from app.doctor.cluster import catalog, checks
 from app.domain import selectors
@@ -59,8 +60,8 @@ def scrapes(
     policies = sorted({name for names in closed.values() for name in names})
     return catalog.SCRAPES.warning(
         "health ports",
-        f"no other namespace of this cluster is admitted by {checks.listed(policies)}"
-        f" to {checks.listed([*closed])}",
+        f"no other namespace of this cluster is admitted by {plurals.listed(policies, checks.NAMED)}"
+        f" to {plurals.listed([*closed], checks.NAMED)}",
     )
 
 

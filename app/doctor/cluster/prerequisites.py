@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from app import plurals
 from app.doctor import api_reader, own_pods
 from app.doctor.cluster import catalog, checks, examination, rights
 from app.framework import doctor_checks
@@ -86,7 +87,9 @@ def _installer(reader: api_reader.ApiReader, namespace: str) -> doctor_checks.Re
     ]
     lacking = [str(one) for one in wanted if not reader.allowed(one.attributes())]
     if lacking:
-        return catalog.INSTALLER.problem("the user of the kubeconfig", f"may not {checks.listed(lacking)}")
+        return catalog.INSTALLER.problem(
+            "the user of the kubeconfig", f"may not {plurals.listed(lacking, checks.NAMED)}"
+        )
     return catalog.INSTALLER.ok("the user of the kubeconfig", f"may create all {len(wanted)} kinds")
 
 

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
+from app import plurals
 from app.doctor import api_reader
 from app.doctor.scheduler import catalog, configurations, scheduler_pods
 from app.framework import doctor_checks
@@ -49,12 +50,14 @@ def own_pods(
     wrong = [one for one in pods if one.scheduler in profiles]
     if wrong:
         return catalog.OWN_PODS.problem(
-            "Topolog's pods", f"placed by {wrong[0].scheduler}: {_listed([one.key for one in wrong])}"
+            "Topolog's pods",
+            f"placed by {wrong[0].scheduler}: {plurals.listed([one.key for one in wrong], _NAMED)}",
         )
     if unread is not None:
         return catalog.OWN_PODS.unsure("Topolog's pods", unread.reason, fix=unread.fix)
     return catalog.OWN_PODS.ok(
-        "Topolog's pods", f"{len(pods)}, placed by {_listed(sorted({one.scheduler for one in pods}))}"
+        "Topolog's pods",
+        f"{len(pods)}, placed by {plurals.listed(sorted({one.scheduler for one in pods}), _NAMED)}",
     )
 
 
@@ -84,10 +87,12 @@ def leases(schedulers: Sequence[scheduler_pods.Scheduler]) -> Iterator[doctor_ch
             yield catalog.LEASE.ok(subject, f"one: {next(iter(held))}")
         elif distinct == {""}:
             yield catalog.LEASE.problem(
-                subject, f"{len(held)} without leader election: {_listed(sorted(held))}"
+                subject, f"{len(held)} without leader election: {plurals.listed(sorted(held), _NAMED)}"
             )
         elif len(distinct) > 1:
-            spelled = _listed([f"{pod} ({lease or 'none'})" for pod, lease in sorted(held.items())])
+            spelled = plurals.listed(
+                [f"{pod} ({lease or 'none'})" for pod, lease in sorted(held.items())], _NAMED
+            )
             yield catalog.LEASE.problem(subject, f"different Leases: {spelled}")
         else:
             yield catalog.LEASE.ok(subject, f"{len(held)} share the Lease {distinct.pop()}")
@@ -136,7 +141,9 @@ def current(
         return catalog.CURRENT.ok(subject, f"equal to {equal}")
     source, different = min(found.items(), key=lambda one: len(one[1]))
     return catalog.CURRENT.problem(
-        subject, f"differs from {source} in {_listed(different)}", fix=restarts.get(source, _RESTART)
+        subject,
+        f"differs from {source} in {plurals.listed(different, _NAMED)}",
+        fix=restarts.get(source, _RESTART),
     )
 
 
@@ -174,14 +181,9 @@ def calls(waiting: Sequence[WaitingPod], profiles: Collection[str]) -> doctor_ch
         return catalog.CALLS.ok(subject, f"{len(sent)} wait, and the log has a call about each")
     return catalog.CALLS.problem(
         subject,
-        f"the log has no call about {_listed(silent)}",
+        f"the log has no call about {plurals.listed(silent, _NAMED)}",
         known=dict(zip(("NAMESPACE", "POD"), silent[0].split("/"), strict=True)),
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _spelled(version: tuple[int, int]) -> str:
