@@ -1,6 +1,7 @@
 """The shipped alerts: none fires for healthy processes, and each fires for its fault, on real processes."""
 
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -214,6 +215,22 @@ def test_an_api_server_that_sends_nothing_on_its_watches(tmp_path: pathlib.Path)
             lambda: (own.value(metrics.AUDITOR, CHECKED) or 0) > at, "the rest works", within=WITHIN
         )
         assert judged(first, alerts.scrape(own), tmp_path) == {"TopologWatchStale"}
+
+
+def test_an_object_that_cannot_be_decoded(tmp_path: pathlib.Path) -> None:
+    with installations.running(tmp_path / "own") as own:
+        first = alerts.scrape(own)
+        poison = {"metadata": {"namespace": "shop", "name": "poison", "uid": "u", "labels": {"a": ["b"]}}}
+        own.stage.api.objects.send_raw("pods", json.dumps({"type": "ADDED", "object": poison}).encode())
+        polling.eventually(
+            lambda: own.value(metrics.RECORDER, "topolog_quarantined_total", kind="pods"),
+            "it is counted",
+            within=WITHIN,
+        )
+        last = moved(own, alerts.scrape(own))
+    assert judged(first, last, tmp_path) == {"TopologObjectQuarantined"}
+    # A recorder that starts with such an object had no samples before.
+    assert "TopologObjectQuarantined" in judged(without(first, metrics.RECORDER), last, tmp_path, minutes=10)
 
 
 def test_certificates_that_expire_and_a_damaged_file(tmp_path: pathlib.Path) -> None:

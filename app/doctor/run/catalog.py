@@ -128,8 +128,15 @@ MEMORY = doctor_checks.Check(
     "topolog doctor store",
     f"{_PAGE}#topologstorememory",
 )
+QUARANTINED = doctor_checks.Check(
+    "R15",
+    "The recorder can decode every object that it receives.",
+    "decisions are based on the last valid state of such an object, or as if it did not exist",
+    "topolog get events --where type=Quarantined: correct the objects that it names",
+    f"{_PAGE}#topologobjectquarantined",
+)
 
 CHECKS: Final = (
     *(READY, COMPLETE, LEADER, VERSION, CONFIGURATION, WATCHING, FOLLOWING, CONSISTENT, RECORDED),
-    *(CALLED, ARCHIVE, STORE, CERTIFICATES, MEMORY),
+    *(CALLED, ARCHIVE, STORE, CERTIFICATES, MEMORY, QUARANTINED),
 )

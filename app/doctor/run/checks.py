@@ -31,7 +31,7 @@ _REQUIRED = (metrics.EXTENDER, metrics.RECORDER, metrics.CONTROLLER)
 def of_processes(
     found: Sequence[processes.Process], now: float, leases: str
 ) -> Iterator[doctor_checks.Result]:
-    """R01 to R09, and R12 to R14; ``now``: seconds since 1970; ``leases``: the namespace of the Leases."""
+    """R01 to R09, and R12 to R15; ``now``: seconds since 1970; ``leases``: the namespace of the Leases."""
     yield from map(_ready, found)
     yield from _complete(found)
     seen = [one for one in found if one.samples]
@@ -41,6 +41,7 @@ def of_processes(
     for one in seen:
         if one.role == metrics.RECORDER:
             yield from _watching(one, now)
+            yield from _decoded(one)
         if one.role in (metrics.EXTENDER, metrics.CONTROLLER):
             yield _following(one)
         if one.role == metrics.AUDITOR:
@@ -202,6 +203,16 @@ def _watching(one: processes.Process, now: float) -> Iterator[doctor_checks.Resu
     elif progress:
         oldest = max(now - at for _, at in progress)
         yield catalog.WATCHING.ok(subject, f"{len(progress)} kinds, within {max(oldest, 0):.0f} s")
+
+
+def _decoded(one: processes.Process) -> Iterator[doctor_checks.Result]:
+    counted = one.samples.get("topolog_quarantined_total", ())
+    subject = f"{one.role} {one.name}"
+    found = [f"{value:.0f} of {labels['kind']}" for labels, value in counted if value]
+    if found:
+        yield catalog.QUARANTINED.warning(subject, f"could not decode, since it started: {', '.join(found)}")
+    elif counted:
+        yield catalog.QUARANTINED.ok(subject, "could decode all since it started")
 
 
 def _following(one: processes.Process) -> doctor_checks.Result:
