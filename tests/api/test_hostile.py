@@ -58,6 +58,23 @@ def test_more_values_than_a_call_has_are_refused_by_their_number() -> None:
         strict_json.check(b"[" + b"1," * most + b"1]")
 
 
+@pytest.mark.parametrize("text", [b"1,", b"[", b"{", rb"\",", rb"\\,", rb"\u002c,", rb"\n,"])
+def test_commas_and_brackets_in_a_text_are_not_values(text: bytes) -> None:
+    """Nothing reads such an annotation, and the recorder accepts the pod."""
+    annotations = b'{"ids":"' + text * (strict_json.MAX_VALUES + 100) + rb'","end":"\\"}'
+    pod = b'{"metadata":{"name":"a","annotations":' + annotations + b"}}"
+    strict_json.check(pod)
+    strict_json.folded(b'{"pod":' + pod + b',"nodenames":["a"]}')
+
+
+@pytest.mark.parametrize("text", [b'"a,"', rb'"\\"', rb'"\","', b'"[{"', b'""'])
+def test_values_are_counted_between_texts(text: bytes) -> None:
+    most = strict_json.MAX_VALUES
+    strict_json.check(b"[" + (text + b",") * (most - 1) + text + b"]")
+    with pytest.raises(strict_json.BadRequest, match=f"more than {most} values"):
+        strict_json.check(b"[" + (text + b",") * most + text + b"]")
+
+
 @pytest.mark.parametrize("depth", [63, 64, 65])
 @pytest.mark.parametrize("inside", [b'"[["', b'"\\"["', b'"\\\\",["]"]', b"1"])
 def test_depth_is_counted_by_brackets_outside_of_strings(inside: bytes, depth: int) -> None:

@@ -18,7 +18,8 @@ MAX_BYTES = 1280 * 1024
 """Bytes of JSON that is decoded whole: with one character outside of the Basic Multilingual Plane, decoding a
 text takes 7.5 times its bytes. etcd stores no object above 1.5 MiB by default, and pods have far less."""
 MAX_VALUES = 16_384
-"""Commas and opening brackets in the JSON of a call: each costs time, and more memory than its bytes."""
+"""Commas and opening brackets in the JSON of a call, outside of its strings: each costs time, and more memory
+than its bytes."""
 MAX_BESIDE = 64 * 1024
 """Bytes of a call outside its values, or its known values."""
 _NAMED = 64 * 1024
@@ -26,12 +27,12 @@ _NAMED = 64 * 1024
 _STRINGS = re.compile(rb'"[^"]*"')
 _STEPS = bytes({ord("["): 1, ord("{"): 1}.get(byte, 255) for byte in range(256))
 """What a bracket adds to the depth, as a signed byte."""
-_NO_MARKS = bytes(set(range(256)) - set(b'"[]{}'))
-_LETTERS = bytes.maketrans(b'"[{]}/bfnrtu', b"abbffnnnnnnn")
+_NO_MARKS = bytes(set(range(256)) - set(b'"[]{},'))
+_LETTERS = bytes.maketrans(b'"[{]},/bfnrtu', b"abbffvnnnnnnn")
 """Spells marks as letters, and what else JSON has behind a backslash as another one."""
-_NO_LETTERS = bytes(set(range(256)) - set(b'"[{]}/bfnrtu\\'))
-_MARKS = bytes.maketrans(b"abf", b'"[]')
-_UNMARKED = b"n\a\b\f\n\\"
+_NO_LETTERS = bytes(set(range(256)) - set(b'"[{]},/bfnrtu\\'))
+_MARKS = bytes.maketrans(b"abfv", b'"[],')
+_UNMARKED = b"n\a\b\f\n\v\\"
 """That letter, and what Python reads these letters and a backslash as if they are escaped."""
 _PIECE = 64 * 1024
 _END = re.compile(rb"\s*\}")
@@ -43,6 +44,7 @@ _TEXTS = b",", b"]", b"}", b':"'
 
 _decode_raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode = msgspec.json.Decoder().decode
+_skip = msgspec.json.Decoder(msgspec.Raw).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -159,8 +161,19 @@ def refuse_wide(raw: bytes) -> None:
 def _refuse_large(raw: bytes, most: int = MAX_VALUES) -> None:
     if len(raw) > MAX_BYTES:
         raise BadRequest(f"JSON has {len(raw)} bytes; the limit is {MAX_BYTES}")
-    if len(raw) > most and occurrences(raw, b",[{") > most:
+    if len(raw) > most and occurrences(raw, b",[{") > most and _has_more_values(raw, most):
         raise BadRequest(f"JSON has more than {most} values")
+
+
+def _has_more_values(raw: bytes, most: int) -> bool:
+    """Whether there are more commas and opening brackets outside of strings. Raises as a decoder does.
+
+    JSON has at most two strings for each of them, and one more: what is behind further strings is not read.
+    """
+    _skip(raw)  # Text that is not JSON may have any number of strings, and other escapes.
+    strings = 2 * most + 1
+    parts = _marks(raw).split(b'"', 2 * strings + 1)
+    return len(parts) > 2 * strings + 1 or occurrences(b"".join(parts[::2]), b",[{") > most
 
 
 def _refuse_beside(body: bytes, values: Mapping[str, msgspec.Raw]) -> None:
@@ -173,10 +186,14 @@ def _refuse_depth(raw: bytes, limit: int = MAX_DEPTH) -> None:
     """For valid JSON. Python's own limit differs from version to version."""
     if occurrences(raw, b"[{") <= limit:
         return
-    marks = b"".join(_unescaped(raw)) if b"\\" in raw else raw.translate(None, _NO_MARKS)
-    brackets = _STRINGS.sub(b"", marks).translate(_STEPS)
+    brackets = _STRINGS.sub(b"", _marks(raw)).translate(_STEPS, b",")
     if max(itertools.accumulate(memoryview(brackets).cast("b")), default=0) > limit:
         raise BadRequest(f"JSON is nested more than {MAX_DEPTH} deep")
+
+
+def _marks(raw: bytes) -> bytes:
+    """Quotes, brackets and commas of JSON without the escaped quotes; braces may be brackets."""
+    return b"".join(_unescaped(raw)) if b"\\" in raw else raw.translate(None, _NO_MARKS)
 
 
 def _unescaped(raw: bytes) -> Iterator[bytes]:

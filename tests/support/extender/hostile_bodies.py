@@ -81,6 +81,9 @@ MADE: dict[str, Make] = {
     "one key many times": _repeated(b"{", b'"a":1,', b'"a":1}'),
     "one key twice around a long text": _repeated(b'{"a":"', b"\\\\", b'","a":1}'),
     "one key twice beside escapes and brackets": _repeated(b'{"a":"', rb"\"[", b'","b":1,"b":1}'),
+    "quotes behind commas in a text": _repeated(b'["' + b"," * 20_000 + b'",', b'"', b"]"),
+    "short texts behind commas in a text": _repeated(b'["' + b"," * 20_000 + b'",', b'"[",', b"1]"),
+    "escapes behind commas in a text": _repeated(b'{"a":"' + b"," * 20_000, rb"\"", b'","b":1,"b":1}'),
     "escapes and depth": _repeated(b'["', b'\\"', b'",' + b"[" * 70 + b"]" * 70 + b"]"),
     "white space and depth": _repeated(b"[", b" ", b"[" * 70 + b"]" * 70 + b"]"),
 }
