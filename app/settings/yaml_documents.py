@@ -18,6 +18,9 @@ MAX_NODES = 20_000
 """Values, including those repeated by aliases."""
 MAX_SIZE = 4 * 1024 * 1024
 """Characters or bytes."""
+MAX_NUMBER = 100
+"""Characters of a number: decoding takes the square of their time, as in `1:1:1`, a number in base 60."""
+_NUMBERS: Final = {"tag:yaml.org,2002:int": "an int", "tag:yaml.org,2002:float": "a float"}
 _NAMED: Final = re.compile(
     r"could not determine a constructor for the tag"
     r"|(found undefined|found duplicate|duplicate) (tag handle|alias|anchor)"
@@ -75,6 +78,11 @@ class _Loader(yaml.SafeLoader):
     """Reports a scalar that its type cannot hold with its line, instead of an error of Python."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> object:
+        if node.tag in _NUMBERS and len(node.value) > MAX_NUMBER:
+            message = (
+                f"found {_NUMBERS[node.tag]} of more than {MAX_NUMBER} characters: quote it if it is a text"
+            )
+            raise yaml.constructor.ConstructorError(None, None, message, node.start_mark)
         try:
             made: object = super().construct_object(node, deep)
         except (ValueError, LookupError, AttributeError, OverflowError):
