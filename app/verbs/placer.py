@@ -28,6 +28,8 @@ MIN_LEFT = 0.1
 """Seconds that each step gets at least, and without which no Binding is sent."""
 _RELEASE, _READ = 0.6, 2.0
 """Seconds for releasing a placement and for reading a pod, at most."""
+_SPARE = 0.2
+"""Seconds after the limit for catching up with the log until a bind without the store has its error (P12)."""
 _MAX_CEILINGS = 5
 """Appends refused at a ceiling that our snapshot shows as free, before the count is taken to be wrong."""
 _POLL, _MAX_POLL = 0.05, 0.8
@@ -298,23 +300,26 @@ class Placer:
 
     # -- the pod -----------------------------------------------------------------------------
 
-    def _pod(self, snapshot: snapshots.Snapshot) -> model.Pod:
-        """The pod from the log, from memory, or else from the API server. Raises Refused or KubeError."""
+    def _pod(self, snapshot: snapshots.Snapshot, most: float = _READ) -> model.Pod:
+        """The pod from the log, from memory, or else from the API server within ``most`` seconds.
+
+        Raises Refused or KubeError.
+        """
         request = self._request
         known = snapshot.pod(request.uid)
         if known is None:
             recent = self._context.memo.get(request.uid)
-            known = recent.pod if recent is not None else self._read().pod
+            known = recent.pod if recent is not None else self._read(most).pod
         if (known.namespace, known.name) != (request.namespace, request.name):
             raise errors.Refused(
                 f"topolog: uid {request.uid} belongs to {known.key}, not {request.namespace}/{request.name}"
             )
         return known
 
-    def _read(self) -> binding.Current:
+    def _read(self, most: float = _READ) -> binding.Current:
         """The pod as the API server has it now, by uid. Raises Refused or KubeError."""
         request = self._request
-        current = self._context.binder.get_pod(request.namespace, request.name, timeout=self._left(_READ))
+        current = self._context.binder.get_pod(request.namespace, request.name, timeout=self._left(most))
         if current is None or current.pod.uid != request.uid:
             raise errors.Refused(
                 f"topolog: pod {request.namespace}/{request.name} with uid {request.uid} is gone"
@@ -338,7 +343,9 @@ class Placer:
         snapshot = context.state.snapshot
         if snapshot.unlisted:
             return False  # What concerns the pod may have changed since it was listed.
-        pod = self._pod(snapshot)
+        limits = context.time_limits
+        error_by = self._deadline - limits.bind + limits.state + _SPARE
+        pod = self._pod(snapshot, error_by - context.monotonic())
         if context.plugins.concerned(pod, snapshot):
             return False
         if self._request.node not in snapshot.nodes:

@@ -1,0 +1,164 @@
+"""The waits of one caller while the store is silent add up to the time that its error may take (P12).
+
+Every wait is as long as the time limit that it was given, by a clock that nothing else advances.
+"""
+
+import dataclasses
+
+import pytest
+import redis
+
+from app.domain import model
+from app.kube import errors as kube_errors
+from app.kube.writes import binding
+from app.store.server import connections, retries
+from app.store.state import catch_up
+from app.verbs import candidates, errors, filtering
+from tests.support.extender import replicas
+
+LIMIT = 2.0
+"""Seconds after which every caller has its error (P12)."""
+BUSY = [0.0, 0.9, 1.7, 1.79, 60.0]
+"""Seconds for which other callers, however many there are, read the log before this one may."""
+
+
+class Clock:
+    """Seconds of all waits so far."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Silent:
+    """A connection to a server that is stopped: it is accepted, and no reply arrives, to AUTH neither."""
+
+    def __init__(self, clock: Clock, *, opened: bool) -> None:
+        self._clock = clock
+        self._opened = opened
+        self.socket_timeout = self.socket_connect_timeout = 60.0
+        self.waits = 0
+
+    def send_packed_command(self, _: connections.Packed) -> None:
+        if not self._opened:
+            self._wait(self.socket_timeout)
+
+    def read_response(self, *, timeout: float) -> None:
+        self._wait(timeout)
+
+    def disconnect(self) -> None:
+        self._opened = False
+
+    def _wait(self, seconds: float) -> None:
+        self.waits += 1
+        self._clock.sleep(seconds)
+        raise redis.TimeoutError("no reply")
+
+
+class Held:
+    """A lock that other callers hold until that time."""
+
+    def __init__(self, clock: Clock, until: float) -> None:
+        self._clock = clock
+        self._until = until
+
+    def acquire(self, *, blocking: bool = True, timeout: float = 0.0) -> bool:
+        if blocking:
+            self._clock.sleep(min(timeout, max(0.0, self._until - self._clock.now)))
+        return self._clock.now >= self._until
+
+    def release(self) -> None:
+        """Nothing waits for it."""
+
+    def __enter__(self) -> None:
+        """The replica is closed."""
+
+    def __exit__(self, *_: object) -> None:
+        """See above."""
+
+
+@dataclasses.dataclass
+class SilentBinder:
+    """An API server that does not answer."""
+
+    clock: Clock
+    asked: int = 0
+
+    def bind(
+        self,
+        namespace: str,
+        name: str,
+        uid: model.Uid,
+        node: model.NodeName,
+        *,
+        carried: binding.Carried = binding.NOTHING,
+        timeout: float = 3.0,
+    ) -> binding.Outcome:
+        raise AssertionError("a Binding was sent")
+
+    def get_pod(self, namespace: str, name: str, *, timeout: float = 2.0) -> binding.Current | None:
+        self.asked += 1
+        self.clock.sleep(timeout)
+        raise kube_errors.Unreachable("no reply")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    for module in (retries, connections, catch_up):
+        monkeypatch.setattr(module, "time", made)
+    return made
+
+
+def silenced(one: replicas.Replica, clock: Clock, *, opened: bool, busy: float) -> Silent:
+    """Replace what the replica reads the log through; returns the connection."""
+    wire = one.store.follower._cursor._reader._wire
+    made = Silent(clock, opened=opened)
+    wire.__dict__["_connection"] = made
+    wire.open = opened
+    one.store.follower._head.__dict__["_lock"] = Held(clock, busy)
+    one.context = dataclasses.replace(one.context, monotonic=clock.monotonic, sleep=clock.sleep)
+    clock.now = 0.0
+    return made
+
+
+@pytest.mark.parametrize("opened", [True, False])
+@pytest.mark.parametrize("busy", BUSY)
+@pytest.mark.parametrize("verb", ["filter", "bind"])
+def test_a_caller_waits_for_no_longer_than_its_error_may_take(
+    shop: replicas.Cluster, clock: Clock, verb: str, busy: float, *, opened: bool
+) -> None:
+    pod = shop.pod("web-1")
+    shop.see()
+    one = shop.replica()
+    one.snapshot()
+    one.offer(pod)
+    connection = silenced(one, clock, opened=opened, busy=busy)
+    if verb == "bind":
+        assert "nothing was bound" in one.bind(pod, "h1")
+    else:
+        with one.store.follower.prefetch(), pytest.raises(errors.StateAway):
+            filtering.run(one.context, pod, candidates.Candidates(["h1"]))
+    assert connection.waits or busy > LIMIT
+    assert 0 < clock.now <= LIMIT
+
+
+@pytest.mark.parametrize("busy", BUSY)
+def test_a_pod_that_must_be_read_from_a_silent_api_server_has_its_error_in_time(
+    shop: replicas.Cluster, clock: Clock, busy: float
+) -> None:
+    """Neither the log nor this process has the pod, as if another replica had filtered it."""
+    shop.see()
+    one, pod = shop.replica(), shop.pod("web-1")
+    one.snapshot()
+    silenced(one, clock, opened=True, busy=busy)
+    binder = SilentBinder(clock)
+    one.context = dataclasses.replace(one.context, binder=binder)
+    assert "cannot be read from the API server" in one.bind(pod, "h1")
+    assert binder.asked == 1
+    assert clock.now <= LIMIT
