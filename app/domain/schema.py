@@ -283,6 +283,9 @@ def _check(kinds: tuple[declared_objects.Kind[Any], ...], counters: tuple[Counte
             depends = f"counter {counter.family!r} depends on {needed.kind.name}"
             if needed.kind not in kinds:
                 raise InvalidSchema(f"{depends}, which no plugin declares")
+            if needed.reach == "namespace" and not needed.kind.namespaced:
+                rule = f"without a namespace, the objects of {needed.kind.name} reach the cluster: declare"
+                raise InvalidSchema(f'{depends} with reach "namespace"; {rule} reach="cluster"')
             here, there = map(needed.kind.moves, "ab")
             if not here or (needed.reach == "cluster" and here != there):  # Placements could miss a change.
                 raise InvalidSchema(f"{depends}, whose moves names no subject for the {needed.reach}")

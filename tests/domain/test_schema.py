@@ -231,6 +231,7 @@ def test_the_form_of_the_counts_names_every_family() -> None:
 
 
 STILL = dataclasses.replace(gadgets.GADGETS, moves=lambda _: ())
+WIDE = dataclasses.replace(gadgets.GADGETS, namespaced=False)
 APART = dataclasses.replace(gadgets.GADGETS, moves=lambda namespace: (f"gadgets-in:{namespace}",))
 
 
@@ -276,6 +277,7 @@ def test_a_placement_expects_the_subjects_that_every_object_it_counts_moves_on()
         ((STILL,), (depending(STILL, "namespace"),), "moves names no subject for the namespace"),
         ((STILL,), (depending(STILL, "cluster"),), "moves names no subject for the cluster"),
         ((APART,), (depending(APART, "cluster"),), "moves names no subject for the cluster"),
+        ((WIDE,), (depending(WIDE, "namespace"),), "of gadgets reach the cluster"),
         ((gadgets.GADGETS,), (gadgets.SIZES, gadgets.SIZES), "the same family of counts: sizes"),
         ((gadgets.GADGETS,), (dataclasses.replace(gadgets.SIZES, family="A|b"),), "lower-case letters"),
         ((gadgets.GADGETS,), (dataclasses.replace(gadgets.SIZES, form=0),), "forms count from 1"),
