@@ -17,9 +17,11 @@ class KindTarget:
     def __init__(self, kind: kinds.WatchedKind) -> None:
         self._kind = kind
 
-    def path(self, identity: str) -> str:
-        """The path of an object."""
-        collection = self._kind.paths[0]
+    def paths(self, identity: str) -> tuple[str, ...]:
+        """The paths of an object: one for each version, as WatchedKind.paths."""
+        return tuple(self._below(collection, identity) for collection in self._kind.paths)
+
+    def _below(self, collection: str, identity: str) -> str:
         if not self._kind.namespaced:
             return f"{collection}/{identity}"
         group, _, resource = collection.rpartition("/")

@@ -12,7 +12,7 @@ effect has beside the status: they are a second patch, of the object itself.
 import http
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from app import telemetry
@@ -34,8 +34,8 @@ Key = tuple[str, str]
 class Target(Protocol):
     """One kind of objects at the API server."""
 
-    def path(self, identity: str) -> str:
-        """The path of an object."""
+    def paths(self, identity: str) -> Sequence[str]:
+        """The paths of an object: one for each version that this process understands."""
         ...
 
     def decode(self, body: bytes) -> object:
@@ -94,6 +94,8 @@ class StatusWriter:
         """Kinds whose annotations may not be written, until ``verify``."""
         self._plain: set[str] = set()
         """Kinds without a status subresource: the status is written with the annotations."""
+        self._versions: dict[str, int] = {}
+        """Kind -> which of its paths the API server serves, once another one than the first was found."""
         self._unverified = False
 
     def submit(self, found: effects.PatchStatus, snapshot: snapshots.Snapshot, term: str) -> None:
@@ -159,7 +161,7 @@ class StatusWriter:
     def _written(self, wanted: _Wanted, current: status_patches.CurrentObject | None) -> str:
         """Read the object unless it is known, and write what differs. Raises KubeError."""
         found, target = wanted.found, self._targets[wanted.found.kind]
-        path = target.path(found.identity)
+        path = target.paths(found.identity)[self._versions.get(found.kind, 0)]
         if current is None:
             with self._limit.sending(wanted.term):
                 current = status_patches.read(self._client, path)
@@ -227,8 +229,13 @@ class StatusWriter:
                 self._again(wanted)
                 return "conflict"
             case errors.ApiError(status=http.HTTPStatus.NOT_FOUND):
-                if not self._exists(wanted):
+                version = self._version_of(wanted)
+                if version is None:
                     return "gone"
+                if version != self._versions.get(kind, 0):
+                    self._versions[kind] = version
+                    self._again(wanted)
+                    return "failed"
                 if wanted.found.annotations and not {kind} & (self._unannotated | self._plain):
                     self._plain.add(kind)
                     self._again(wanted)
@@ -250,17 +257,25 @@ class StatusWriter:
         with self._lock:
             self._queue.setdefault(key, wanted)
 
-    def _exists(self, wanted: _Wanted) -> bool:
-        """Whether the API server has the object; true if that is not known."""
-        path = self._targets[wanted.found.kind].path(wanted.found.identity)
-        try:
-            with self._limit.sending(wanted.term):
-                status_patches.read(self._client, path)
-        except (call_limits.NotAdmitted, errors.Unreachable):
-            return False
-        except errors.ApiError as problem:
-            return problem.status != http.HTTPStatus.NOT_FOUND
-        return True
+    def _version_of(self, wanted: _Wanted) -> int | None:
+        """In which of its paths the API server has the object, the present one first; None: in none of them.
+
+        The present one as well if it is not known whether the object exists there.
+        """
+        kind, identity = wanted.found.kind, wanted.found.identity
+        paths, present = self._targets[kind].paths(identity), self._versions.get(kind, 0)
+        for at in sorted(range(len(paths)), key=lambda at: at != present):
+            try:
+                with self._limit.sending(wanted.term):
+                    status_patches.read(self._client, paths[at])
+            except (call_limits.NotAdmitted, errors.Unreachable):
+                return None
+            except errors.ApiError as problem:
+                if problem.status == http.HTTPStatus.NOT_FOUND:
+                    continue
+                return present if at == present else None
+            return at
+        return None
 
     @staticmethod
     def _count(found: effects.PatchStatus, outcome: str) -> None:

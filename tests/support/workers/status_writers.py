@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from app import telemetry
-from app.domain import projections, snapshots
+from app.domain import declared_objects, projections, snapshots
 from app.framework import effects
 from app.kube import call_limits
 from app.kube.watch import kinds
@@ -42,17 +42,18 @@ class Writing:
         self.cluster = cluster
         self.clock = fake_clock.VirtualClock()
         self.term: Callable[[], str | None] = lambda: TERM
-        limit = call_limits.CallLimit(self.clock, term=lambda: self.term(), burst=1000.0, rate=rate)
+        self._limit = call_limits.CallLimit(self.clock, term=lambda: self.term(), burst=1000.0, rate=rate)
         self.now = NOW
-        self.writer = statuses.StatusWriter(
-            cluster.client,
-            {KIND: status_targets.KindTarget(kinds.declared(declared.POLICIES))},
-            limit,
-            self.clock,
-            now=lambda: self.now,
-        )
+        self.writer = self.of(declared.POLICIES)
         self.snapshot = snapshots.empty(schema=declared.SCHEMA)
         self._before = outcomes()
+
+    def of(self, kind: declared_objects.Kind[policy_model.WorkloadPolicy]) -> statuses.StatusWriter:
+        """A writer of the policies as this kind declares them."""
+        target = status_targets.KindTarget(kinds.declared(kind))
+        return statuses.StatusWriter(
+            self.cluster.client, {KIND: target}, self._limit, self.clock, now=lambda: self.now
+        )
 
     def observe(self, *names: str) -> None:
         """The recorder observes the policies."""

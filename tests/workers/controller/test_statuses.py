@@ -279,9 +279,28 @@ def test_a_former_leader_whose_call_was_delayed_overwrites_nothing(writing: stat
     assert writing.status("p")["placed"] == 5
 
 
+def test_a_status_is_written_in_the_version_that_is_served(writing: status_writers.Writing) -> None:
+    kind = dataclasses.replace(declared.POLICIES, versions=("v9", *declared.POLICIES.versions))
+    writing.writer = writing.of(kind)
+    assert writing.write("p", 1) == {"failed": 1}
+    assert writing.written(after=1.0) == {"patched": 1}
+    assert writing.status("p")["placed"] == 1
+    writing.asked()
+    writing.clock.now += 1.0
+    assert writing.write("p", 2) == {"patched": 1}
+    assert writing.asked() == ["PATCH"]
+
+
+def test_the_status_of_an_object_that_no_version_has_is_not_written(writing: status_writers.Writing) -> None:
+    kind = dataclasses.replace(declared.POLICIES, versions=("v9", *declared.POLICIES.versions))
+    writing.writer = writing.of(kind)
+    writing.cluster.server.objects.remove(status_writers.KIND, ("ns", "p"))
+    assert writing.write("p", 1) == {"gone": 1}
+
+
 def test_the_status_of_a_cluster_scoped_object_is_written_below_no_namespace() -> None:
     whole = dataclasses.replace(gadgets.GADGETS, namespaced=False)
     target = status_targets.KindTarget(kinds.declared(whole))
-    assert target.path("big") == "/apis/example.org/v2/gadgets/big"
+    assert target.paths("big") == ("/apis/example.org/v2/gadgets/big", "/apis/example.org/v1/gadgets/big")
     namespaced = status_targets.KindTarget(kinds.declared(gadgets.GADGETS))
-    assert namespaced.path("shop/big") == "/apis/example.org/v2/namespaces/shop/gadgets/big"
+    assert namespaced.paths("shop/big")[0] == "/apis/example.org/v2/namespaces/shop/gadgets/big"
