@@ -198,11 +198,6 @@ class Archive:
         own = [file for file in self.files("segment") if file.incarnation == self._incarnation()]
         return own[-1] if own else None
 
-    def newest(self) -> int:
-        """The last offset that this incarnation has archived; 0 if it has archived nothing."""
-        latest = self.latest()
-        return latest.last if latest is not None else 0
-
     def offset_at(self, time_ms: int) -> int | None:
         """The offset of the last archived event appended by that time; None if all were later."""
         segments = self.history("segment")

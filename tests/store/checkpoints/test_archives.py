@@ -18,7 +18,7 @@ from app.store.checkpoints import archive_storage, archives
 from app.store.log import codecs, readers
 from tests.project import reference_pages
 from tests.support import declared
-from tests.support.store import object_server, writers
+from tests.support.store import archive_ends, object_server, writers
 
 NAMES, READ = archive_storage.Folder.names, archive_storage.Folder.read
 
@@ -44,7 +44,7 @@ def test_a_segment_holds_the_entries_as_they_were(
     assert archive.read(0, limit=100) == store.log.read(0)[:6]
     assert archive.read(4, limit=1) == store.log.read(4)[:1]
     assert archive.read(6, limit=100) == store.log.read(6)
-    assert (archive.oldest(), archive.newest()) == (1, 10)
+    assert (archive.oldest(), archive_ends.last(archive)) == (1, 10)
     with pytest.raises(errors.Trimmed):
         archive.read(10, limit=1)
     raws = archive.raws(name)
@@ -162,7 +162,7 @@ def test_a_file_that_was_not_finished_is_not_there(store: stores.Store, tmp_path
     path = tmp_path / archive.keep_segment(store.log.raws(0, 3), store.log.incarnation)
     path.rename(path.with_name(f".{path.name}.4711"))
     assert archive.files() == []
-    assert archive.newest() == 0
+    assert archive_ends.last(archive) == 0
     other = archives.Archive(archive_storage.Folder(tmp_path / "nowhere"), "c")
     assert other.files() == []
 
@@ -178,7 +178,7 @@ def test_an_older_incarnation_counts_only_up_to_the_start_of_the_present_one(
     archive.keep_segment(store.log.raws(6, 10), store.log.incarnation)
     own = [(file.first, file.last) for file in archive.history("segment")]
     assert own == [(1, 4), (5, 6), (7, 10)]
-    assert (archive.oldest(), archive.newest()) == (1, 10)
+    assert (archive.oldest(), archive_ends.last(archive)) == (1, 10)
 
 
 def test_after_two_losses_no_lost_entry_is_history(
@@ -315,7 +315,7 @@ def test_an_archive_that_cannot_be_listed_is_away(objects: object_server.Server)
     archive = archives.Archive(archive_storage.opened("s3://bucket", "berlin"), "berlin")
     objects.failing = {"GET": 403}
     with pytest.raises(errors.StoreAway, match=r"cannot be listed: s3://bucket/berlin: .*HTTP 403"):
-        archive.newest()
+        archive.latest()
     with pytest.raises(errors.ArchiveAway, match="HTTP 403"):
         archive.read(0, limit=1)
 

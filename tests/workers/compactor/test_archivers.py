@@ -14,6 +14,7 @@ from app.store.checkpoints import archives
 from app.store.log import incarnations, logs, readers
 from app.store.server import connections, embedded
 from tests.support import declared
+from tests.support.store import archive_ends
 from tests.support.workers import compactions
 from workers.compactor import archivers, compactors
 
@@ -36,7 +37,7 @@ def test_a_loss_that_only_the_archive_shows_is_reported(
         past.go_on(10)
         compactors.Compactor(other, KEEPING).run_once()
         assert other.archive is not None
-        assert other.archive.newest() == 260
+        assert archive_ends.last(other.archive) == 260
     backup.restore(store.client)
     former = store.log.incarnation
     # Every process is a new one.
@@ -97,7 +98,7 @@ def test_a_segment_of_a_former_incarnation_may_reach_beyond_the_log(
         compactor.run_once()
         assert other.log.state().lost is None
         assert other.archive is not None
-        assert other.archive.newest() == 231
+        assert archive_ends.last(other.archive) == 231
 
 
 def test_a_restored_copy_that_shares_the_archive_leaves_the_history_of_the_original(
@@ -127,7 +128,7 @@ def test_a_restored_copy_that_shares_the_archive_leaves_the_history_of_the_origi
                 other.go_on(110)
                 copied.run_once()
                 assert copy.archive is not None
-                assert copy.archive.newest() == 100 + 110 + 1 + 110
+                assert archive_ends.last(copy.archive) == 100 + 110 + 1 + 110
         finally:
             server.stop()
         past.go_on(110)

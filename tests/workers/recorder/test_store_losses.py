@@ -11,6 +11,7 @@ from app.domain import events, model, projections
 from app.store import errors, schemas
 from app.store.log import batches, incarnations
 from tests.support import declared
+from tests.support.store import archive_ends
 from tests.support.workers import leadership_events, lossy_worlds, recordings
 from workers.compactor import compactors
 
@@ -105,7 +106,7 @@ def test_a_loss_that_only_the_archive_shows_is_healed(
     archiving = own.open(archive)
     compactors.Compactor(archiving, options).run_once()
     assert archiving.archive is not None
-    former, kept, archived = own.log.incarnation, own.log.seen.offset, archiving.archive.newest()
+    former, kept, archived = own.log.incarnation, own.log.seen.offset, archive_ends.last(archiving.archive)
     recording.stop()
     own.cluster.server.objects.remove("leases", ("ns", "topolog-recorder"))
     own.cut(size)

@@ -42,7 +42,6 @@ class Division(NamedTuple):
     total: int
     requests: tuple[int, ...]
     """Of the members, limited to max."""
-    guarantees: tuple[int, ...]
     shares: weighted_shares.Shares
 
 
@@ -121,7 +120,7 @@ class TreeResource:
         wanted = tuple([self.limited[at] for at in group.places])
         kept = tuple([self.guaranteed[at] for at in group.places]) if self._rules.guarantee else ()
         shares = weighted_shares.divide(total, group.members, wanted, kept, scale=self._rules.scale)
-        return Division(group, total, wanted, kept, shares)
+        return Division(group, total, wanted, shares)
 
     def summed(self, requests: Sequence[int], used: Sequence[int]) -> "TreeResource":
         """The line of these amounts of each quota's own pods; ``used`` only if use is guaranteed."""
