@@ -103,9 +103,11 @@ class Context:
         """The snapshot to decide on: the head of the log, provided that it holds the whole cluster.
 
         Raises StoreError; StoreAway also while some kind is not listed yet, at the first start or after a
-        loss of events; OtherCluster if the log is another cluster's.
+        loss of events, and while it is unknown whose log it is; OtherCluster if it is another cluster's.
         """
         self.log.check_owner()
+        if not self.log.compared:
+            raise store_errors.StoreAway("it is not known yet whether the log is this cluster's")
         snapshot = self.state.catch_up(timeout=timeout)
         if snapshot.unlisted:
             missing = ", ".join(sorted(snapshot.unlisted))

@@ -338,7 +338,7 @@ class Placer:
     def _needs_no_record(self) -> bool:
         """Whether the pod may be bound without a placement: no plugin or counter concerns it (ADR 0001)."""
         context = self._context
-        if not context.state.caught_up or context.log.foreign is not None:
+        if not context.state.caught_up or context.log.foreign is not None or not context.log.compared:
             return False  # This process has never seen the cluster.
         snapshot = context.state.snapshot
         if snapshot.unlisted:

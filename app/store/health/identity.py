@@ -16,7 +16,7 @@ _EVERY = 10.0
 _SOON = 1.0
 """Seconds between two comparisons, and while the UID or the owner of the log is unknown."""
 _PATIENCE = 1.0
-"""Seconds that the start of a process waits for the first comparison."""
+"""Seconds that the start of a process waits for the first attempt to compare."""
 
 
 class IdentityCheck:
@@ -27,7 +27,7 @@ class IdentityCheck:
         self._log = log
         self._uid = uid
         self._stopped = threading.Event()
-        self._compared = threading.Event()
+        self._tried = threading.Event()
         self._loop = telemetry.loops.Loop("identity", self._run, wait=self._stopped.wait, longest=_EVERY)
 
     @property
@@ -40,9 +40,10 @@ class IdentityCheck:
         return None
 
     def start(self) -> None:
-        """Start the thread, after a fork, never before; return after the first comparison, or a second."""
+        """Start the thread, after a fork, never before; return after the first attempt, or a second."""
+        self._log.compared = False
         self._loop.start()
-        self._compared.wait(_PATIENCE)
+        self._tried.wait(_PATIENCE)
 
     def stop(self) -> None:
         """Stop the thread."""
@@ -56,16 +57,18 @@ class IdentityCheck:
         """
         uid = self._uid()
         if not uid:
+            self._log.compared |= uid is not None
             return uid is not None
         try:
             found = self._log.state().kubernetes
         except errors.StoreError:
             return False
         self._log.foreign = (found, uid) if found not in ("", uid) else None
+        self._log.compared = True
         return bool(found)
 
     def _run(self) -> None:
         pause = 0.0
         while not self._stopped.wait(pause):
             pause = _EVERY if self.measure() else _SOON
-            self._compared.set()
+            self._tried.set()

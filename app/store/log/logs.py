@@ -44,6 +44,8 @@ class Log:
         self._stored = stored_log.StoredLog(client, names)
         self.foreign: tuple[str, str] | None = None
         """The UIDs of the log's Kubernetes cluster and of this process's if they differ (health.identity)."""
+        self.compared = True
+        """False until a process that compares them has had both: nothing may be decided by the log."""
 
     def check_owner(self) -> None:
         """Raise OtherCluster if the log is known to be another Kubernetes cluster's: no call to the store."""
