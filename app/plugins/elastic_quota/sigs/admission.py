@@ -5,7 +5,7 @@ name is not limited by it, and one that no quota names is not limited at all. Th
 Pods that are nominated and at least as important count as placed in every filter (framework/pipeline.py).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from app.domain import model, snapshots
 from app.plugins.elastic_quota import admission, quota_counts
@@ -74,28 +74,30 @@ def _nominated(snapshot: snapshots.Snapshot, pod: model.Pod) -> dict[str, int]:
     """Resource -> what less important pods request for which kube-scheduler has evicted others, in namespaces
     that use no more than their min: what they are guaranteed is not lent again meanwhile.
     """
-    found: dict[str, int] = {}
-    quotas = namespace_quota.namespaces(snapshot.objects).quotas
+    less: dict[str, dict[str, int]] = {}
+    assumed: dict[str, dict[str, int]] = {}
     for uid in snapshot.nominated:
         one = snapshot.pods.get(uid)
-        if one is None or one.namespace == pod.namespace or one.priority >= pod.priority:
+        if one is None or one.namespace == pod.namespace:
             continue
-        quota = quotas.get(one.namespace)
-        if quota is None or snapshot.node_of(uid) or _over_min(snapshot, quota):
-            continue
-        _add(found, one)
+        if snapshot.node_of(uid):
+            _add(assumed.setdefault(one.namespace, {}), one)
+        elif one.priority < pod.priority:
+            _add(less.setdefault(one.namespace, {}), one)
+    found: dict[str, int] = {}
+    quotas = namespace_quota.namespaces(snapshot.objects).quotas
+    for namespace, amounts in less.items():
+        quota = quotas.get(namespace)
+        if quota is not None and not _over_min(snapshot, quota, assumed.get(namespace, {})):
+            for resource, amount in amounts.items():
+                found[resource] = found.get(resource, 0) + amount
     return found
 
 
-def _over_min(snapshot: snapshots.Snapshot, quota: NamespaceQuota) -> bool:
-    """Whether the pods of the namespace use more than its min, without those that count as placed on the node
-    of their nomination.
+def _over_min(snapshot: snapshots.Snapshot, quota: NamespaceQuota, assumed: Mapping[str, int]) -> bool:
+    """Whether the pods of the namespace use more than its min. ``assumed``: what those of them request that
+    count as placed where they are nominated, without which it is judged.
     """
-    assumed: dict[str, int] = {}
-    for uid in snapshot.nominated:
-        one = snapshot.pods.get(uid)
-        if one is not None and one.namespace == quota.namespace and snapshot.node_of(uid):
-            _add(assumed, one)
     return any(
         namespace_counts.used(snapshot, quota.namespace, resource) - assumed.get(resource, 0)
         > quota_counts.ceiling(resource, quota.min.get(resource, 0))
