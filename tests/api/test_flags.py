@@ -90,7 +90,7 @@ def test_a_flag_reaches_other_processes_and_is_audited(
     assert shown["value"] == "100"
     assert shown["pod"] == "shop/web-3"
     assert shown["until"] == "2026-07-01T10:05:00.000Z"
-    (entry,) = other.store.histories.entries(1, kind="FlagSet")
+    (entry,) = other.store.histories.part(1, kind="FlagSet").entries
     assert isinstance(entry.event, events.FlagSet)
     assert entry.event.by == "operator@example"
     assert body(other.client.get("/apis/v1/events?type=FlagSet"))["items"][0]["object"] == "flag:s"

@@ -31,7 +31,7 @@ def history(page: browsers.Browser, name: str, offsets: list[int]) -> str:
 def test_a_history_that_is_shown_whole_leaves_nothing_out(
     on_small: browsers.Browser, small: shown.Shown
 ) -> None:
-    first = small.world.store.histories.entries(1, subject="node:host-2")[0].offset
+    first = small.world.store.histories.part(1, subject="node:host-2").entries[0].offset
     assert "left out" not in history(on_small, "host-2", [first])
 
 
@@ -46,7 +46,7 @@ def test_the_latest_events_are_shown_and_where_the_older_ones_are(
 def test_the_history_of_a_node_that_is_gone_ends_with_that(
     on_small: browsers.Browser, small: shown.Shown
 ) -> None:
-    first = small.world.store.histories.entries(1, subject="node:host-4")[0].offset
+    first = small.world.store.histories.part(1, subject="node:host-4").entries[0].offset
     seen = small.world.store.follower.catch_up().nodes["host-4"]
     small.world.append(events.NodeGone(seen.name, seen.uid))
     history(on_small, "host-4", [first, small.head])

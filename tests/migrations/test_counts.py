@@ -36,9 +36,9 @@ def test_a_store_of_the_first_schema_is_what_it_was(
     )
     assert "blue/both|rack=r1" in store.histories.at(past_stores.CHECKPOINT).counts
     assert store.log.resume_versions() == {"rv:nodes": "10", "rv:pods": "19", "rv:workloadpolicies": "11"}
-    released = store.histories.entries(
+    released = store.histories.part(
         past_stores.CHECKPOINT + 1, past_stores.HEAD, kind="PlacementReleased", limit=9
-    )
+    ).entries
     assert [entry.event.cause for entry in released if hasattr(entry.event, "cause")] == [
         "superseded",
         "gone",

@@ -16,7 +16,8 @@ _SPEC = "topolog.openapi"
 _DESCRIPTION = (
     "The cluster state at any moment that the log still covers, and the reasons of every decision."
     " Every response carries the log position that it shows (X-Topolog-Position) and its age in seconds"
-    " (X-Topolog-Age). Lists have at most 1000 items per page."
+    " (X-Topolog-Age). Lists have at most 1000 items and about 1 MiB per page: metadata.continue"
+    " leads to the others."
 )
 Compose = Callable[[], Mapping[str, Any]]
 

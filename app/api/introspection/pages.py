@@ -9,7 +9,7 @@ import binascii
 import dataclasses
 import heapq
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any, TypeVar
 
@@ -24,7 +24,12 @@ Query = Mapping[str, Any]
 """A validated query."""
 Body = dict[str, object]
 K = TypeVar("K", int, str, tuple[str, ...])
+T = TypeVar("T")
 DEFAULT, MAX_LIMIT = 100, 1000
+PAGE_BYTES = 1024**2
+"""Bytes of JSON after which a page ends, however many items it may have: while it is made, they take about
+nine times as much."""
+_encode = msgspec.json.Encoder().encode
 _ID = re.compile(r"(?:\d{1,18}-\d{1,18})?", re.ASCII)
 
 
@@ -77,12 +82,37 @@ def moment(query: Query) -> moments.Moment:
     return shown if cursor.clock is None else dataclasses.replace(shown, clock=cursor.clock)
 
 
-def cut(keys: Iterable[K], query: Query, shown: moments.Moment) -> tuple[list[K], Body]:
-    """The keys of the page in order, and its metadata. ``keys``: those of all items, in any order.
+def filled(rows: Iterable[T]) -> list[T]:
+    """The first rows, until their JSON has PAGE_BYTES: no more than those are made, and one at least."""
+    found: list[T] = []
+    size = 0
+    for row in rows:
+        found.append(row)
+        size += len(_encode(row))
+        if size >= PAGE_BYTES:
+            break
+    return found
+
+
+def listed(keys: Iterable[K], query: Query, shown: moments.Moment, row: Callable[[K], object]) -> Body:
+    """The page of a list. ``keys``: those of all items, in any order; ``row``: the item of a key.
 
     With ``prefix`` in the query only those that begin with it, as a tuple joined by slashes.
     Holds the page only: neither the list nor a sorted copy of its keys is built.
     """
+    return rendered(*cut(keys, query), shown, row)
+
+
+def rendered(page: Sequence[K], remaining: int, shown: moments.Moment, row: Callable[[K], object]) -> Body:
+    """The page of these keys, of which it may have fewer; ``remaining``: how many items are behind them."""
+    items = filled(row(key) for key in page)
+    remaining += len(page) - len(items)
+    last = _behind(page[len(items) - 1], shown) if remaining else None
+    return {"items": items, "metadata": metadata(shown, last, remaining)}
+
+
+def cut(keys: Iterable[K], query: Query) -> tuple[list[K], int]:
+    """The keys of the page in order, and how many are behind it."""
     cursor = read(query)
     remaining = 0
     prefix = str(query.get("prefix", ""))
@@ -97,17 +127,27 @@ def cut(keys: Iterable[K], query: Query, shown: moments.Moment) -> tuple[list[K]
                 yield key
 
     page = heapq.nsmallest(int(query["limit"]), behind())
-    remaining -= len(page)
-    return page, metadata(shown, _behind(page[-1], shown) if remaining else None, remaining)
+    return page, remaining - len(page)
 
 
-def first(keys: Iterable[K], query: Query, shown: moments.Moment) -> tuple[list[K], Body]:
-    """As ``cut``, for keys in order that are expensive to compute: those after the page are not counted."""
+def first(keys: Iterable[K], query: Query, shown: moments.Moment, row: Callable[[K], object]) -> Body:
+    """As ``listed``, for keys in order that are expensive to compute, and rows that belong to one another.
+
+    Returns the metadata only: ``row`` adds the item of a key to the others. Keys after the page are not
+    counted.
+    """
     cursor, limit = read(query), int(query["limit"])
     later = (key for key in keys if cursor is None or _follows(key, cursor.after))
-    page = list(islice(later, limit))
+    page: list[K] = []
+
+    def rows() -> Iterator[object]:
+        for key in islice(later, limit):
+            page.append(key)
+            yield row(key)
+
+    filled(rows())
     more = next(later, None) is not None
-    return page, metadata(shown, _behind(page[-1], shown) if more else None, None if more else 0)
+    return metadata(shown, _behind(page[-1], shown) if more else None, None if more else 0)
 
 
 def _behind(key: views.Key, shown: moments.Moment) -> Cursor:

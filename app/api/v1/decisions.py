@@ -64,13 +64,14 @@ def listing(query: pages.Query) -> pages.Body:
     cursor = pages.read(query)
     limit = int(query["limit"])
     scan = Scan(asked(query), before=cursor.before if cursor is not None else None, since=query.get("since"))
-    found = list(islice((one for one in scan if wanted(one, query, shown)), limit + 1))
-    following = found[limit - 1].id if len(found) > limit else scan.unfinished
+    matching = (_row(one) for one in scan if wanted(one, query, shown))
+    found = pages.filled(islice(matching, limit))
+    following = str(found[-1]["id"]) if next(matching, None) is not None else scan.unfinished
     more = pages.Cursor(
         flask.request.path, shown.position.incarnation, shown.position.offset, before=following or ""
     )
     metadata = pages.metadata(shown, more if following else None, None if following else 0)
-    return {"items": [_row(decision) for decision in found[:limit]], "metadata": metadata}
+    return {"items": found, "metadata": metadata}
 
 
 @blueprints.get(routes, "/decisions/<identifier>", DecisionDetail, query=queries.Empty)
@@ -142,7 +143,9 @@ class Scan:
         incarnation = given.log.incarnation
         ends_ms = _began_ms(since) - _AHEAD_MS if since is not None else 0
         while left > 0:
-            found = given.decisions.search(self._wanted, limit=_CHUNK, before=before, max_scanned=left)
+            found = given.decisions.search(
+                self._wanted, limit=_CHUNK, before=before, max_scanned=left, most_bytes=pages.PAGE_BYTES
+            )
             for decision in found.records:
                 if since is None or not _earlier(decision, since, incarnation):
                     yield decision

@@ -9,6 +9,7 @@ from app.api.introspection import blueprints, moments, pages, queries, schemas, 
 from app.domain import event_subjects, events, model
 from app.store import errors as store_errors
 from app.store.log import readers
+from app.store.state import histories
 
 routes = blueprints.create("events", "/apis/v1", "The events of the log, in order.")
 _WINDOW = 5000
@@ -49,23 +50,23 @@ def listing(query: pages.Query) -> pages.Body:
     return {"items": [shown(entry) for entry in found], "metadata": metadata}
 
 
-def _window(query: pages.Query, since: int, last: int) -> tuple[list[readers.Entry], int]:
+def _window(query: pages.Query, since: int, last: int) -> histories.Part:
     """The entries of the page, and the offset at which the next page begins."""
-    limit, end = int(query["limit"]), min(last, since + _WINDOW - 1)
+    end = min(last, since + _WINDOW - 1)
     if end < since:
-        return [], last + 1
+        return histories.Part([], last + 1)
     subject = subject_of(query)
     named = subject is not None and subject.startswith("pod:") and "/" in subject
     name = str(subject).removeprefix("pod:")
-    entries = services.current().histories.entries(
+    return services.current().histories.part(
         since,
         end,
         kind=query.get("type"),
         subject=None if named else subject,
         wanted=(lambda entry: name in _names(entry.event)) if named else None,
-        limit=limit,
+        limit=int(query["limit"]),
+        most_bytes=pages.PAGE_BYTES,
     )
-    return entries, entries[-1].offset + 1 if len(entries) == limit else end + 1
 
 
 def _begin(at: moments.At | None) -> int:

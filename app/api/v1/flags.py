@@ -93,8 +93,7 @@ def flags(query: pages.Query) -> pages.Body:
     """All debug flags."""
     shown = pages.moment(query)
     kinds = list(KINDS.values())
-    part, metadata = pages.cut(range(len(kinds)), query, shown)
-    return {"items": [present(shown, kinds[at]) for at in part], "metadata": metadata}
+    return pages.listed(range(len(kinds)), query, shown, lambda at: present(shown, kinds[at]))
 
 
 def present(shown: moments.Moment, kind: FlagKind) -> pages.Body:

@@ -36,7 +36,9 @@ class NodeDetail(Schema):
     """One node, in Koordinator's fields."""
 
     node = schemas.anything("The fields of the node that scheduling depends on: metadata, spec and status.")
-    pods = schemas.nested(pods.Pod, "Pods bound to or placed on the node; the first 1,000.", many=True)
+    pods = schemas.nested(
+        pods.Pod, "Pods bound to or placed on the node; the first 1,000, or 1 MiB.", many=True
+    )
     requested = schemas.mapping("Requests of its pods, including those in flight.")
     allocatable = schemas.mapping("Allocatable resources.")
     remaining = schemas.mapping("Allocatable minus requested.")
@@ -47,9 +49,8 @@ class NodeDetail(Schema):
 def nodes(query: pages.Query) -> pages.Body:
     """All nodes, by name."""
     shown = pages.moment(query)
-    names, metadata = pages.cut(shown.snapshot.nodes, query, shown)
-    items = [_row(shown.snapshot, shown.snapshot.nodes[name]) for name in names]
-    return {"items": items, "metadata": metadata}
+    snapshot = shown.snapshot
+    return pages.listed(snapshot.nodes, query, shown, lambda name: _row(snapshot, snapshot.nodes[name]))
 
 
 @blueprints.get(routes, "/nodes/<name>", NodeDetail)
@@ -62,7 +63,7 @@ def node(query: pages.Query, name: str) -> pages.Body:
     residents = heapq.nsmallest(pages.MAX_LIMIT, snapshot.on(name), key=lambda pod: pod.key)
     return {
         "node": _manifest(found),
-        "pods": [pods.shown(snapshot, pod) for pod in residents],
+        "pods": pages.filled(pods.shown(snapshot, pod) for pod in residents),
         **_amounts(snapshot, found),
         "generation": snapshot.version(f"node:{name}"),
     }

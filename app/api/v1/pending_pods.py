@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from marshmallow import Schema
 
 from app.api.introspection import blueprints, moments, pages, queries, schemas, services, times
-from app.api.v1 import decisions
+from app.api.v1 import decisions, pods
 from app.domain import model, snapshots
 from app.store.decisions import records
 from app.verbs.explain import explanations, pending_groups
@@ -46,11 +46,15 @@ def pending(query: pages.Query) -> pages.Body:
     """
     shown = pages.moment(query)
     snapshot = shown.snapshot
-    keys, metadata = pages.cut(_keys(snapshot), query, shown)
-    part = [pod for *_, uid in keys if (pod := snapshot.pod(uid)) is not None]
-    attempts = _Attempts(snapshot, part)
+    keys, remaining = pages.cut(_keys(snapshot), query)
+    attempts = _Attempts(snapshot, (uid for *_, uid in keys))
     waits = explanations.Waits(snapshot, services.current().registry)
-    return {"items": [_row(pod, waits.of(pod), attempts, shown.clock) for pod in part], "metadata": metadata}
+
+    def row(key: tuple[str, ...]) -> pages.Body:
+        pod = pods.known(snapshot, key[-1])
+        return _row(pod, waits.of(pod), attempts, shown.clock)
+
+    return pages.rendered(keys, remaining, shown, row)
 
 
 def _keys(snapshot: snapshots.Snapshot) -> Iterator[tuple[str, str, model.Uid]]:
@@ -64,10 +68,10 @@ def _keys(snapshot: snapshots.Snapshot) -> Iterator[tuple[str, str, model.Uid]]:
 class _Attempts:
     """The scheduling attempts of the pods of a page, among the newest decisions."""
 
-    def __init__(self, snapshot: snapshots.Snapshot, page: Iterable[model.Pod]) -> None:
+    def __init__(self, snapshot: snapshots.Snapshot, page: Iterable[model.Uid]) -> None:
         self.last: dict[model.Uid, str] = {}
         """Pod -> the id of its latest attempt."""
-        self.number = dict.fromkeys((pod.uid for pod in page), 0)
+        self.number = dict.fromkeys(page, 0)
         scan = decisions.Scan(records.DecisionQuery(), limit=_MAX_SCANNED)
         for record in scan:
             uid = record.pod.uid

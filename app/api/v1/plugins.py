@@ -72,8 +72,8 @@ def _view(path: str, handle: views.Handle) -> Callable[..., object]:
             raise errors.missing(views.singular(path.partition("/")[0]), "/".join(parameters.values()))
         if isinstance(answer, views.Listed):
             paged = query if "limit" in query else {**query, "limit": pages.MAX_LIMIT}
-            keys, metadata = pages.cut(answer.keys, paged, shown)
-            return {"items": [msgspec.to_builtins(answer.item(key)) for key in keys], "metadata": metadata}
+            item = answer.item
+            return pages.listed(answer.keys, paged, shown, lambda key: msgspec.to_builtins(item(key)))
         return msgspec.to_builtins(answer)
 
     return view

@@ -66,9 +66,9 @@ def blueprint(plugins: registry.Registry) -> blueprints.Blueprint:
     def listing(query: pages.Query) -> pages.Body:
         """All pods, or those of a namespace, by namespace and name."""
         at = pages.moment(query)
-        keys, metadata = pages.cut(_keys(at.snapshot, query.get("namespace")), query, at)
-        found = (at.snapshot.pod(uid) for *_, uid in keys)
-        return {"items": [shown(at.snapshot, pod) for pod in found if pod is not None], "metadata": metadata}
+        snapshot = at.snapshot
+        keys = _keys(snapshot, query.get("namespace"))
+        return pages.listed(keys, query, at, lambda key: shown(snapshot, known(snapshot, key[-1])))
 
     @blueprints.get(routes, "/pods/<namespace>/<name>", detail)
     def pod(query: pages.Query, namespace: str, name: str) -> pages.Body:
@@ -92,6 +92,12 @@ def _keys(snapshot: snapshots.Snapshot, namespace: str | None) -> Iterator[tuple
         pod = snapshot.pod(uid)
         if pod is not None:
             yield pod.namespace, pod.name, uid
+
+
+def known(snapshot: snapshots.Snapshot, uid: model.Uid) -> model.Pod:
+    """The pod of a uid that the snapshot has. Raises KeyError for another."""
+    seen = snapshot.pods.get(uid)
+    return snapshot.placements[uid].pod if seen is None else seen
 
 
 def _detail(snapshot: snapshots.Snapshot, pod: model.Pod) -> pages.Body:

@@ -1,6 +1,6 @@
 """The domain tree: which nodes share a region, a zone, a rack or a policy's domain, and the counts there."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from marshmallow import Schema, fields
 
@@ -49,8 +49,9 @@ def topology(query: pages.Query) -> pages.Body:
     """
     shown = pages.moment(query)
     tree = _Tree(shown.snapshot, query.get("levels"), _within(query))
-    paths, metadata = pages.first(tree.paths(), query, shown)
-    return {"items": tree.rendered(paths), "metadata": metadata}
+    rendering = _Rendering(tree)
+    metadata = pages.first(tree.paths(), query, shown, rendering.add)
+    return {"items": rendering.roots, "metadata": metadata}
 
 
 Path = tuple[str, ...]
@@ -107,19 +108,8 @@ class _Tree:
         domain = column[value]
         return domain if domain <= nodes else domain & nodes
 
-    def rendered(self, paths: Iterable[Path]) -> list[pages.Body]:
-        """The domains of a page as a tree, with those around them."""
-        roots: list[pages.Body] = []
-        inside: dict[Path, list[pages.Body]] = {}
-        for path in paths:
-            for end in range(2, len(path) + 1):
-                if path[:end] not in inside:
-                    found: list[pages.Body] = []
-                    (roots if end == 2 else inside[path[: end - 1]]).append(self._domain(path[:end], found))
-                    inside[path[:end]] = found
-        return roots
-
-    def _domain(self, path: Path, domains: list[pages.Body]) -> pages.Body:
+    def domain(self, path: Path, domains: list[pages.Body]) -> pages.Body:
+        """The domain at a path, which contains ``domains``."""
         keys = self._trails[int(path[0])][: len(path) - 1]
         snapshot = self._snapshot
         nodes: node_sets.Names = snapshot.topology.everywhere
@@ -140,6 +130,27 @@ class _Tree:
         for counts in self._counted:
             for one in counts[key](value) if key in counts else ():
                 yield {"policy": one.of, "placed": one.placed, "desired": one.desired}
+
+
+class _Rendering:
+    """The domains of a page as a tree, with those around them."""
+
+    def __init__(self, tree: _Tree) -> None:
+        self.roots: list[pages.Body] = []
+        self._tree = tree
+        self._inside: dict[Path, list[pages.Body]] = {}
+
+    def add(self, path: Path) -> pages.Body | None:
+        """Add a domain and those around it; returns the widest that is new, with the others inside it."""
+        widest: pages.Body | None = None
+        for end in range(2, len(path) + 1):
+            if path[:end] not in self._inside:
+                found: list[pages.Body] = []
+                domain = self._tree.domain(path[:end], found)
+                (self.roots if end == 2 else self._inside[path[: end - 1]]).append(domain)
+                self._inside[path[:end]] = found
+                widest = widest or domain
+        return widest
 
 
 def _trails(snapshot: snapshots.Snapshot, levels: str | None, counted: set[str]) -> list[tuple[str, ...]]:

@@ -114,13 +114,15 @@ class DecisionLog:
         limit: int = 100,
         before: str | None = None,
         max_scanned: int = records.MAX_SCANNED,
+        most_bytes: int | None = None,
     ) -> records.Found:
         """At most ``limit`` of the latest matching records, in a bounded scan; ``before``: the last id seen.
 
+        ``most_bytes``: of encoded records, with which the search ends; one is found at least.
         There is no index by pod: keeping one would cost every verb. Raises StoreAway.
         """
         found: list[records.Decision] = []
-        seen, needles = 0, wanted.prefilters()
+        seen, held, needles = 0, 0, wanted.prefilters()
         for entries in self._backwards(before):
             for identity, raw in entries:
                 seen += 1
@@ -129,7 +131,8 @@ class DecisionLog:
                 decision = self._decoded(identity, raw)
                 if decision is not None and wanted.fits(decision):
                     found.append(decision)
-                    if len(found) == limit:
+                    held += len(raw)
+                    if len(found) == limit or (most_bytes is not None and held >= most_bytes):
                         return records.Found(found, identity, seen)
             if seen >= max_scanned:
                 return records.Found(found, entries[-1][0] if entries else None, seen)

@@ -82,6 +82,11 @@ class Read:
         """All entries; raises Unreadable."""
         return list(map(Entry, count(self.after + 1), self.times, self.events))
 
+    def one_by_one(self) -> Iterator[tuple[Entry, int]]:
+        """Each entry and the bytes of its event, decoded when it is its turn; raises Unreadable."""
+        for offset, at_ms, payload in zip(count(self.after + 1), self.times, self.payloads, strict=False):
+            yield Entry(offset, at_ms, codecs.decode(payload)), len(payload)
+
 
 class LogReader:
     """One reader's connection; used by one thread at a time."""

@@ -7,7 +7,7 @@ the archive.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from app.domain import event_subjects, events, model, projections, snapshots
@@ -25,6 +25,19 @@ _PATIENCE = 5.0
 """Seconds that a caller waits for other folds: a cold fold takes less than one."""
 _READ = 100
 """Entries read at a time if some of them may not be wanted."""
+_FIRST = 20
+"""Entries of the first read, whose size is not known: MOST_BYTES if they are the largest that are usual."""
+MOST_BYTES = 1024**2
+"""Bytes of encoded events that are held at once, or one event: decoded they take several times as much. A
+usual read of 1,000 entries has less."""
+
+
+class Part(NamedTuple):
+    """The entries of a part of a range, oldest first."""
+
+    entries: list[readers.Entry]
+    behind: int
+    """The offset at which the rest of the range begins; behind the range if there is none."""
 
 
 class _Kept(NamedTuple):
@@ -87,7 +100,7 @@ class Histories:
     def appended_ms(self, offset: int) -> int | None:
         """When the event at the offset was appended; None if the entry is no longer available."""
         try:
-            return next((entry.at_ms for entry in self._entries(offset - 1, offset)), None)
+            return next((entry.at_ms for entry, _ in self._entries(offset - 1, offset)), None)
         except errors.Trimmed:
             return None
 
@@ -142,7 +155,14 @@ class Histories:
             return 0
         raise errors.Trimmed(self._oldest())
 
-    def entries(
+    def entries(self, since: int, until: int | None = None, *, limit: int = 100) -> list[readers.Entry]:
+        """The first entries at offsets ``since`` to ``until``, both included, oldest first.
+
+        At most ``limit``, and fewer if their events have MOST_BYTES; at least one if there is any.
+        """
+        return self.part(since, until, limit=limit, read=limit).entries
+
+    def part(
         self,
         since: int,
         until: int | None = None,
@@ -151,15 +171,20 @@ class Histories:
         subject: str | None = None,
         wanted: Callable[[readers.Entry], bool] | None = None,
         limit: int = 100,
-    ) -> list[readers.Entry]:
-        """The entries at offsets ``since`` to ``until``, both included, oldest first.
+        most_bytes: int = MOST_BYTES,
+        read: int = _READ,
+    ) -> Part:
+        """As ``entries``, of those that match, with the offset at which the rest of the range begins.
 
         ``kind`` is the tag of the event (``PodSeen``), ``subject`` its subject (``pod:UID``);
-        ``wanted`` filters the remaining ones.
+        ``wanted`` filters the remaining ones. Without ``until``, the rest begins behind the last one read.
+        ``read``: entries read at a time at most.
         """
         found: list[readers.Entry] = []
         narrowed = kind is not None or subject is not None or wanted is not None
-        for entry in self._entries(max(0, since - 1), until, _READ if narrowed else limit):
+        after, behind, held = max(0, since - 1), since if until is None else max(since, until + 1), 0
+        end = until if narrowed else after + limit if until is None else min(until, after + limit)
+        for entry, size in self._entries(after, end, read):
             if kind is not None and type(entry.event).__name__ != kind:
                 continue
             if subject is not None and subject not in event_subjects.touched(entry.event):
@@ -167,9 +192,10 @@ class Histories:
             if wanted is not None and not wanted(entry):
                 continue
             found.append(entry)
-            if len(found) == limit:
-                break
-        return found
+            held += size
+            if len(found) == limit or held >= most_bytes:
+                return Part(found, entry.offset + 1)
+        return Part(found, behind)
 
     def raws(self, first: int, last: int) -> Iterator[list[readers.Raw]]:
         """The undecoded entries at offsets ``first`` to ``last``, both included, in runs.
@@ -196,26 +222,36 @@ class Histories:
         except errors.Trimmed as trimmed:
             raise errors.Trimmed(self._oldest()) from trimmed
 
-    def _entries(self, after: int, until: int | None, most: int = _READ) -> Iterator[readers.Entry]:
-        """The entries behind an offset, of one incarnation; at most ``most`` are read at a time."""
-        incarnation = self._log.incarnation
+    def _entries(
+        self, after: int, until: int | None, most: int = _READ
+    ) -> Iterator[tuple[readers.Entry, int]]:
+        """The entries behind an offset, of one incarnation, and the bytes of each one's event.
+
+        At most ``most`` are read at a time; after the first read no more than have MOST_BYTES, if they are as
+        large as the ones before.
+        """
+        incarnation, most = self._log.incarnation, min(most, readers.CHUNK)
+        piece = min(most, _FIRST)
         while until is None or after < until:
-            piece = min(most, readers.CHUNK)
             if until is not None:
                 piece = min(piece, until - after)
+            found: Iterable[tuple[readers.Entry, int]]
             try:
                 with self._pace.piece():
                     read = self._log.read_past(after, limit=piece, incarnation=incarnation)
-                entries = read.entries
+                found = read.one_by_one()
             except errors.Trimmed:
-                entries = self._archived(after, piece)
-            for entry in entries:
+                archived = self._archived(after, piece)
+                found = [(entry, len(codecs.encode(entry.event))) for entry in archived]
+            began, size = after, 0
+            for entry, taken in found:
                 if until is not None and entry.offset > until:
                     return
-                yield entry
-            if not entries:
+                yield entry, taken
+                after, size = entry.offset, size + taken
+            if after == began:
                 return
-            after = entries[-1].offset
+            piece = max(1, min(most, (after - began) * MOST_BYTES // max(1, size)))
 
     def _archived(self, after: int, limit: int) -> list[readers.Entry]:
         if self._archive is None:

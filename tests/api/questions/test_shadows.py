@@ -28,7 +28,7 @@ def test_a_shadow_is_set_as_an_event_and_shown_by_every_process(
     response = put(world, overrides=[SCALE], configuration=configuration, ttl="24h", note="before the sale")
     assert response.status_code == 200, response.text
     assert_stamped(response)
-    (entry,) = other.store.histories.entries(1, kind="ShadowSet")
+    (entry,) = other.store.histories.part(1, kind="ShadowSet").entries
     assert body(response) == {
         "name": "strict",
         "note": "before the sale",
@@ -51,7 +51,7 @@ def test_a_shadow_is_deleted_by_an_event_that_names_who_did_it(world: api_worlds
     shown = body(put(world, overrides=[SCALE]))
     response = world.client.delete("/apis/v1/shadows/strict")
     assert (response.status_code, body(response)) == (200, shown)
-    (entry,) = world.store.histories.entries(1, kind="ShadowGone")
+    (entry,) = world.store.histories.part(1, kind="ShadowGone").entries
     assert entry.event == events.ShadowGone("strict", by="operator@example")
     for method in ("GET", "DELETE"):
         again = world.client.open("/apis/v1/shadows/strict", method=method)
@@ -63,7 +63,7 @@ def test_the_same_shadow_is_not_set_twice_and_another_one_replaces_it(world: api
     assert body(put(world, overrides=[SCALE])) == first
     second = body(put(world, overrides=[SCALE], note="again"))
     assert second["since"] > first["since"]
-    assert len(world.store.histories.entries(1, kind="ShadowSet")) == 2
+    assert len(world.store.histories.part(1, kind="ShadowSet").entries) == 2
 
 
 def test_a_shadow_that_has_ended_is_still_shown(world: api_worlds.World) -> None:

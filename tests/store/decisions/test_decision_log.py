@@ -265,6 +265,18 @@ def test_a_search_returns_how_far_it_went(store: stores.Store) -> None:
     assert kept.search(records.DecisionQuery(), before=ids[-1]) == ([], None, 0)
 
 
+def test_a_search_ends_with_a_number_of_bytes(store: stores.Store) -> None:
+    kept = decision_log.DecisionLog(store.client, store.keys, store.follower, kept=5000)
+    for _ in range(10):
+        kept.record(draft(store, error="x" * 2000))
+    kept.start()
+    kept.stop()
+    ids = [found.id for found in kept.latest(limit=2000)]
+    found = kept.search(records.DecisionQuery(), most_bytes=5000)
+    assert ([one.id for one in found.records], found.behind, found.scanned) == (ids[:3], ids[2], 3)
+    assert [one.id for one in kept.search(records.DecisionQuery(), most_bytes=1).records] == ids[:1]
+
+
 def test_a_full_queue_drops_and_counts(store: stores.Store) -> None:
     small = decision_log.DecisionLog(store.client, store.keys, store.follower, queued=3)
     for _ in range(5):

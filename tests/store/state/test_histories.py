@@ -74,8 +74,8 @@ def test_entries_are_found_by_range_kind_and_subject(store: stores.Store) -> Non
     past = store.histories
     assert [entry.offset for entry in past.entries(2, 3)] == [2, 3]
     assert [entry.offset for entry in past.entries(0, limit=2)] == [1, 2]
-    assert [entry.offset for entry in past.entries(1, subject="pod:u1")] == [1, 3]
-    assert [entry.offset for entry in past.entries(1, kind="NodeSeen")] == [4]
+    assert [entry.offset for entry in past.part(1, subject="pod:u1").entries] == [1, 3]
+    assert [entry.offset for entry in past.part(1, kind="NodeSeen").entries] == [4]
     assert past.entries(5) == []
 
 
@@ -302,3 +302,26 @@ def test_a_fold_that_fails_fails_for_all_and_is_tried_again(
 
 def _away(after: int, **_: object) -> readers.Read:
     raise errors.StoreAway("gone")
+
+
+def test_large_events_are_held_up_to_a_number_of_bytes(
+    store: stores.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = 10_000
+    fill(store, [writers.seen(f"u{i}", large="x" * size) for i in range(60)])
+    monkeypatch.setattr(histories, "MOST_BYTES", 5 * size)
+    reads: list[int] = []
+    read_past = store.log.read_past
+
+    def counted(after: int, *, limit: int, incarnation: str | None = None) -> readers.Read:
+        reads.append(limit)
+        return read_past(after, limit=limit, incarnation=incarnation)
+
+    monkeypatch.setattr(store.log, "read_past", counted)
+    past = store.histories
+    first = past.part(1, 60, limit=60, most_bytes=5 * size)
+    assert ([entry.offset for entry in first.entries], first.behind) == ([1, 2, 3, 4, 5], 6)
+    found = past.part(1, 60, kind="NodeSeen")
+    assert (found.entries, found.behind) == ([], 61)
+    assert 0 < max(reads[2:]) <= 5, "pieces of as many entries as may be held"
+    assert [entry.offset for entry in past.part(7, most_bytes=1).entries] == [7]

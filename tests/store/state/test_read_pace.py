@@ -108,12 +108,20 @@ def test_the_pauses_of_a_long_range_are_as_long_as_its_reads(
     assert clock.paused == (clock.reads - 1) * READ
 
 
-@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("reading", [fold, export])
 def test_a_range_of_one_piece_is_read_without_a_pause(
     store: stores.Store, clock: RecordedClock, reading: Callable[[histories.Histories, int], None]
 ) -> None:
     reading(past_of(store, clock), readers.CHUNK)
     assert (clock.reads, clock.paused) == (1, 0.0)
+
+
+@pytest.mark.parametrize("reading", [walk, search])
+def test_a_few_entries_are_read_first_where_their_size_decides_about_the_next_piece(
+    store: stores.Store, clock: RecordedClock, reading: Callable[[histories.Histories, int], None]
+) -> None:
+    reading(past_of(store, clock), readers.CHUNK)
+    assert (clock.reads, clock.paused) == (2, READ)
 
 
 def test_the_time_that_a_caller_works_on_a_piece_is_a_pause(

@@ -2,6 +2,7 @@
 
 from app.api import errors
 from app.api.introspection import moments, pages, services, times
+from app.api.v1.pictures import walks
 from app.domain import model
 from app.store import errors as store_errors
 from app.store.decisions import records
@@ -101,8 +102,13 @@ def _latest_event(key: model.NamespacedName, last: int) -> int | None:
     oldest = max(past.oldest(), last - _MOST_READ + 1)
     while last >= oldest:
         first = max(oldest, last - _READ + 1)
-        for entry in reversed(past.entries(first, last, limit=_READ)):
-            if chronicles.of_pod(entry.event, key, None) is not None:
-                return entry.at_ms
+        about = [
+            entry.at_ms
+            for run in walks.entries(first, last)
+            for entry in run
+            if chronicles.of_pod(entry.event, key, None) is not None
+        ]
+        if about:
+            return about[-1]
         last = first - 1
     return None

@@ -71,8 +71,7 @@ def shadows(query: pages.Query) -> pages.Body:
     """All shadows."""
     shown = pages.moment(query)
     held = shown.snapshot.shadows
-    part, metadata = pages.cut(held.keys(), query, shown)
-    return {"items": [_shown(held[name], shown.snapshot, shown.clock) for name in part], "metadata": metadata}
+    return pages.listed(held, query, shown, lambda name: _shown(held[name], shown.snapshot, shown.clock))
 
 
 @blueprints.get(routes, "/<name>", ShadowReport)

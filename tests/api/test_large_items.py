@@ -1,0 +1,145 @@
+"""Pages are bounded in bytes: large items make them short, and ``continue`` leads to the others."""
+
+import secrets
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from app.api.introspection import pages
+from app.domain import events, model
+from app.store.server import embedded
+from tests.support.extender import api_worlds
+from tests.support.extender.error_shape import body
+
+PODS = 30
+LARGE = model.Constraints(
+    tolerations=tuple(model.Toleration(f"example.com/key-{at:04}", "Exists") for at in range(700))
+)
+LABELS = {f"example.com/label-{at:04}": "x" * 16 for at in range(400)}
+"""With the tolerations an event of 45 KB: within all bounds of what is recorded."""
+FACTOR = 30
+"""Memory that a page takes in its bytes: entries as they are read, as objects, as fields, and as JSON."""
+
+
+def large(name: str, number: int = 0) -> events.PodSeen:
+    pod = api_worlds.pod(name)
+    return events.PodSeen(
+        pod=replace(pod, labels={**pod.labels, **LABELS, "number": str(number)}, constraints=LARGE)
+    )
+
+
+@pytest.fixture(scope="module")
+def heavy(store_server: embedded.Server) -> Iterator[api_worlds.World]:
+    """A few large pods, each of them changed once, and a few large nodes."""
+    with api_worlds.processes(store_server, f"large{secrets.token_hex(4)}") as start:
+        world = api_worlds.filled(start())
+        for number in (1, 2):
+            world.append(*(large(f"large-{at:02}", number) for at in range(PODS)))
+        labels = {key: "y" * 60 for key in LABELS}
+        nodes = [model.Node(f"large-{at:02}", uid=f"l{at}", labels=labels, ready=True) for at in range(PODS)]
+        world.append(*(events.NodeSeen(node=node) for node in nodes))
+        yield world
+
+
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Pages of a few large items."""
+    size = 128 * 1024
+    monkeypatch.setattr(pages, "PAGE_BYTES", size)
+    return size
+
+
+def walk(world: api_worlds.World, path: str) -> tuple[list[dict[str, Any]], list[int]]:
+    """All items, and the size of each page in bytes."""
+    found: list[dict[str, Any]] = []
+    sizes: list[int] = []
+    token: str | None = ""
+    while token is not None:
+        more = f"&continue={token}" if token else ""
+        response = world.client.get(f"/apis/v1/{path}limit=1000{more}")
+        page = body(response)
+        found += page["items"]
+        token = page["metadata"]["continue"]
+        sizes.append(len(response.data))
+    return found, sizes
+
+
+@pytest.mark.parametrize(
+    ("path", "number", "largest"),
+    [
+        ("events?", 17 + 3 * PODS, 64_000),
+        ("events?type=PodSeen&", 3 + 2 * PODS, 64_000),
+        ("pods?", 4 + PODS, 20_000),
+        ("nodes?", 6 + PODS, 40_000),
+        ("pending?", 1 + PODS, 20_000),
+    ],
+)
+def test_a_page_has_a_bounded_number_of_bytes(
+    heavy: api_worlds.World, small_pages: int, path: str, number: int, largest: int
+) -> None:
+    found, sizes = walk(heavy, path)
+    assert len(found) >= number
+    names = [one.get("offset", (one.get("namespace"), one.get("name"))) for one in found]
+    assert len(set(names)) == len(found)
+    assert max(sizes) < small_pages + largest
+
+
+def test_the_remaining_items_of_a_short_page_are_counted(heavy: api_worlds.World, small_pages: int) -> None:
+    first = body(heavy.client.get("/apis/v1/nodes?limit=1000&prefix=large"))
+    assert 1 < len(first["items"]) < PODS
+    assert first["metadata"]["remaining"] == PODS - len(first["items"])
+
+
+def test_a_page_has_one_item_however_large_it_is(
+    heavy: api_worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "PAGE_BYTES", 1)
+    for path in ("events?from=30&", "pods?", "nodes?"):
+        page = body(heavy.client.get(f"/apis/v1/{path}limit=1000"))
+        assert len(page["items"]) == 1
+        assert page["metadata"]["continue"]
+
+
+def test_a_page_of_large_events_takes_memory_with_its_bytes_and_not_with_their_number(
+    heavy: api_worlds.World, small_pages: int
+) -> None:
+    def peak() -> int:
+        tracemalloc.start()
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            assert heavy.client.get("/apis/v1/events?from=20&limit=1000").status_code == 200
+            return tracemalloc.get_traced_memory()[1] - before
+        finally:
+            tracemalloc.stop()
+
+    peak()
+    assert min(peak() for _ in range(3)) < FACTOR * small_pages
+
+
+def test_a_page_of_decisions_has_a_bounded_number_of_bytes(
+    world: api_worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = api_worlds.decide(world, *(api_worlds.pod(f"new-{at}") for at in range(9)))
+    whole, (size,) = walk(world, "decisions?")
+    assert [one["id"] for one in whole] == ids[::-1]
+    monkeypatch.setattr(pages, "PAGE_BYTES", size // 4)
+    found, sizes = walk(world, "decisions?")
+    assert found == whole
+    assert len(sizes) >= 3
+    assert max(sizes) < size // 4 + 1500
+
+
+def test_a_page_of_domains_has_a_bounded_number_of_bytes(
+    world: api_worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.append(*(api_worlds.node(f"n{at:03}", zone=f"z{at:03}") for at in range(100)))
+    path = "topology?levels=zone&"
+    whole, (size,) = walk(world, path)
+    monkeypatch.setattr(pages, "PAGE_BYTES", size // 4)
+    found, sizes = walk(world, path)
+    assert found == whole
+    assert len(sizes) >= 3
+    assert max(sizes) < size // 4 + 1500
