@@ -72,8 +72,7 @@ _REASONS = {
 
 def reply(problem: Problem) -> flask.Response:
     """The JSON response of a problem."""
-    response = flask.jsonify(message=problem.message, reasonCode=problem.reason_code)
-    response.status_code = problem.status
+    response = flask.Response(encoded(problem) + b"\n", problem.status, mimetype="application/json")
     if problem.status in (429, 503):
         response.headers["Retry-After"] = "1"
     return response

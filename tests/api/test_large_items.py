@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from app.api.introspection import pages
+from app.api.introspection import json_responses, pages
 from app.domain import events, model
 from app.store.server import embedded
+from app.verbs.questions import snapshot_diff
 from tests.support.extender import api_worlds
-from tests.support.extender.error_shape import body
+from tests.support.extender.error_shape import assert_problem, body
 
 PODS = 30
 LARGE = model.Constraints(
@@ -143,3 +144,34 @@ def test_a_page_of_domains_has_a_bounded_number_of_bytes(
     assert found == whole
     assert len(sizes) >= 3
     assert max(sizes) < size // 4 + 1500
+
+
+def test_the_rows_of_a_difference_have_a_bounded_number_of_bytes(
+    heavy: api_worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = 200_000
+    monkeypatch.setattr(snapshot_diff, "SECTION_BYTES", size)
+    response = heavy.client.get("/apis/v1/diff?from=17&limit=1000")
+    sections = body(response)["sections"]
+    for name in ("pods", "nodes"):
+        assert 1 < len(sections[name]["rows"]) < PODS
+        assert sections[name]["more"] == PODS - len(sections[name]["rows"])
+    assert len(response.data) < 2 * (size + 64_000)
+
+
+@pytest.mark.parametrize("path", ["nodes/host-1", "lag", "cluster", "map", "diff?from=0"])
+def test_an_answer_without_pages_is_refused_above_a_number_of_bytes(
+    still: api_worlds.World, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    assert json_responses.MOST_BYTES == 4 * 1024**2
+    monkeypatch.setattr(json_responses, "MOST_BYTES", 100)
+    words = ("at most 100 are sent", "ask for fewer items")
+    assert_problem(still.client.get(f"/apis/v1/{path}"), 400, "TooMuch", *words)
+
+
+def test_a_hypothetical_answer_is_refused_above_a_number_of_bytes(
+    still: api_worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_responses, "MOST_BYTES", 100)
+    response = still.client.post("/apis/v1/simulate", json={"pod": "shop/web-3"})
+    assert_problem(response, 400, "TooMuch", "at most 100 are sent")

@@ -4,7 +4,24 @@ import flask
 import msgspec
 from flask.json import provider
 
+from app.api import errors
+
+MOST_BYTES = 4 * 1024**2
+"""Bytes of an answer: several are made at once, and each is held until its client has read it."""
 _encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def encoded(body: object) -> bytes:
+    """The JSON of an answer. Raises Problem 400 if it has more than MOST_BYTES."""
+    found = _encode(body)
+    if len(found) > MOST_BYTES:
+        raise errors.Problem(
+            400,
+            "TooMuch",
+            f"the answer has {len(found)} bytes, and at most {MOST_BYTES} are sent:"
+            " ask for fewer items, or about a part of them",
+        )
+    return found
 
 
 class Json(provider.JSONProvider):
@@ -19,6 +36,6 @@ class Json(provider.JSONProvider):
         return msgspec.json.decode(s)
 
     def response(self, *args: object, **kwargs: object) -> flask.Response:
-        """The response with one value, or with an object of the named values."""
-        body = _encode(self._prepare_response_obj(args, kwargs)) + b"\n"
+        """The response with one value, or with an object of the named values. Raises Problem 400."""
+        body = encoded(self._prepare_response_obj(args, kwargs)) + b"\n"
         return flask.Response(body, mimetype="application/json")

@@ -12,6 +12,10 @@ from app.domain import model, snapshots
 from app.verbs.questions import kinds
 
 T = TypeVar("T")
+SECTION_BYTES = 512 * 1024
+"""Bytes of JSON after which the rows of a section end, however many there may be: all sections together have
+less than an answer may have."""
+_encode = msgspec.json.Encoder().encode
 SECTIONS = ("nodes", "pods", "objects", "counts", "placements", "pending")
 
 
@@ -43,7 +47,7 @@ class Section:
     ended: int
     changed: int
     rows: tuple[Row, ...]
-    """The first, by name."""
+    """The first, by name; see ``SECTION_BYTES``."""
 
     @property
     def more(self) -> int:
@@ -201,5 +205,11 @@ def _section(found: Iterator[_Found], limit: int) -> Section:
             yield one
 
     first = heapq.nsmallest(limit, counted(), key=lambda one: (one.name, one.change))
-    rows = tuple([one.row() for one in first])
-    return Section(numbers["began"], numbers["ended"], numbers["changed"], rows)
+    rows: list[Row] = []
+    size = 0
+    for one in first:
+        rows.append(one.row())
+        size += len(_encode(rows[-1]))
+        if size >= SECTION_BYTES:
+            break
+    return Section(numbers["began"], numbers["ended"], numbers["changed"], tuple(rows))

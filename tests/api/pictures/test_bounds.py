@@ -44,7 +44,7 @@ def test_a_decision_that_does_not_exist_has_no_map(still: api_worlds.World) -> N
 
 
 def test_an_answer_is_bounded(still: api_worlds.World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.api.v1.pictures.answers.MOST_BYTES", 100)
+    monkeypatch.setattr("app.api.introspection.json_responses.MOST_BYTES", 100)
     assert_problem(still.client.get("/apis/v1/map?at=3"), 400, "TooMuch", "at most 100")
 
 

@@ -72,7 +72,7 @@ class Section(Schema):
     began = schemas.number("How many exist at ``to`` only.")
     ended = schemas.number("How many exist at ``from`` only.")
     changed = schemas.number("How many differ.")
-    rows = schemas.nested(Row, "The first, by name; at most ``limit``.", many=True)
+    rows = schemas.nested(Row, "The first, by name; at most ``limit``, and 512 KiB.", many=True)
     more = schemas.number("Those that are not in rows.")
 
 
