@@ -17,7 +17,7 @@ from typing import Any, cast
 import structlog
 from gunicorn.workers import gthread
 
-from app.serving import introspection, ports, priority, thread_pools
+from app.serving import introspection, ports, priority, replies, thread_pools
 from app.serving.access import authorization
 from app.serving.http import bodies, conn_metrics, connections, deadlines, fast_path, streams, wait_set
 from app.serving.tls import handshakes
@@ -58,8 +58,7 @@ class ExtenderWorker(gthread.ThreadWorker):
         self._handshakes.start()
         threads: int = served.introspection_threads
         self._introspection_pool = thread_pools.ThreadPool(threads, "introspection")
-        self._introspection_places = threads + INTROSPECTION_QUEUE
-        self._introspecting = 0
+        self._places = replies.ReplyPlaces(threads + INTROSPECTION_QUEUE)
         self._queued: deque[connections.Connection] = deque()
         super().init_process()
 
@@ -101,6 +100,7 @@ class ExtenderWorker(gthread.ThreadWorker):
 
     def _end(self, conn: connections.Connection) -> None:
         self._waiting.forget(conn)
+        self._places.release(conn)
         self._release(conn)
         self.nr_conns -= 1
         conn.close()
@@ -158,9 +158,7 @@ class ExtenderWorker(gthread.ThreadWorker):
         conn.state = connections.State.WORKING
         if exchange.verb:
             self.tpool.submit(self._work, conn)
-        elif self._introspecting < self._introspection_places:
-            self._introspecting += 1
-            conn.introspection = True
+        elif self._places.take(conn):
             self._introspection_pool.submit(self._work, conn)
         else:
             self.meter.busy()
@@ -186,7 +184,9 @@ class ExtenderWorker(gthread.ThreadWorker):
             if conn.state is not connections.State.SENDING:
                 conn.enter(connections.State.SENDING, self.limits.answer)
             self._waiting.watch(conn, selectors.EVENT_WRITE)
-        elif conn.closing:
+            return
+        self._places.release(conn)
+        if conn.closing:
             conn.shutdown()
             self._waiting.watch(conn, selectors.EVENT_READ)
         elif conn.pause:
@@ -202,9 +202,6 @@ class ExtenderWorker(gthread.ThreadWorker):
 
     def _request_done(self, conn: connections.Connection, failure: Exception | None) -> None:
         """Continue with a connection after a thread has processed its request."""
-        if conn.introspection:
-            conn.introspection = False
-            self._introspecting -= 1
         self._guarded(conn, functools.partial(self._resume, failure))
         for _ in range(len(self._queued)):
             queued = self._queued.popleft()
@@ -215,6 +212,7 @@ class ExtenderWorker(gthread.ThreadWorker):
         if failure is not None:
             raise failure
         if conn.state in (connections.State.STREAMING, connections.State.CLOSING):
+            self._places.release(conn)
             return  # A short stream has ended already.
         if conn.exchange is None:
             self._reply(conn)

@@ -91,8 +91,6 @@ class Connection:
         """Whose connection it is: the client's address, and the caller's name once that is known."""
         self.scheduler = False
         """The caller has the role of the scheduler."""
-        self.introspection = False
-        """A thread of the introspection pool processes its request."""
         self._server = server
         self._poller: select.poll | None = None
         self._received = b""
