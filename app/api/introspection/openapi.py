@@ -17,7 +17,8 @@ _DESCRIPTION = (
     "The cluster state at any moment that the log still covers, and the reasons of every decision."
     " Every response carries the log position that it shows (X-Topolog-Position) and its age in seconds"
     " (X-Topolog-Age). Lists have at most 1000 items and about 1 MiB per page: metadata.continue"
-    " leads to the others."
+    " leads to the others. Answers about a window carry the oldest offset that can be shown"
+    " (X-Topolog-Oldest)."
 )
 Compose = Callable[[], Mapping[str, Any]]
 

@@ -26,7 +26,7 @@ _ANSWERED: Final = frozenset(
     (
         *("cache-control", "content-encoding", "content-security-policy", "content-type", "etag", "location"),
         *("cross-origin-opener-policy", "cross-origin-resource-policy", "referrer-policy", "retry-after"),
-        *("vary", "x-content-type-options", "x-topolog-age", "x-topolog-position"),
+        *("vary", "x-content-type-options", "x-topolog-age", "x-topolog-oldest", "x-topolog-position"),
     )
 )
 

@@ -237,3 +237,26 @@ def test_a_known_layout_is_not_sent_again(past: api_worlds.World, head: int) -> 
     assert (known["nodes"], known["domains"]) == (None, None)
     assert known["values"] == picture["values"]
     assert json.dumps(ask(past, f"map?at={head}&layout=other")) == json.dumps(picture)
+
+
+@pytest.mark.parametrize("path", ["moments?buckets=1", "frames?count=2", "series?of=waiting"])
+def test_an_answer_about_a_window_stays_the_same_when_the_log_is_trimmed(
+    world: api_worlds.World, path: str
+) -> None:
+    present = world.store.follower.catch_up()
+    last = present.offset
+
+    def ask(asked: api_worlds.World) -> tuple[bytes, str]:
+        response = asked.client.get(f"/apis/v1/{path}&from={last}&to={last}")
+        assert response.status_code == 200
+        return response.data, response.headers["X-Topolog-Oldest"]
+
+    body, oldest = ask(world)
+    assert oldest == "0"
+    world.store.checkpoints.write(present, world.store.histories.appended_ms(last) or 0)
+    world.store.client.delete(world.store.keys.readers)
+    world.store.log.trim(last, last, reader_timeout=60)
+    # The first has the answer kept, and the second computes it.
+    for asked in (world, api_worlds.world(world.store)):
+        assert ask(asked) == (body, str(world.store.histories.reachable()))
+    assert world.store.histories.reachable() == last

@@ -92,8 +92,8 @@ export const GONE = "PositionGone";
 
 /** The oldest moment that is kept: asked for once a moment before it is. */
 async function learnOldest() {
-  const found = await ask("/apis/v1/moments?buckets=1").catch(() => null);
-  if (found) state.oldest = found.metadata.oldest;
+  const oldest = (_, headers) => Number(headers.get("X-Topolog-Oldest"));
+  state.oldest = await ask("/apis/v1/moments?buckets=1", undefined, undefined, oldest).catch(() => state.oldest);
   changed();
 }
 
@@ -121,11 +121,12 @@ const AWAY = 2000;
  * JSON at a path of the API, or an Error with the sentence of the API. A busy server is asked again after its
  * Retry-After, as long as the answer is needed.
  * @param {string} path @param {object} [body] @param {() => boolean} [needed]
+ * @param {(found: any, headers: Headers) => any} [taken] what is taken from the answer
  */
-export async function ask(path, body, needed = () => true) {
+export async function ask(path, body, needed = () => true, taken = (found) => found) {
   for (let left = PATIENCE; ; left -= 1) {
     try {
-      return await askOnce(path, body);
+      return await askOnce(path, body, taken);
     } catch (error) {
       if (!error.again || !BUSY.has(error.name) || !left) throw error;
       await new Promise((resolve) => setTimeout(resolve, error.again));
@@ -134,7 +135,7 @@ export async function ask(path, body, needed = () => true) {
   }
 }
 
-async function askOnce(path, body) {
+async function askOnce(path, body, taken) {
   const options = { headers: { Accept: "application/json" } };
   if (body !== undefined) {
     options.method = "POST";
@@ -154,7 +155,7 @@ async function askOnce(path, body) {
     error.again = 1000 * Number(reply.headers.get("Retry-After") ?? 0);
     throw error;
   }
-  return found;
+  return taken(found, reply.headers);
 }
 
 /**

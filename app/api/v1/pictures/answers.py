@@ -33,7 +33,6 @@ class WindowShown(Shown):
 
     first = schemas.number("The offset that the window begins at.")
     last = schemas.number("The offset that it ends at.")
-    oldest = schemas.number("The oldest offset that can still be shown.")
 
 
 def shown(moment: moments.Moment) -> pages.Body:
@@ -115,8 +114,17 @@ def window(query: pages.Query, *, usual: int, most: int | None = None) -> Window
 
 def ranged(found: Window) -> pages.Body:
     """The metadata of a window."""
-    oldest = services.current().histories.reachable()
-    return {**shown(found.end), "first": found.first, "last": found.last, "oldest": oldest}
+    return {**shown(found.end), "first": found.first, "last": found.last}
+
+
+def windowed(found: Window, compute: Callable[[], Mapping[str, object]]) -> flask.Response:
+    """As ``respond`` at the end of a window, in turn with the other heavy questions.
+
+    The oldest offset that can still be shown is in X-Topolog-Oldest: a trim changes it, and not the answer.
+    """
+    response = respond(found.end, compute, heavy=True)
+    response.headers["X-Topolog-Oldest"] = str(services.current().histories.reachable())
+    return response
 
 
 def counts_of(

@@ -82,7 +82,7 @@ class Chronicle(Schema):
 def chronicle(query: pages.Query) -> flask.Response:
     """Events by type over a window, changes worth a mark, and what was not watched."""
     found = answers.window(query, usual=_USUAL_WINDOW)
-    return answers.respond(found.end, lambda: _body(found, int(query["buckets"])), heavy=True)
+    return answers.windowed(found, lambda: _body(found, int(query["buckets"])))
 
 
 def _body(found: answers.Window, buckets: int) -> pages.Body:

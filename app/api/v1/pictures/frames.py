@@ -60,7 +60,7 @@ class Frames(Schema):
 def frames(query: pages.Query) -> flask.Response:
     """The map at several moments of a window, over the nodes of all of them."""
     found = answers.window(query, usual=_USUAL_WINDOW)
-    return answers.respond(found.end, lambda: _body(found, query), heavy=True)
+    return answers.windowed(found, lambda: _body(found, query))
 
 
 def _body(found: answers.Window, query: pages.Query) -> pages.Body:

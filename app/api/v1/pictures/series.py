@@ -66,9 +66,7 @@ def series(query: pages.Query) -> flask.Response:
     """How a number changed, event by event."""
     lines = _lines(str(query["of"]))
     found = answers.window(query, usual=_USUAL_WINDOW, most=MOST_EVENTS)
-    return answers.respond(
-        found.end, lambda: _body(found, str(query["of"]), lines, int(query["points"])), heavy=True
-    )
+    return answers.windowed(found, lambda: _body(found, str(query["of"]), lines, int(query["points"])))
 
 
 def _lines(of: str) -> steps.Lines:
