@@ -32,11 +32,6 @@ class At:
 NOW = At()
 
 
-def upto(position: model.Position, shown: snapshots.Snapshot) -> bool:
-    """Whether a position is not later than the snapshot; those of former incarnations are earlier."""
-    return position.incarnation != shown.position.incarnation or position.offset <= shown.offset
-
-
 @dataclass(frozen=True, slots=True)
 class Moment:
     """A snapshot, and the time at which it was current."""

@@ -8,6 +8,7 @@ from marshmallow import Schema, fields
 
 from app.api import errors
 from app.api.introspection import blueprints, heavy, moments, pages, queries, schemas, services, times
+from app.domain import model
 from app.store import errors as store_errors
 from app.store.decisions import records
 
@@ -63,7 +64,8 @@ def listing(query: pages.Query) -> pages.Body:
     shown = moments.take(query.get("at") or moments.NOW)
     cursor = pages.read(query)
     limit = int(query["limit"])
-    scan = Scan(asked(query), before=cursor.before if cursor is not None else None, since=query.get("since"))
+    before = cursor.before if cursor is not None else None
+    scan = Scan(asked(query), shown.position, before=before, since=query.get("since"))
     matching = (_row(one) for one in scan if wanted(one, query, shown))
     found = pages.filled(islice(matching, limit))
     following = str(found[-1]["id"]) if next(matching, None) is not None else scan.unfinished
@@ -115,22 +117,27 @@ def find(identifier: str) -> records.Decision:
 
 
 class Scan:
-    """The decisions that match a query, newest first, within the limit of one request.
+    """The decisions up to a position that match a query, newest first, within the limit of one request.
 
-    Reads a few at a time, so that a request holds only the decisions that it keeps. Several extenders append
-    records, each a moment after the decision: one before ``since`` may be behind one that is not.
+    Begins at the records of that position, not at the newest ones. Reads a few at a time, so that a request
+    holds only the decisions that it keeps. Several extenders append records, each a moment after the
+    decision: one before ``since`` may be behind one that is not.
     """
 
     def __init__(
         self,
         wanted: records.DecisionQuery,
+        until: model.Position,
         *,
         before: str | None = None,
         since: moments.At | None = None,
         limit: int | None = None,
     ) -> None:
-        """``limit``: records to scan; by default the limit of one request."""
+        """``before``: the last id seen by the request before; ``limit``: records to scan, by default the
+        limit of one request.
+        """
         self._wanted = wanted
+        self._until = until
         self._before = before
         self._since = since
         self._limit = records.MAX_SCANNED if limit is None else limit
@@ -139,7 +146,7 @@ class Scan:
 
     def __iter__(self) -> Iterator[records.Decision]:
         given = services.current()
-        before, left, since = self._before, self._limit, self._since
+        before, left, since = self._before or _behind(self._until), self._limit, self._since
         incarnation = given.log.incarnation
         ends_ms = _began_ms(since) - _AHEAD_MS if since is not None else 0
         while left > 0:
@@ -147,20 +154,36 @@ class Scan:
                 self._wanted, limit=_CHUNK, before=before, max_scanned=left, most_bytes=pages.PAGE_BYTES
             )
             for decision in found.records:
-                if since is None or not _earlier(decision, since, incarnation):
+                early = since is not None and _earlier(decision, since, incarnation)
+                if not early and self._reached(decision.position):
                     yield decision
             if found.behind is None or int(found.behind.partition("-")[0]) < ends_ms:
                 return
             before, left = found.behind, left - found.scanned
         self.unfinished = before
 
+    def _reached(self, position: model.Position) -> bool:
+        """Whether the position is not later; those of former incarnations are earlier."""
+        until = self._until
+        return position.incarnation != until.incarnation or position.offset <= until.offset
+
+
+def _behind(position: model.Position) -> str | None:
+    """The id behind all records of decisions at the position; None if that may be the end."""
+    given = services.current()
+    if position.offset >= given.follower.snapshot.offset:
+        return None
+    try:
+        following = given.histories.appended_ms(position.offset + 1)
+    except store_errors.StoreError:
+        return None  # It only saves reading, which an archive that is away must not keep from being done.
+    return None if following is None else f"{following + records.LATE_MS}-0"
+
 
 def wanted(decision: records.Decision, query: pages.Query, shown: moments.Moment) -> bool:
-    """Whether the decision was taken until the moment, before ``until`` and by ``where`` of the query."""
+    """Whether the decision was taken before ``until`` and by ``where`` of the query."""
     until, where = query.get("until"), query.get("where")
     if where is not None and not where.holds(decision):
-        return False
-    if not moments.upto(decision.position, shown.snapshot):
         return False
     return until is None or _earlier(decision, until, shown.position.incarnation)
 

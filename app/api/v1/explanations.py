@@ -16,7 +16,7 @@ from app.verbs.explain import explanations, tables
 routes = blueprints.create("explain", "/apis/v1", "Why a pod was placed on its node, or waits.")
 _MIMETYPES = {"json": "application/json", "markdown": "text/markdown", "csv": "text/csv"}
 _KEPT = 1000
-"""Decisions about one pod that are considered."""
+"""Decisions about one pod, up to the moment, that are considered."""
 
 
 class ExplainedDecision(Schema):
@@ -195,9 +195,9 @@ class _Attempts(NamedTuple):
 
 
 def _attempts(pod: str, shown: moments.Moment) -> _Attempts:
-    scan = decisions.Scan(records.DecisionQuery(pod=pod))
+    scan = decisions.Scan(records.DecisionQuery(pod=pod), shown.position)
     found = iter(scan)
-    past = [(one.id, one.verb) for one in islice(found, _KEPT) if moments.upto(one.position, shown.snapshot)]
+    past = [(one.id, one.verb) for one in islice(found, _KEPT)]
     bundle = services.current().bundle
     whole = bundle is None or bundle.first == 0
     complete = whole and next(found, None) is None and scan.unfinished is None

@@ -15,7 +15,7 @@ from app.verbs.explain import explanations, pending_groups
 
 routes = blueprints.create("pending", "/apis/v1", "Pending pods.")
 _MAX_SCANNED = 5000
-"""The newest decisions, among which attempts are counted."""
+"""The newest decisions up to the moment, among which attempts are counted."""
 
 
 class Pending(Schema):
@@ -29,7 +29,7 @@ class Pending(Schema):
     scheduler = schemas.text("spec.schedulerName.")
     created = schemas.text("When it was created (RFC 3339).")
     age = schemas.anything("Seconds since then; null if that is unknown.")
-    attempts = schemas.number("Scheduling attempts among the newest 5,000 decisions.")
+    attempts = schemas.number("Scheduling attempts among the newest 5,000 decisions up to the moment.")
     attemptsComplete = schemas.truth("False if there are older decisions, which were not counted.")
     lastDecision = schemas.optional("The id of the latest attempt.")
     reason = schemas.text("Why no node would be accepted now; empty if Topolog has no objection.")
@@ -72,14 +72,10 @@ class _Attempts:
         self.last: dict[model.Uid, str] = {}
         """Pod -> the id of its latest attempt."""
         self.number = dict.fromkeys(page, 0)
-        scan = decisions.Scan(records.DecisionQuery(), limit=_MAX_SCANNED)
+        scan = decisions.Scan(records.DecisionQuery(), snapshot.position, limit=_MAX_SCANNED)
         for record in scan:
             uid = record.pod.uid
-            if (
-                uid in self.number
-                and record.verb in explanations.ATTEMPTS
-                and moments.upto(record.position, snapshot)
-            ):
+            if uid in self.number and record.verb in explanations.ATTEMPTS:
                 self.number[uid] += 1
                 self.last.setdefault(uid, record.id)
         self.complete = scan.unfinished is None

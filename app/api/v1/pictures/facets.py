@@ -88,7 +88,7 @@ def facets(query: pages.Query) -> flask.Response:
 
 
 def _body(shown: moments.Moment, query: pages.Query) -> pages.Body:
-    scan = decisions.Scan(decisions.asked(query), since=query.get("since"))
+    scan = decisions.Scan(decisions.asked(query), shown.position, since=query.get("since"))
     rows = [_Row(one, query) for one in scan if decisions.wanted(one, query, shown)]
     picked = sum(row.picked for row in rows)
     return {

@@ -161,7 +161,8 @@ def _attempts(
     And whether the records were read back to the creation of the pod.
     """
     incarnation = shown.position.incarnation
-    scan = decisions.Scan(records.DecisionQuery(pod=key if pod is None else pod.uid), since=_created(pod))
+    asked = records.DecisionQuery(pod=key if pod is None else pod.uid)
+    scan = decisions.Scan(asked, shown.position, since=_created(pod))
     found: list[pages.Body] = [
         {
             "offset": one.position.offset,
@@ -173,7 +174,7 @@ def _attempts(
             "decision": one.id,
         }
         for one in scan
-        if one.position.incarnation == incarnation and one.position.offset <= shown.snapshot.offset
+        if one.position.incarnation == incarnation
     ]
     return found, scan.unfinished is None
 

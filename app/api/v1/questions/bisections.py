@@ -87,7 +87,7 @@ def _recorded(question: question_schema.Bisect, shown: moments.Moment) -> list[t
     """Offset and result of the recorded attempts of the pod, newest first."""
     if question.fits is None:
         return []
-    scan = decisions.Scan(records.DecisionQuery(pod=question.fits))
+    scan = decisions.Scan(records.DecisionQuery(pod=question.fits), shown.position)
     return [
         (one.position.offset, bool(one.kept))
         for one in itertools.islice(scan, _RECORDS)

@@ -60,11 +60,10 @@ def _recorded(pod: model.Pod, resolved: situations.Resolved) -> tuple[Offer | No
     None without one: a former pod of that name may have been offered other nodes.
     """
     given, position = services.current(), resolved.base.position
-    scan = decisions.Scan(records.DecisionQuery(pod=pod.uid), before=_behind(position))
+    scan = decisions.Scan(records.DecisionQuery(pod=pod.uid), position)
     for decision in scan:
         usable = decision.verb in explanations.ATTEMPTS and "candidates" not in decision.shortened
-        same = decision.position.incarnation == position.incarnation
-        if usable and same and decision.position.offset <= position.offset:
+        if usable and decision.position.incarnation == position.incarnation:
             snapshot = given.histories.of(decision.position, attended=heavy.attended())
             everywhere = resolved.base.topology.everywhere
             offered = given.decisions.candidates(decision, snapshot)
@@ -84,9 +83,3 @@ def _may_admit(resolved: situations.Resolved) -> bool:
         or (isinstance(one, events.NodeSeen) and one.node.name in before and not one.node.unschedulable)
         for one in resolved.happened
     )
-
-
-def _behind(position: model.Position) -> str | None:
-    """The id behind all records of decisions at the position; None if there may be later ones."""
-    following = services.current().histories.appended_ms(position.offset + 1)
-    return None if following is None else f"{following + records.LATE_MS}-0"
