@@ -59,7 +59,7 @@ class Resolved:
     unapplied: Mapping[int, str] = dataclasses.field(default_factory=dict)
     """Of those, the ones that do not apply here, each with the reason."""
     copies: Mapping[model.NodeName, model.NodeName] = dataclasses.field(default_factory=dict)
-    """Added node -> the node that it is like, or empty."""
+    """Added node -> the node of ``base`` that it is like, also by way of other added ones; or empty."""
     changed: frozenset[model.NodeName] | None = None
     """The nodes that may differ from those of ``base``; None for any."""
 
@@ -72,7 +72,7 @@ class Resolved:
     def offered(self, names: node_sets.Names) -> node_sets.Names:
         """The candidates in the situation: without removed and cordoned nodes, with added ones.
 
-        An added node is a candidate if the node that it is like is one.
+        An added node is a candidate if the node that it is like is one, and if it is not cordoned.
         """
         before, after = self.base.nodes, self.snapshot.nodes
         if before is after:
@@ -80,7 +80,11 @@ class Resolved:
         everywhere = self.snapshot.topology.everywhere
         changed = names if self.changed is None else self.changed & names
         cordoned = {name for name in changed if name in after and _cordoned(before.get(name), after[name])}
-        added = {name for name, like in self.copies.items() if not like or like in names}
+        added = {
+            name
+            for name, like in self.copies.items()
+            if (not like or like in names) and name in after and not after[name].unschedulable
+        }
         if names is self.base.topology.everywhere and self.changed is not None:
             # All nodes but a few: of thousands, no further set is made if there is none.
             others = {name for name in self.changed if name in after and name not in before} - added
@@ -156,9 +160,8 @@ def resolve(
             unapplied[at] = str(mistake)
         if isinstance(operation, operations.AddNodes):
             nodes += len(made)
-            copies |= {
-                event.node.name: operation.like for event in made if isinstance(event, events.NodeSeen)
-            }
+            like = copies.get(operation.like, operation.like)
+            copies |= {event.node.name: like for event in made if isinstance(event, events.NodeSeen)}
         elif isinstance(operation, operations.AddPods | operations.DeletePods | operations.RemoveNodes):
             pods += sum(isinstance(event, events.PodSeen | events.PodGone) for event in made)
         _refuse_many(path, "added nodes", nodes, MAX_ADDED_NODES)
