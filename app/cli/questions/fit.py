@@ -106,4 +106,4 @@ def _table(reply: question_options.Document, *, alone: bool) -> None:
         click.echo("\n... and more (--most)")
     if not reply["changes"] and not reply["fits"] and reply["complete"]:
         click.echo("no change is known that would let it fit")
-    question_options.show_limits(reply)
+    question_options.show_limits(reply, "there may be a smaller change; not all were tried (--budget)")

@@ -348,13 +348,13 @@ def show(
         (wide if wide is not None and output == formats.WIDE else table)(reply)
 
 
-def show_limits(reply: Document) -> None:
-    """Write to standard error what changes nothing, what is not modelled, and whether time ran out."""
+def show_limits(reply: Document, incomplete: str = "more time is needed (--budget)") -> None:
+    """Write to standard error what changes nothing, what is not modelled, and that it is ``incomplete``."""
     show_idle(reply.get("situation"))
     for limit in reply.get("limits", ()):
         click.echo(f"note: {limit}", err=True)
     if reply.get("complete") is False:
-        click.echo("incomplete: more time is needed (--budget)", err=True)
+        click.echo(f"incomplete: {incomplete}", err=True)
 
 
 def show_idle(situation: Document | None, of: str = "") -> None:

@@ -20,6 +20,8 @@ _EVALUATED = 64
 """Hypotheses evaluated at most: a diagnosis must stay cheap."""
 _PAIRED = 10
 """The cheapest hypotheses, whose pairs are evaluated if no single one helps."""
+LEFT_OUT = f"there may be a smaller change: of those proposed, only the first {_EVALUATED} were evaluated"
+"""The last line if hypotheses were left out that cost less than those shown, or if none is shown."""
 
 
 def smallest(
@@ -34,18 +36,21 @@ def smallest(
     cycle = replace(cycle, candidates=frozenset(cycle.candidates))
     counted = cycles.assuming(cycle, cycles.nominated(cycle))
     found_all = proposed(plugins, counted, refusals)
-    single = heapq.nsmallest(_EVALUATED, found_all, key=_order)
+    ordered = heapq.nsmallest(_EVALUATED + 1, found_all, key=_order)
+    single = ordered[:_EVALUATED]
     found = _cheapest(plugins, cycle, single)
     if not found:
         pairs = [_both(*pair) for pair in combinations(single[:_PAIRED], 2)]
         found = _cheapest(plugins, cycle, sorted(pairs, key=_order))
-    if found:
-        return tuple(hypothesis.sentence for hypothesis in found)
-    return tuple(
+    sentences = [hypothesis.sentence for hypothesis in found] or [
         f"{refusal.plugin} would have to accept one of the {plurals.counted(len(refusal.nodes), 'node')}"
         f" that it refuses: {refusal.reason}"
         for refusal in refusals
-    )
+    ]
+    left = ordered[_EVALUATED:]
+    if left and not (found and found[0].cost <= left[0].cost):
+        sentences.append(LEFT_OUT)
+    return tuple(sentences)
 
 
 def proposed(

@@ -6,7 +6,7 @@ it does not.
 """
 
 import dataclasses
-import heapq
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, islice
 from typing import Any
@@ -61,7 +61,7 @@ class Fit:
     changes: tuple[Change, ...]
     tried: int
     complete: bool
-    """Whether everything was tried within the budget."""
+    """Whether no change that may be smaller was left out, for want of time or because there were too many."""
     more: bool = False
     """Whether there are other changes of the same cost, beyond the number that was asked for."""
 
@@ -93,21 +93,25 @@ def fit(
     # Spelled one by one: of thousands of proposals the first few mostly suffice.
     proposed = sorted(advice.proposed(resolved.plugins, counted, trace.refusals), key=order)
 
-    def single(number: int) -> Iterator[Change]:
+    def single() -> Iterator[Change]:
         spelled = (as_change(resolved.snapshot, pod, one) for one in proposed)
-        return islice(allowed(spelled, search.allow), number)
+        return allowed(spelled, search.allow)
 
     wanted = most + 1  # One that is not returned shows that there are more.
-    found = search.cheapest(single(EVALUATED), wanted)
+    found = search.cheapest(single(), wanted, EVALUATED)
     if "pods" in search.allow:
         bound = found[0].cost if found else None
         deletions = sorted(search.deletions(pod, bound), key=order)
         found = sorted([*found, *deletions], key=order)
         found = [one for one in found if one.cost == found[0].cost]
     if not found:
-        pairs = sorted((both(*pair) for pair in combinations(single(_PAIRED), 2)), key=order)
+        first = list(islice(single(), _PAIRED + 1))
+        pairs = sorted((both(*pair) for pair in combinations(first[:_PAIRED], 2)), key=order)
+        for other in first[_PAIRED:]:
+            search.leave_out(first[0].cost + other.cost)
         found = search.cheapest(pairs, wanted)
-    return Fit(summary, False, tuple(found[:most]), search.tried, search.complete, more=len(found) > most)
+    complete = search.complete(found)
+    return Fit(summary, False, tuple(found[:most]), search.tried, complete, more=len(found) > most)
 
 
 class _Search:
@@ -130,17 +134,32 @@ class _Search:
         self._offered = offered
         self._running = running
         self.allow = allow
+        self._left = math.inf
+        """The cost that the cheapest change which was not evaluated has at least."""
         self.tried = 0
-        self.complete = True
 
-    def cheapest(self, ordered: Iterable[Change], most: int) -> list[Change]:
-        """The changes of the lowest cost that help, and of which no override can be left out."""
+    def leave_out(self, cost: int = 0) -> None:
+        """Some changes are not evaluated, which cost at least so much."""
+        self._left = min(self._left, cost)
+
+    def complete(self, found: Sequence[Change]) -> bool:
+        """Whether no change that may be smaller than those found was left out."""
+        return self._left == math.inf or (bool(found) and found[0].cost <= self._left)
+
+    def cheapest(self, ordered: Iterable[Change], most: int, limit: int | None = None) -> list[Change]:
+        """The changes of the lowest cost that help, and of which no override can be left out.
+
+        ``limit``: how many are evaluated at most.
+        """
         found: list[Change] = []
-        for change in ordered:
+        for number, change in enumerate(ordered):
             if len(found) == most or (found and change.cost > found[0].cost):
                 break
             if not self._running():
-                self.complete = False
+                self.leave_out()
+                break
+            if number == limit:
+                self.leave_out(change.cost)
                 break
             if change.indirect:
                 self.tried += 1
@@ -159,9 +178,12 @@ class _Search:
         groups = {counts(pod, node) for node in kinds.counted_apart(self._snapshot, self._offered)}
         pods = self._counted(pod, counts)
         counted = {keys: {other.uid: other for key in keys for other in pods.get(key, ())} for keys in groups}
-        for keys in heapq.nsmallest(_GROUPS, counted, key=lambda keys: (len(counted[keys]), keys)):
+        ordered = sorted(counted, key=lambda keys: (len(counted[keys]), keys))
+        if any(counted[keys] for keys in ordered[_GROUPS:]):
+            self.leave_out(1)
+        for keys in ordered[:_GROUPS]:
             if not self._running():
-                self.complete = False
+                self.leave_out()
                 return
             names = least_first(counted[keys].values())
             wanted = names if bound is None else names[:bound]

@@ -163,3 +163,17 @@ def test_a_member_that_runs_is_not_deleted_for_another() -> None:
     world = projections.project_all(snapshots.empty(schema=declared.SCHEMA, indexed=RULES.indexed()), seen)
     answer = advice(world, ["pods"])
     assert (answer.fits, answer.changes) == (False, ())
+
+
+@pytest.mark.parametrize(("evaluated", "messages"), [(0, 0), (64, 1)])
+def test_advice_is_incomplete_if_proposals_were_left_out(
+    monkeypatch: pytest.MonkeyPatch, evaluated: int, messages: int
+) -> None:
+    monkeypatch.setattr(minimal_changes, "EVALUATED", evaluated)
+    group = kinds.SIGS.observed(small_gangs.sigs("train", 1, namespace=small_clusters.NAMESPACE))
+    node = small_gangs.node("n0", 2, {small_clusters.KEY: "a"})
+    full = declared.observed(small_clusters.policy({"a": 0}, required=True))
+    waiting = PodSeen(pod=pod("train-0", {SIGS_LABEL: "train", **small_clusters.REPLICA}))
+    empty = snapshots.empty(schema=declared.SCHEMA, indexed=RULES.indexed())
+    answer = advice(projections.project_all(empty, [NodeSeen(node=node), group, full, waiting]), ["objects"])
+    assert (len(answer.changes), answer.complete) == (messages, bool(messages))

@@ -42,7 +42,9 @@ class Fitted(Schema):
     changes = schemas.nested(Change, "The changes, the cheapest only.", many=True)
     more = schemas.truth("Whether there are other changes of that cost, beyond ``most``.")
     tried = schemas.number("Changes that were evaluated.")
-    complete = schemas.truth("False if the budget was spent before all changes were evaluated.")
+    complete = schemas.truth(
+        "False if a change was not evaluated that may be smaller: the budget was spent, or there were too many."
+    )
     limits = schemas.texts("What the answer does not model.")
     notModelled = schemas.texts(bodies.NOT_MODELLED)
     spentMs = schemas.number("Milliseconds of work.")

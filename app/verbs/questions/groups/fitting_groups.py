@@ -67,6 +67,8 @@ class _Search:
         self._running = running
         self._bound = MAX_ADDED
         """The cost above which no change is wanted."""
+        self._left = MAX_ADDED
+        """The cost that the cheapest change which was not evaluated has at least."""
         self.tried = 0
         self.complete = True
 
@@ -78,7 +80,7 @@ class _Search:
                 continue
             self._bound = made.cost
             found = [*(one for one in found if one.cost == made.cost), made]
-        if not self._running():
+        if not self._running() or self._left < self._bound:
             self.complete = False
         unique = {str(one.overrides): one for one in found}
         return sorted(unique.values(), key=lambda one: (one.cost, one.message))
@@ -181,9 +183,9 @@ class _Search:
         counted = cycles.assuming(cycle, cycles.nominated(cycle))
         proposed = advice.proposed(self._plugins, counted, refusals)
         spelled = (minimal_changes.as_change(state, pod, one) for one in proposed)
-        return sorted(minimal_changes.allowed(spelled, self._allow), key=minimal_changes.order)[
-            : minimal_changes.EVALUATED
-        ]
+        found = sorted(minimal_changes.allowed(spelled, self._allow), key=minimal_changes.order)
+        self._left = min([self._left, *(one.cost for one in found[minimal_changes.EVALUATED :])])
+        return found[: minimal_changes.EVALUATED]
 
     # -- capacity ----------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import { command, forms, panel } from "../panel.js";
 import { answer, ask, changed, moment, offsetOf, onForget, state } from "../store.js";
 import { ago, cut, number, plural, quantity, span } from "../format.js";
 import * as answers from "./answers.js";
-import { more, podLink, table, unfinished, untried } from "./parts.js";
+import { more, podLink, table, untried } from "./parts.js";
 
 /** What was tried, by reason, each with the position that it was asked of. */
 const tried = new Map();
@@ -90,7 +90,7 @@ function advice(found) {
   if (found.busy) return html`<p class="waiting" role="status">looking for the smallest changes …</p>`;
   if (found.error) return html`<p class="failed" role="status">${found.error}</p>`;
   const body = found.found;
-  return html`<div class="advice" role="status"><p>${body.fits ? "It fits as it is." : `${plural(body.changes.length, "change")} found, ${number(body.tried)} tried.`} ${unfinished(body, "Not all changes were tried")}</p>
+  return html`<div class="advice" role="status"><p>${body.fits ? "It fits as it is." : `${plural(body.changes.length, "change")} found, ${number(body.tried)} tried.`} ${body.complete ? nothing : html`<span class="warned">Not all changes were tried.</span>`}</p>
     <ul>${body.changes.map((change) => html`<li>${change.message} → ${plural(change.kept, "node")}
       <button type="button" @click=${() => simulate(change.overrides)}>simulate with it</button>
       <code>${JSON.stringify(change.overrides)}</code></li>`)}</ul>
