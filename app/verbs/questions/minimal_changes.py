@@ -190,6 +190,9 @@ class _Search:
             if not wanted or not self._kept((deletion(wanted),)):
                 continue
             least = self._least(wanted)
+            if not least:
+                self.leave_out()
+                return
             message = f"{plurals.counted(len(least), 'counted pod')} fewer in {', '.join(keys)}"
             overrides = (deletion(least),)
             yield Change(message, len(least), overrides, self._kept(overrides))
@@ -210,9 +213,13 @@ class _Search:
         return found
 
     def _least(self, names: Sequence[str]) -> list[str]:
-        """A shortest prefix of the names that helps, without those that can be left out."""
+        """A shortest prefix of the names that helps, without those that can be left out; empty if that is not
+        found in time.
+        """
         low, high = 1, len(names)
         while low < high:
+            if not self._running():
+                return []
             middle = (low + high) // 2
             if self._kept((deletion(names[:middle]),)):
                 high = middle
@@ -220,8 +227,10 @@ class _Search:
                 low = middle + 1
         kept = list(names[:low])
         for name in list(kept):
+            if not self._running():
+                return []
             fewer = [other for other in kept if other != name]
-            if fewer and self._running() and self._kept((deletion(fewer),)):
+            if fewer and self._kept((deletion(fewer),)):
                 kept = fewer
         return kept
 

@@ -22,7 +22,7 @@ def limits(name: str, key: str, quotas: dict[str, int]) -> events.AnyEvent:
 
 
 def world(*happened: events.AnyEvent, racks: Iterable[str] = RACKS) -> snapshots.Snapshot:
-    """A node in each rack; all but that of the last rack are in the zone a, which is full, as all racks are."""
+    """A node in each rack, all but that of the rack zz in the zone a: the zone a and all racks are full."""
     nodes = [
         events.NodeSeen(node=small_clusters.node(rack, {"rack": rack, "zone": "b" if rack == "zz" else "a"}))
         for rack in racks
@@ -59,3 +59,37 @@ def test_an_answer_is_complete_if_all_that_may_be_smaller_was_evaluated() -> Non
     ]
     assert found.complete
     assert explained(few) == (found.changes[0].message,)
+
+
+def test_deletions_of_which_one_may_be_spared_are_not_returned_when_the_budget_ends() -> None:
+    """The pod in the rack suffices, and the one that is only in its zone comes first."""
+    pods = [
+        small_clusters.pod(name, WEB, node=node, created=created)
+        for name, node, created in (
+            ("in-zone", "r01", "2026-01-02T00:00:00Z"),
+            ("in-both", "r00", "2026-01-01T00:00:00Z"),
+        )
+    ]
+    given = world(
+        *(events.PodSeen(pod=pod) for pod in pods),
+        limits("racks", "rack", {"r00": 1, "r01": 0}),
+        limits("zones", "zone", {"a": 2}),
+        racks=["r00", "r01"],
+    )
+
+    def answer(budget: int) -> minimal_changes.Fit:
+        left = iter(range(budget))
+        resolved = situations.Resolved(given, given, RULES)
+        offered = frozenset(["r00"])
+        return minimal_changes.fit(
+            resolved, ASKING.uid, offered, ["pods"], 5, lambda: next(left, None) is not None
+        )
+
+    whole = answer(100)
+    assert [change.overrides for change in whole.changes] == [(minimal_changes.deletion([pods[1].key]),)]
+    assert whole.complete
+    cut = [answer(budget) for budget in range(12)]
+    assert {found.complete for found in cut} == {False, True}
+    for found in cut:
+        assert found.changes in ((), whole.changes)
+        assert bool(found.changes) == found.complete

@@ -43,7 +43,7 @@ class Fitted(Schema):
     more = schemas.truth("Whether there are other changes of that cost, beyond ``most``.")
     tried = schemas.number("Changes that were evaluated.")
     complete = schemas.truth(
-        "False if a change was not evaluated that may be smaller: the budget was spent, or there were too many."
+        "False if a change that may be smaller was left out: the budget was spent, or there were too many."
     )
     limits = schemas.texts("What the answer does not model.")
     notModelled = schemas.texts(bodies.NOT_MODELLED)
