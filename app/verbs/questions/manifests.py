@@ -20,11 +20,15 @@ def pod(manifest: Mapping[str, Any], field: str) -> model.Pod:
 
 
 def amounts(quantities: Mapping[str, str]) -> dict[str, int]:
-    """Quantities in the model's units. Raises Invalid."""
+    """Quantities in the model's units. Raises Invalid, also for one below zero."""
     try:
-        return dict(pod_requests.amounts(tuple(quantities.items())))
+        found = dict(pod_requests.amounts(tuple(quantities.items())))
     except ValueError as error:
         raise supposed_operations.Invalid("allocatable", f"{error}") from error
+    for name, amount in found.items():
+        if amount < 0:
+            raise supposed_operations.Invalid("allocatable", f"{name} is negative: {quantities[name]}")
+    return found
 
 
 def complete(manifest: Mapping[str, Any], field: str, *, namespaced: bool, default: str = "") -> bytes:

@@ -20,7 +20,10 @@ _KUBELET_PODS = 110
 """The kubelet's default of maxPods."""
 _SHOWN = 253
 """Characters of a selector in an error message."""
-LabelChanges = Annotated[dict[str, str | None], Meta(description="Label -> value; null removes the label.")]
+LabelChanges = Annotated[
+    dict[supposed_operations.QualifiedName, supposed_operations.LabelValue | None],
+    Meta(description="Label -> value; null removes the label."),
+]
 
 
 class NodeSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -81,11 +84,17 @@ class AddNodes(supposed_operations.Operation, frozen=True, tag="addNodes"):
     count: Annotated[int, Meta(ge=1, le=MAX_NODES, description="How many nodes to add.")] = 1
     like: Annotated[str, Meta(max_length=253, description="A node whose labels and capacity they have.")] = ""
     labels: LabelChanges = msgspec.field(default_factory=dict)
-    allocatable: Annotated[dict[str, str], Meta(description="Quantities by resource, as in the API.")] = (
-        msgspec.field(default_factory=dict)
-    )
+    allocatable: Annotated[
+        dict[supposed_operations.QualifiedName, str],
+        Meta(description="Quantities by resource, as in the API."),
+    ] = msgspec.field(default_factory=dict)
     prefix: Annotated[
-        str, Meta(min_length=1, max_length=240, description="Their names begin with this, and end in -1 ...")
+        str,
+        Meta(
+            pattern=supposed_operations.PREFIX,
+            max_length=240,
+            description="Their names begin with this, and end in -1 ...",
+        ),
     ] = "added"
 
     def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:

@@ -237,12 +237,15 @@ class Bisect(Question, frozen=True):
 
 ALLOWED: tuple[Allowed, ...] = ("objects", "nodes", "labels", "pods")
 Q = TypeVar("Q", bound=Question)
-_PLACE = re.compile(r"^(?P<text>.*?)(?: - at `(?:key in )?\$(?P<path>.*)`)?\Z", re.DOTALL)
+_PLACE = re.compile(r"^(?P<text>.*?)(?: - at (?:`key` in )?`\$(?P<path>.*)`)?\Z", re.DOTALL)
 _FIELD = re.compile(r"\.?(?P<name>\w+)")
 _SPELLED = {
     f"Expected `str` matching regex {pattern!r}": f"must be {form}"
     for pattern, form in (
         (supposed_operations.NAMESPACED, "NAMESPACE/NAME"),
+        (supposed_operations.QUALIFIED, "a qualified name, such as role or example.com/role"),
+        (supposed_operations.LABEL_VALUE, "a label value: at most 63 letters, digits, -, _ and ."),
+        (supposed_operations.PREFIX, "how a DNS subdomain begins: lower-case letters, digits, - and ."),
         (MEASURE, "pods or resource:NAME"),
     )
 }

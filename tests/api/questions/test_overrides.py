@@ -77,6 +77,11 @@ def test_an_empty_selector_selects_all_nodes(six: api_worlds.World) -> None:
     assert situation["events"] == {"NodeSeen": 6}
 
 
+LABELLING: dict[str, dict[str, Any]] = {
+    "addNodes": {},
+    "labelNodes": {"nodes": ["host-1"]},
+    "labelPods": {"pods": ["shop/a-5"]},
+}
 MISTAKEN_OVERRIDES: list[tuple[dict[str, Any], str]] = [
     ({"op": "cordn", "nodes": ["host-1"]}, ".op: there is no operation 'cordn'; did you mean cordon?"),
     ({"nodes": ["host-1"]}, ".op: there is no operation 'None'"),
@@ -93,6 +98,22 @@ MISTAKEN_OVERRIDES: list[tuple[dict[str, Any], str]] = [
     ({"op": "addNodes", "count": 5001}, ".count: expected `int` <= 5000"),
     ({"op": "addNodes", "like": "n9"}, ".like: there is no node n9 at"),
     ({"op": "addNodes", "allocatable": {"cpu": "four"}}, ".allocatable: "),
+    ({"op": "addNodes", "allocatable": {"cpu": "-5"}}, ".allocatable: cpu is negative: -5"),
+    ({"op": "addNodes", "allocatable": {"a b": "5"}}, ".allocatable: must be a qualified name"),
+    *(
+        ({"op": "addNodes", "prefix": prefix}, ".prefix: must be how a DNS subdomain begins")
+        for prefix in ("a/b, c\n", "Rack", "-a", "a.", "a..b", "a\n")
+    ),
+    *(
+        ({"op": op, **named, "labels": {key: "x"}}, ".labels: must be a qualified name")
+        for op, named in LABELLING.items()
+        for key in ("", "bad key!", "/x", "A.example/x", "a/b/c", "x\n", "x" * 64)
+    ),
+    *(
+        ({"op": op, **named, "labels": {"x": value}}, ".labels[...]: must be a label value")
+        for op, named in LABELLING.items()
+        for value in ("x y", "-x", "x\n", "v" * 64)
+    ),
     ({"op": "addPods", "like": "shop/none"}, ".like: there is no pod shop/none at"),
     ({"op": "addPods"}, ".pod: exactly one of pod and like"),
     ({"op": "deletePods", "pods": ["shop/none"]}, ".pods[0]: there is no pod shop/none at"),
@@ -170,6 +191,17 @@ def test_a_mistaken_override_is_400_with_its_path(
     overrides = [{"op": "cordon", "nodes": ["host-1"]}, override]
     response = post(six, "simulate", {"pending": {}, "situation": {"overrides": overrides}})
     assert_problem(response, 400, "BadRequest", "situation.overrides[1]", words)
+
+
+@pytest.mark.parametrize("name", ["", "x", "v" * 63, "A_b.c-9"])
+def test_names_that_kubernetes_accepts_are_accepted(six: api_worlds.World, name: str) -> None:
+    labels = {"example.com/Key_1": name, "a" * 63: name, "gone": None}
+    for op, named in LABELLING.items():
+        override = {"op": op, **named, "labels": labels}
+        ask(six, "simulate", pending={}, situation={"overrides": [override]})
+    for prefix in ("a", "9-", "rack.example", "x" * 240):
+        override = {"op": "addNodes", "prefix": prefix, "allocatable": {"example.com/gpu": "0", "cpu": "1"}}
+        ask(six, "simulate", pending={}, situation={"overrides": [override]})
 
 
 def test_an_invalid_policy_is_not_scaled(six: api_worlds.World) -> None:
