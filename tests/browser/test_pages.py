@@ -177,6 +177,9 @@ def test_a_number_that_no_document_has_is_found_wherever_it_is_shown(
         ("?color=decision:1-1", "cannot find decision 1-1"),
         ("?node=nowhere", "cannot find node nowhere"),
         ("pods/shop/absent", "cannot find pod shop/absent"),
+        ("pods/shop/100%", "cannot find pod shop/100%"),
+        ("pods/shop/a%20b", "cannot find pod shop/a b"),
+        ("pods/%zz", "Search for a pod by NAMESPACE/NAME above"),
         ("compare?from=9&to=5&at=nonsense", "must be an offset of the log"),
     ],
 )

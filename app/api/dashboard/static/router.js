@@ -6,12 +6,21 @@ import { changed, state } from "./store.js";
 const VIEWS = ["overview", "pending", "pods", "workloads", "decisions", "compare", "health"];
 
 export function read() {
-  const parts = location.pathname.replace(/^\/dashboard\/?/, "").split("/").filter(Boolean).map(decodeURIComponent);
+  const parts = location.pathname.replace(/^\/dashboard\/?/, "").split("/").filter(Boolean).map(decoded);
   state.view = VIEWS.includes(parts[0]) ? parts[0] : "overview";
   state.path = parts.slice(1);
   state.query = new URLSearchParams(location.search);
   state.at = state.query.get("at");
   state.hash = location.hash;
+}
+
+/** A part of the path; as it is if it is malformed, such as %zz: no object has that name, which its view states. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 /** The address of a view at the shown moment. */
