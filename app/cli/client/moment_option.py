@@ -8,23 +8,30 @@ from typing import Final
 import click
 
 _AGO: Final = re.compile(r"(?=\d)(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?", re.ASCII)
+_CLOCK: Final = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
 _OTHER: Final = re.compile(r"(?:[^/\s]+/)?\d+|\d{4}-\d\d-\d\d[Tt]\S+( \S+)?", re.ASCII)
 """An offset, a position, or what begins as a time does."""
 
 
 def moment(text: str) -> str:
-    """The text as the API takes it: a duration, such as ``7d`` or ``1h30m``, is that long before now."""
-    match = _AGO.fullmatch(text)
-    if match is None:
+    """The text as the API takes it: a duration, such as ``7d`` or ``1h30m``, is that long before now, and a
+    clock time, such as ``12:00``, is of today in UTC, in which commands write all times.
+    """
+    if match := _CLOCK.fullmatch(text):
+        hour, minute, second = (int(part or 0) for part in match.groups())
+        at = datetime.fromtimestamp(time.time(), UTC)
+        at = at.replace(hour=hour, minute=minute, second=second, microsecond=0)
+    elif match := _AGO.fullmatch("0s" if text == "now" else text):
+        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+        ago = 86_400 * days + 3600 * hours + 60 * minutes + seconds
+        at = datetime.fromtimestamp(max(0.0, time.time() - ago), UTC)
+    else:
         return text
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    ago = 86_400 * days + 3600 * hours + 60 * minutes + seconds
-    at = datetime.fromtimestamp(max(0.0, time.time() - ago), UTC)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Moment(click.ParamType[str]):
-    """An offset, a position, an RFC 3339 time, or how long ago; anything else is a usage error."""
+    """An offset, a position, a time, ``now``, or how long ago; anything else is a usage error."""
 
     name = "moment"
 
@@ -38,7 +45,7 @@ class Moment(click.ParamType[str]):
         if _OTHER.fullmatch(found) is None:
             self.fail(
                 f"{value!r} is not a moment: write an offset of the log, a position, a time such as"
-                " 2026-07-01T12:00:00Z, or how long ago, such as 90s, 24h or 7d",
+                " 2026-07-01T12:00:00Z or 12:00 (today, UTC), now, or how long ago, such as 90s, 24h or 7d",
                 param,
                 ctx,
             )

@@ -49,7 +49,8 @@ def diff_command(
 ) -> None:
     """Show what differs between the moments FROM and TO (now, if they are left out).
 
-    A moment is an offset of the log, a position, an RFC 3339 time, or how long ago: 90s, 24h, 7d.
+    A moment is an offset of the log, a position, an RFC 3339 time, a clock time of today in UTC
+    (12:00), now, or how long ago: 90s, 24h, 7d.
     Overrides are those of TO, so that without moments their effect is shown.
 
     \b

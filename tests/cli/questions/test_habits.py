@@ -48,6 +48,26 @@ def test_a_duration_is_a_time_before_now(monkeypatch: pytest.MonkeyPatch, text: 
     assert moment_option.moment(text) == at
 
 
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("now", "1970-01-02T03:46:40.500Z"),
+        ("12:00", "1970-01-02T12:00:00.000Z"),
+        ("0:07", "1970-01-02T00:07:00.000Z"),
+        ("23:59:59", "1970-01-02T23:59:59.000Z"),
+    ],
+)
+def test_a_clock_time_is_of_today_in_utc(monkeypatch: pytest.MonkeyPatch, text: str, at: str) -> None:
+    monkeypatch.setattr("app.cli.client.moment_option.time.time", lambda: 100_000.5)
+    assert moment_option.MOMENT.convert(text, None, None) == at
+
+
+def test_a_range_ends_now(run: Run) -> None:
+    run.world.now[0] = time.time()
+    done = run("diff", "1", "now", "-o", "json")
+    assert json.loads(done.stdout)["to"] == str(run.world.store.follower.catch_up().position)
+
+
 @pytest.mark.parametrize("text", ["", "24", "f3c1/24", "24w", "h", "24h ", "-1h", "2026-07-01T00:00:00Z"])
 def test_what_is_no_duration_is_left_to_the_api(text: str) -> None:
     assert moment_option.moment(text) == text
@@ -73,7 +93,9 @@ def test_a_range_begins_so_long_ago(run: Run) -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "24w", "-5", "2026-07-01", "a/b"])
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "24w", "-5", "2026-07-01", "a/b", "24:00", "12:60", "12:0", "12:00:60", "Now"]
+)
 def test_what_is_no_moment_is_a_usage_error_before_any_request(text: str) -> None:
     nowhere = {"TOPOLOG_CLIENT_URL": "http://127.0.0.1:9"}
     for words in (("diff", "--", text), ("watch", "--from", text), ("get", "pods", "--at", text)):
