@@ -170,6 +170,8 @@ def test_an_opened_bundle_is_named_and_its_time_stands_still(elsewhere: api_worl
     ("query", "words"),
     [
         ("from=5&at=9", "from and to name a range"),
+        ("from=5&minutes=5", "from and to name a range"),
+        ("to=9&minutes=10", "from and to name a range"),
         ("from=200&to=100", "after to, which is offset 100"),
         ("to=99999", "to: offset 99999 is beyond the head"),
         ("from=2099-01-01T00:00:00Z", "from: 2099-01-01T00:00:00.000Z is in the future"),

@@ -78,6 +78,7 @@ def test_a_failed_create_leaves_no_file(
     for arguments, code, words in (
         (("--around", "shop/never", "--server", url), 1, "shop/never"),
         (("--from", "99999", "--server", url), 2, "beyond the head"),
+        (("--from", "1", "--minutes", "5", "--server", url), 2, "minutes how far a bundle reaches from it"),
         (("--server", "http://127.0.0.1:9"), 5, "unreachable"),
     ):
         done = terminal.run("bundle", "create", "-o", file, *arguments)

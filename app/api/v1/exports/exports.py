@@ -18,7 +18,6 @@ from app.store.bundles import layout, log_stretches
 
 routes = blueprints.create("export", "/apis/v1", "The history as a file.")
 TYPE = "application/x-tar"
-_MINUTES = 10
 _PATIENCE = 120.0
 """Seconds that the reading of one member waits for other heavy questions."""
 _PAUSE = 0.1
@@ -35,9 +34,11 @@ class ExportQuery(queries.Empty):
         "The pod whose latest event or decision is the moment in the middle, NAMESPACE/NAME."
     )
     minutes = fields.Integer(
-        load_default=_MINUTES,
         validate=validate.Range(1, 7 * 24 * 60),
-        metadata={"description": "Minutes before and after the moment in the middle."},
+        metadata={
+            "description": "Minutes before and after the moment in the middle.",
+            "default": stretches.MINUTES,
+        },
     )
 
 

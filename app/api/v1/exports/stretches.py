@@ -8,6 +8,8 @@ from app.store import errors as store_errors
 from app.store.decisions import records
 from app.verbs.pictures import chronicles
 
+MINUTES = 10
+"""Before and after the middle, if nothing is asked for."""
 _MOST_READ = 100_000
 """Events that are searched for a pod that neither exists nor has a decision."""
 _READ = 5000
@@ -16,9 +18,12 @@ _READ = 5000
 def asked(query: pages.Query, head: moments.Moment) -> tuple[int, int]:
     """The first and the last offset. Raises Problem 400, 404 or 410."""
     ranged = [name for name in ("from_", "to") if name in query]
-    centred = [name for name in ("at", "around") if name in query]
+    centred = [name for name in ("at", "around", "minutes") if name in query]
     if ranged and centred:
-        raise errors.bad("from and to name a range; at and around name its middle: give one of the two")
+        raise errors.bad(
+            "from and to name a range; at and around name its middle,"
+            " and minutes how far a bundle reaches from it: give one of the two"
+        )
     if ranged:
         last = _offset(query.get("to"), "to", head, head.snapshot.offset)
         first = _offset(query.get("from_"), "from", head, _clipped(0))
@@ -32,7 +37,7 @@ def asked(query: pages.Query, head: moments.Moment) -> tuple[int, int]:
     if around is not None:
         found = _latest_of(str(around), head)
         middle = middle if at is not None else found
-    half = int(query["minutes"]) * 60_000
+    half = int(query.get("minutes", MINUTES)) * 60_000
     until = middle + half
     last = head.snapshot.offset if until >= now_ms else past.offset_at(int(until))
     _begun(last, "at", head)
