@@ -96,12 +96,14 @@ def preemptions(
     A pod that waits for pods that terminate has what they leave, and so have the pods equal to it, as far as
     that lasts: no eviction for another one counts on it. Whether another one needs an eviction is decided
     beside the first of equal pods alone, because the others may wait longer than it, while what terminates
-    was evicted for it. ``objection``: by default, quotas alone decide.
+    was evicted for it. A pod that is admitted beside those of them that are as important needs none, because
+    kube-scheduler tries it before the less important ones. ``objection``: by default, quotas alone decide.
     """
     if not snapshot.all(kinds.QUOTAS):
         return
-    later = claimed = without_terminating(snapshot)
+    gone = later = claimed = without_terminating(snapshot)
     helped, served, tried = set[str](), set[Hashable](), 0
+    firsts: list[model.Pod] = []
     passed: list[_Waiting] = []
     for name, pods in _in_turn(later, _least_important(snapshot), by_owner=objection is not None):
         if quota not in ("", name):
@@ -113,11 +115,13 @@ def preemptions(
             return
         tried += 1
         first, found = pods[0], None
-        if later is snapshot or _refusal(later, first.pod, rules):
+        before = gone.counting((one, "") for one in firsts if one.priority >= first.pod.priority)
+        if later is snapshot or (_refusal(later, first.pod, rules) and _refusal(before, first.pod, rules)):
             claimed, passed = _claimed(claimed, passed, served, rules), []
             found = _preemption(claimed, first.pod, rules, objection)
         elif _refusal(snapshot, first.pod, rules):
             later = later.counting([(first.pod, "")])
+            firsts.append(first.pod)
             served.add(first.alike)
         passed += pods
         if found is not None:

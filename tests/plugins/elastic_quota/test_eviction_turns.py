@@ -161,6 +161,7 @@ def test_each_of_equal_pods_counts_as_having_what_terminates() -> None:
 def test_what_is_evicted_beside_equal_pods_is_enough_for_all_of_them() -> None:
     small = two_replicas(pod("small", 2, "q", "n2"), pod("large", 6, "q", "n3", priority=5))
     small.see(small_quotas.quota("q", 0, 16))
+    small.see(pod("late", 6, "q", priority=10, created=NEXT))
     assert names(wanted(small)) == [("elastic quota q: pod x/late", ["large"])]
 
 
@@ -170,6 +171,25 @@ def test_what_was_evicted_for_a_pod_is_not_evicted_again_while_equal_pods_wait_l
     small = two_replicas(pod("low", 4, "q", "n2"), pod("stays", 2, "q", "n2", priority=100))
     small.see(pod("late", 4, "q", priority=30, created=NEXT))
     assert names(wanted(small)) == []
+
+
+@pytest.mark.scenario("EQ-26")
+@pytest.mark.parametrize(("priority", "expected"), [(30, []), (10, ["low"])], ids=["first", "second"])
+def test_nothing_is_evicted_for_a_pod_that_takes_what_terminates_first(
+    priority: int, expected: list[str]
+) -> None:
+    """kube-scheduler tries the more important pod first, whichever waits longer."""
+    small = cluster(
+        *(small_gangs.node(name, 32) for name in ("n1", "n2")),
+        small_quotas.quota("q", 0, 8),
+        pod("v1", 4, "q", "n1", terminating=True),
+        pod("low", 4, "q", "n2", priority=9),
+        pod("early", 4, "q", priority=10, created=FIRST),
+        pod("late", 4, "q", priority=priority, created=NEXT),
+    )
+    small.see(pod("late", 4, "q", priority=priority, created=NEXT, owners=REPLICA))
+    found = names(wanted(small, changes=effects.Changes(objection=lambda *_: None)))
+    assert [victims for _, victims in found] == ([expected] if expected else [])
 
 
 @pytest.mark.scenario("EQ-26")
