@@ -11,6 +11,7 @@ pytestmark = pytest.mark.skipif(promtool.PATH is None, reason=promtool.MISSING)
 LOST = "TopologStoreLostEvents"
 FAILS = "TopologCompactionFails"
 EXPIRES = "TopologCertificateExpiresSoon"
+QUARANTINED = "TopologObjectQuarantined"
 
 
 def rewinds(values: str, *, started: int) -> dict[str, str]:
@@ -47,6 +48,44 @@ def test_a_loss_is_reported_if_the_recorder_before_had_counted_as_many(tmp_path:
 def test_a_loss_during_a_gap_of_prometheus_is_reported(tmp_path: pathlib.Path) -> None:
     recorded = rewinds("0x60 _x9 1x60", started=-10_000)
     assert alerts.misjudged(LOST, recorded, {60: False, 71: True, 100: False}, tmp_path) == ""
+
+
+def test_a_loss_during_a_long_gap_is_reported_if_the_recorder_is_new(tmp_path: pathlib.Path) -> None:
+    """A limit that docs/how-to/monitoring.md states."""
+    gap = "0x60 _x19 1x60"
+    recorded = rewinds(gap, started=-10_000)
+    assert alerts.misjudged(LOST, recorded, dict.fromkeys(range(140), False), tmp_path) == ""
+    recorded = rewinds(gap, started=75)
+    assert alerts.misjudged(LOST, recorded, {60: False, 81: True, 100: False}, tmp_path) == ""
+
+
+def quarantined(values: str, *, started: int) -> dict[str, str]:
+    """As `rewinds`."""
+    return {
+        'topolog_quarantined_total{pod="recorder",kind="pods"}': values,
+        'process_start_time_seconds{pod="recorder"}': f"{started * 60}x200",
+    }
+
+
+def test_an_old_object_is_not_reported_after_a_gap_of_prometheus(tmp_path: pathlib.Path) -> None:
+    recorded = quarantined("1x60 _x9 1x120", started=-10_000)
+    assert alerts.misjudged(QUARANTINED, recorded, dict.fromkeys(range(60, 180), False), tmp_path) == ""
+
+
+def test_an_old_object_is_not_reported_by_a_prometheus_without_data(tmp_path: pathlib.Path) -> None:
+    recorded = quarantined("1x120", started=-10_000)
+    assert alerts.misjudged(QUARANTINED, recorded, dict.fromkeys(range(120), False), tmp_path) == ""
+
+
+def test_an_object_is_reported_if_the_first_sample_of_a_recorder_counts_it(tmp_path: pathlib.Path) -> None:
+    recorded = quarantined("_x9 1x120", started=9)
+    expected = {10: True, 40: True, 68: True, 70: False}
+    assert alerts.misjudged(QUARANTINED, recorded, expected, tmp_path) == ""
+
+
+def test_an_object_during_a_gap_of_prometheus_is_reported(tmp_path: pathlib.Path) -> None:
+    recorded = quarantined("0x60 _x9 1x120", started=-10_000)
+    assert alerts.misjudged(QUARANTINED, recorded, {60: False, 71: True, 150: False}, tmp_path) == ""
 
 
 def failures(values: str) -> dict[str, str]:

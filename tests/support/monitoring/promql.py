@@ -74,10 +74,12 @@ class _Parser:
     def intersection(self) -> Value:
         value = self.binary(0)
         while self.accept("and"):
+            ignored = self.labels() if self.accept("ignoring") else []
             right = self.binary(0)
             assert isinstance(value, dict)
             assert isinstance(right, dict)
-            value = {key: each for key, each in value.items() if key in right}
+            found = {_without(key, ignored) for key in right}
+            value = {key: each for key, each in value.items() if _without(key, ignored) in found}
         return value
 
     def binary(self, level: int) -> Value:
@@ -104,12 +106,7 @@ class _Parser:
         return self.instant(token, *self.selector())
 
     def aggregation(self, name: str) -> Vector:
-        by: list[str] = []
-        if self.accept("by"):
-            self.expect("(")
-            while not self.accept(")"):
-                by.append(self.take())
-                self.accept(",")
+        by = self.labels() if self.accept("by") else []
         self.expect("(")
         value = self.union()
         self.expect(")")
@@ -118,6 +115,15 @@ class _Parser:
         for labels, number in value.items():
             groups[frozenset(pair for pair in labels if pair[0] in by)].append(number)
         return {labels: float(_AGGREGATIONS[name](numbers)) for labels, numbers in groups.items()}
+
+    def labels(self) -> list[str]:
+        """Names of labels in parentheses."""
+        found: list[str] = []
+        self.expect("(")
+        while not self.accept(")"):
+            found.append(self.take())
+            self.accept(",")
+        return found
 
     def call(self, name: str) -> Value:
         self.expect("(")
@@ -193,6 +199,10 @@ class _Parser:
 
 def _seconds(duration: str) -> float:
     return float(duration[:-1]) * _UNITS[duration[-1]]
+
+
+def _without(labels: Labels, ignored: Sequence[str]) -> Labels:
+    return frozenset(pair for pair in labels if pair[0] not in ignored)
 
 
 def _found(scrape: Scrape, name: str, wanted: Matchers) -> Vector:
