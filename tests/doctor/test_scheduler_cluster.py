@@ -233,17 +233,6 @@ def test_pods_of_a_scheduler_that_is_read_are_not_affected_by_another(static: cl
     assert [one["verdict"] for each in ("S11", "S15") for one in run.of(each)] == ["ok", "ok"]
 
 
-def test_the_lease_of_a_scheduler_whose_file_is_on_a_node_is_unsure(static: clusters.Cluster) -> None:
-    """It may have the name of another one."""
-    (alone,) = doctor(static).of("S12")
-    assert (alone["verdict"], alone["seen"]) == ("ok", "one: kube-system/kube-scheduler-n1")
-    static.add_scheduler("another", namespace="kube-system")
-    (found,) = [one for one in doctor(static).of("S12") if one["verdict"] != "ok"]
-    assert (found["verdict"], found["subject"]) == ("unsure", "pod kube-system/kube-scheduler-n1")
-    assert found["seen"].startswith("/etc/scheduler.yaml is a file on node n1")
-    assert "leaderElection" in found["fix"]
-
-
 def test_without_a_kube_scheduler_in_a_pod_own_pods_are_unsure(static: clusters.Cluster) -> None:
     static.api.objects.remove("pods", ("kube-system", "kube-scheduler-n1"))
     (found,) = doctor(static).of("S11")

@@ -97,7 +97,7 @@ def of_cluster(given: Given, reader: api_reader.ApiReader) -> list[doctor_checks
     own = _own_pods(reader, given.namespace)
     unread = seen.unread({one.scheduler for one in own})
     results.append(fleet_checks.own_pods(own, profiles, unread))
-    results += fleet_checks.leases(schedulers)
+    results += fleet_checks.leases(schedulers, (*given.written, *given.live))
     version = _seen(lambda: str(reader.get("/version").get("gitVersion", "")))
     callers = [one for one in schedulers if _calls(one, expected) or one.configuration is None]
     if isinstance(version, api_reader.Unseen):

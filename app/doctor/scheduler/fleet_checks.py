@@ -3,7 +3,7 @@
 import types
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from app import plurals
 from app.doctor import api_reader
@@ -61,8 +61,15 @@ def own_pods(
     )
 
 
-def leases(schedulers: Sequence[scheduler_pods.Scheduler]) -> Iterator[doctor_checks.Result]:
-    """S12 for each name of a scheduler, and for each scheduler whose names are not known."""
+def leases(
+    schedulers: Sequence[scheduler_pods.Scheduler],
+    given: Sequence[configurations.SchedulerConfiguration] = (),
+) -> Iterator[doctor_checks.Result]:
+    """S12 for each name of a scheduler, and for each scheduler whose names are not known.
+
+    ``given``: configurations that were not read from the cluster.
+    """
+    schedulers = _with_given(schedulers, given)
     unread = [one for one in schedulers if one.configuration is None]
     if unread and len(schedulers) == 1:
         yield catalog.LEASE.ok("schedulers", f"one: {unread[0].pod}")
@@ -71,8 +78,9 @@ def leases(schedulers: Sequence[scheduler_pods.Scheduler]) -> Iterator[doctor_ch
         yield catalog.LEASE.unsure(
             f"pod {one.pod}",
             f"{one.unseen}: whether it has the name of another one, and then its Lease, is not known",
-            fix=f"compare schedulerName and leaderElection in {one.file} of pod {one.pod} with those of the"
-            " other schedulers",
+            fix=one.fix
+            or f"compare schedulerName and leaderElection in {one.file} of pod {one.pod} with those of the"
+            f" other schedulers; or {scheduler_pods.forward(one)}",
         )
     by_name: dict[str, dict[str, str]] = defaultdict(dict)
     for one in schedulers:
@@ -96,6 +104,27 @@ def leases(schedulers: Sequence[scheduler_pods.Scheduler]) -> Iterator[doctor_ch
             yield catalog.LEASE.problem(subject, f"different Leases: {spelled}")
         else:
             yield catalog.LEASE.ok(subject, f"{len(held)} share the Lease {distinct.pop()}")
+
+
+def _with_given(
+    schedulers: Sequence[scheduler_pods.Scheduler],
+    given: Sequence[configurations.SchedulerConfiguration],
+) -> Sequence[scheduler_pods.Scheduler]:
+    """The schedulers, with the given configuration for those whose own was not read.
+
+    Only if these read the same path, and none whose configuration was read has a name of the given one.
+    """
+    read = [one.configuration for one in schedulers if one.configuration is not None]
+    names = {name for one in read for name in _names(one)}
+    others = [one for one in given if not names & _names(one)]
+    paths = {one.file for one in schedulers if one.configuration is None}
+    if len(others) != 1 or len(paths) != 1:
+        return schedulers
+    return [replace(one, configuration=one.configuration or others[0]) for one in schedulers]
+
+
+def _names(one: configurations.SchedulerConfiguration) -> set[str]:
+    return {profile.name for profile in one.profiles}
 
 
 def skew(schedulers: Sequence[scheduler_pods.Scheduler], server: str) -> Iterator[doctor_checks.Result]:

@@ -86,7 +86,7 @@ class Seen:
 
 def reading(one: scheduler_pods.Scheduler) -> str:
     """How the configuration of a scheduler is read that was not."""
-    return (
+    return one.fix or (
         f"on node {one.node}: topolog doctor scheduler --file {one.file}; or from here:"
         f" {scheduler_pods.forward(one)}"
     )

@@ -37,6 +37,8 @@ class Scheduler:
     configuration: configurations.SchedulerConfiguration | None = None
     unseen: str = ""
     """Why the configuration was not seen."""
+    fix: str = ""
+    """What the API server needs to show it; empty if it has no such object."""
 
 
 def schedulers(reader: api_reader.ApiReader) -> list[Scheduler]:
@@ -102,8 +104,10 @@ def _scheduler(
         yield dataclasses.replace(made, configuration=_of_file(path, pod, container, reader, made))
     except configurations.Unreadable as error:
         yield dataclasses.replace(made, unseen=str(error))
-    except api_reader.Unseen as error:
+    except api_reader.Missing as error:
         yield dataclasses.replace(made, unseen=error.reason)
+    except api_reader.Unseen as error:
+        yield dataclasses.replace(made, unseen=error.reason, fix=error.fix)
 
 
 def _of_flags(arguments: Sequence[str], source: str) -> configurations.SchedulerConfiguration:
