@@ -62,6 +62,24 @@ def test_a_missing_process_is_named_with_what_is_lost_and_its_command() -> None:
     assert [one.fix for one in found] == [f"topolog {command}" for command in commands]
 
 
+def recorder(*, quarantined: float, received: bool) -> list[str]:
+    """The verdicts of R15 about a recorder with these counts."""
+    samples: dict[str, tuple[tuple[Mapping[str, str], float], ...]] = {
+        "topolog_quarantined_total": (({"kind": "pods"}, quarantined),)
+    }
+    if received:
+        samples["topolog_watch_last_progress_timestamp_seconds"] = (({"kind": "pods"}, time.time()),)
+    found = [processes.Process("a", metrics.RECORDER, ready=True, samples=samples)]
+    return [one.verdict for one in checks.of_processes(found, time.time(), "home") if one.id == "R15"]
+
+
+def test_a_recorder_that_has_received_nothing_has_decoded_nothing() -> None:
+    """As one on standby; one that has led before keeps its count."""
+    assert recorder(quarantined=0, received=False) == []
+    assert recorder(quarantined=0, received=True) == ["ok"]
+    assert recorder(quarantined=1, received=True) == recorder(quarantined=1, received=False) == ["warning"]
+
+
 @pytest.mark.parametrize(
     ("name", "fix"),
     [

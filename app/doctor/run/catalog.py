@@ -132,7 +132,8 @@ QUARANTINED = doctor_checks.Check(
     "R15",
     "The recorder can decode every object that it receives.",
     "decisions are based on the last valid state of such an object, or as if it did not exist",
-    "topolog get events --where type=Quarantined: correct the objects that it names",
+    "topolog get events --where type=Quarantined: correct the objects that it names, and restart the"
+    " recorder, which then counts those that are left",
     f"{_PAGE}#topologobjectquarantined",
 )
 

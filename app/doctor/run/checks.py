@@ -206,12 +206,13 @@ def _watching(one: processes.Process, now: float) -> Iterator[doctor_checks.Resu
 
 
 def _decoded(one: processes.Process) -> Iterator[doctor_checks.Result]:
+    """R15; none for a recorder that has received nothing, as on standby."""
     counted = one.samples.get("topolog_quarantined_total", ())
     subject = f"{one.role} {one.name}"
     found = [f"{value:.0f} of {labels['kind']}" for labels, value in counted if value]
     if found:
         yield catalog.QUARANTINED.warning(subject, f"could not decode, since it started: {', '.join(found)}")
-    elif counted:
+    elif counted and one.samples.get("topolog_watch_last_progress_timestamp_seconds"):
         yield catalog.QUARANTINED.ok(subject, "could decode all since it started")
 
 
