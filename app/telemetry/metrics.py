@@ -371,7 +371,7 @@ MEMORY_USED = _reading(
 )
 STORE_CERTIFICATE = _reading(
     "topolog_store_certificate_expiry_timestamp_seconds",
-    "Expiry time of the certificate that the store's server shows; absent without TLS.",
+    "Expiry time of the certificate that the store's server shows; absent without TLS, or unverified.",
     COMPACTOR,
 )
 MEMORY_LIMIT = _reading("topolog_store_memory_limit_bytes", "The store's maxmemory; 0 if none.", COMPACTOR)
