@@ -1,6 +1,7 @@
 """``topolog doctor tls`` on the Secrets of a cluster, and on the pods that mount them."""
 
 import datetime
+import functools
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -69,6 +70,10 @@ def start(
         ],
     }
     cluster.api.objects.change("pods", key, lambda pod: {**pod, "status": status})
+
+
+def with_status(status: Json, pod: Json) -> Json:
+    return {**pod, "status": status}
 
 
 def stop(cluster: clusters.Cluster) -> None:
@@ -183,6 +188,37 @@ def test_a_scheduler_with_files_on_its_node_is_unsure(cluster: clusters.Cluster)
     assert "move the manifest of pod kube-scheduler-n1 out of the kubelet's directory" in found["fix"]
 
 
+@pytest.mark.parametrize(
+    ("days", "wrong"), [(0, {}), (-9, {"T04": "warning"})], ids=["after its CA", "before its CA"]
+)
+def test_the_start_of_a_scheduler_with_a_projected_volume_is_seen(
+    cluster: clusters.Cluster, days: int, wrong: dict[str, str]
+) -> None:
+    start(cluster, datetime.datetime.now(datetime.UTC) + days * DAY)
+    projected = {"defaultMode": 0o440, "sources": [{"configMap": {}}, {"secret": {"name": SECRET}}]}
+    server = {"name": "server", "secret": {"secretName": "topolog-tls", "defaultMode": 0o440}}
+    volumes = [server, {"name": "tls", "projected": projected}]
+    cluster.change("pods", clusters.HOME, "topolog-extender-a", volumes=volumes)
+    assert runs.doctor("tls", *AWAY, environ=cluster.environ).wrong() == wrong
+
+
+def test_a_scheduler_that_mounts_its_secret_and_does_not_run_is_unsure(cluster: clusters.Cluster) -> None:
+    """Those of the cluster that do not mount it are other ones."""
+    waiting = {"name": "kube-scheduler", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+    running = {"name": "kube-scheduler", "state": {"running": {"startedAt": "2026-01-02T03:04:05Z"}}}
+    cluster.add_scheduler("kube-scheduler-n1", namespace="kube-system", hostNetwork=True)
+    for key, one in (
+        ((clusters.HOME, "topolog-extender-a"), waiting),
+        (("kube-system", "kube-scheduler-n1"), running),
+    ):
+        status = {"phase": "Running", "containerStatuses": [one]}
+        cluster.api.objects.change("pods", key, functools.partial(with_status, status))
+    (result,) = runs.doctor("tls", *AWAY, environ=cluster.environ).of("T04")
+    assert (result["verdict"], result["subject"]) == ("unsure", f"pod {clusters.HOME}/topolog-extender-a")
+    assert result["seen"] == f"the container that mounts Secret {clusters.HOME}/{SECRET} does not run"
+    assert "describe pod topolog-extender-a" in result["fix"]
+
+
 def test_without_a_kube_scheduler_in_a_pod_its_ca_is_unsure(cluster: clusters.Cluster) -> None:
     stop(cluster)
     (found,) = runs.doctor("tls", *AWAY, environ=cluster.environ).of("T04")
@@ -243,13 +279,14 @@ def test_the_mode_of_a_key_is_that_of_the_volumes_of_its_secret(cluster: cluster
 def test_a_readable_key_is_named_with_its_pod(cluster: clusters.Cluster) -> None:
     volume = {"name": "tls", "secret": {"secretName": SECRET}}
     cluster.change("pods", clusters.HOME, "topolog-extender-a", volumes=[volume])
-    (seen,) = [
-        one["seen"]
+    ((seen, fix),) = [
+        (one["seen"], one["fix"])
         for one in runs.doctor("tls", *AWAY, environ=cluster.environ).of("T05")
         if one["verdict"] == "warning"
     ]
     pod = f"{clusters.HOME}/topolog-extender-a"
     assert seen == f"readable by every user of a container: tls.key in volume tls of pod {pod} (0644)"
+    assert "securityContext.fsGroup" in fix
 
 
 def test_without_the_right_to_pods_modes_and_starts_are_unsure(cluster: clusters.Cluster) -> None:

@@ -238,13 +238,26 @@ def trusted(side: Side, other: Side) -> doctor_checks.Result:
 
 
 def loaded(
-    side: Side, started: Mapping[str, tuple[datetime.datetime, str]]
+    side: Side, started: Mapping[str, tuple[datetime.datetime | None, str]]
 ) -> Iterator[doctor_checks.Result]:
-    """T04; ``started``: pod of a kube-scheduler -> when it was started, and how it is restarted."""
+    """T04; ``started``: pod of a kube-scheduler -> when it was started, and how it is restarted.
+
+    None: it does not run, and reads its CA when it is started; that is unsure only if none runs.
+    """
+    idle = all(at is None for at, _ in started.values())
     newest = max((one.not_valid_before_utc for one in side.authorities), default=None)
     since = _delivered(side, newest) if newest else None
     for pod, (at, restart) in sorted(started.items()):
-        if newest is not None and since is not None and at < since:
+        if at is None:
+            if idle:
+                namespace, _, name = pod.partition("/")
+                yield catalog.LOADED.unsure(
+                    f"pod {pod}",
+                    f"the container that mounts {side.source} does not run",
+                    fix=f"kubectl -n {namespace} describe pod {name} has the reason; repeat the check when it"
+                    " runs",
+                )
+        elif newest is not None and since is not None and at < since:
             yield catalog.LOADED.warning(
                 f"pod {pod}",
                 f"kube-scheduler started at {_at(at)}; a CA of {side.source} begins at {_at(newest)}, and is"
@@ -258,7 +271,7 @@ def loaded(
 
 
 def not_seen(side: Side, elsewhere: Sequence[Elsewhere]) -> Iterator[doctor_checks.Result]:
-    """T04 where no running kube-scheduler mounts the Secret of a side: they trust a copy of its CA.
+    """T04 where no kube-scheduler mounts the Secret of a side: they trust a copy of its CA.
 
     ``elsewhere``: the kube-schedulers of the cluster.
     """
@@ -309,7 +322,8 @@ def mounted(side: Side, modes: Mapping[str, int]) -> doctor_checks.Result:
         return catalog.SECRECY.warning(
             side.subject,
             f"readable by every user of a container: {plurals.listed(others, _NAMED)}",
-            fix="defaultMode: 0440 in these volumes, in what the pods are made from",
+            fix="defaultMode: 0440 in these volumes, in what the pods are made from, with"
+            " securityContext.fsGroup there if a container does not run as root: it could not read the key",
         )
     if not modes:
         return catalog.SECRECY.unsure(

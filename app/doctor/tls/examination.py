@@ -77,7 +77,7 @@ def _of_volumes(reader: api_reader.ApiReader, namespace: str, side: checks.Side)
 def _of_schedulers(
     reader: api_reader.ApiReader, namespace: str, scheduler: Loaded
 ) -> Iterator[doctor_checks.Result]:
-    """T04 for each kube-scheduler that mounts its Secret; without any, for those of the cluster."""
+    """T04 for each kube-scheduler that mounts its Secret; if none does, for those of the cluster."""
     if isinstance(scheduler, api_reader.Unseen):
         yield catalog.LOADED.unsure("kube-scheduler", scheduler.reason, fix=scheduler.fix)
         return

@@ -132,28 +132,35 @@ def modes(reader: api_reader.ApiReader, namespace: str, name: checks.Name) -> di
 
 def _modes(volume: Mapping[str, Any], secret: str) -> Iterator[int]:
     """The permission bits of the private key of a Secret in a volume; none if it is not there."""
+    for source, usual in _parts(volume, secret):
+        given = [one.get("mode") for one in source.get("items") or () if one.get("key") == _KEY]
+        for mode in given if source.get("items") else [None]:
+            yield next((int(one) for one in (mode, usual) if one is not None), _MODE)
+
+
+def _parts(volume: Mapping[str, Any], secret: str) -> Iterator[tuple[Mapping[str, Any], int | None]]:
+    """What a volume has of a Secret: the source, and the permission bits that it has for all files."""
     own, projected = volume.get("secret") or {}, volume.get("projected") or {}
-    found = [(own, own.get("secretName"), own.get("defaultMode"))]
+    if own.get("secretName") == secret:
+        yield own, own.get("defaultMode")
     for one in projected.get("sources") or ():
         part = one.get("secret") or {}
-        found.append((part, part.get("name"), projected.get("defaultMode")))
-    for source, name, usual in found:
-        if name == secret:
-            given = [one.get("mode") for one in source.get("items") or () if one.get("key") == _KEY]
-            for mode in given if source.get("items") else [None]:
-                yield next((int(one) for one in (mode, usual) if one is not None), _MODE)
+        if part.get("name") == secret:
+            yield part, projected.get("defaultMode")
 
 
-def starts(reader: api_reader.ApiReader, namespace: str) -> dict[str, tuple[datetime.datetime, str]]:
+def starts(reader: api_reader.ApiReader, namespace: str) -> dict[str, tuple[datetime.datetime | None, str]]:
     """Pod with a container that mounts kube-scheduler's Secret -> its start, and how it is restarted.
 
-    The start is that of the container, which may be later than that of its pod. Raises Unseen.
+    The start is that of the container, which may be later than that of its pod; None if it does not run.
+    Raises Unseen.
     """
-    found = {}
+    found: dict[str, tuple[datetime.datetime | None, str]] = {}
     for pod in reader.items(f"/api/v1/namespaces/{namespace}/pods"):
-        at = min(filter(None, (times.started(pod, name) for name in _mounting(pod))), default=0.0)
-        if at:
-            start = datetime.datetime.fromtimestamp(at, datetime.UTC)
+        mounting = [] if own_pods.ended(pod) else _mounting(pod)
+        if mounting:
+            at = min(filter(None, (times.started(pod, name) for name in mounting)), default=0.0)
+            start = datetime.datetime.fromtimestamp(at, datetime.UTC) if at else None
             found[f"{namespace}/{pod['metadata']['name']}"] = (start, restarts.of_pod(pod))
     return found
 
@@ -177,11 +184,7 @@ def elsewhere(reader: api_reader.ApiReader) -> list[checks.Elsewhere]:
 def _mounting(pod: Mapping[str, Any]) -> list[str]:
     """The containers that mount kube-scheduler's Secret."""
     secret, spec = _SECRETS["kube-scheduler"], pod["spec"]
-    volumes = {
-        one["name"]
-        for one in spec.get("volumes") or ()
-        if (one.get("secret") or {}).get("secretName") == secret
-    }
+    volumes = {one["name"] for one in spec.get("volumes") or () if any(_parts(one, secret))}
     return [
         one["name"]
         for one in spec["containers"]
