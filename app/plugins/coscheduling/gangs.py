@@ -223,8 +223,16 @@ def seated(snapshot: snapshots.Snapshot, pod: model.Pod, key: GangKey | None) ->
     placement = snapshot.placements.get(pod.uid)
     if pod.node or placement is None or not placement.at:
         return True
-    given = placement.data.get(NAME)
-    return given is not None and given.get("gang") == str(key)
+    return committed_for(placement) == key
+
+
+def committed_for(placement: model.Placement) -> GangKey | None:
+    """The gang that the placement was committed for.
+
+    Without data of the plugin, which may not have been enabled then, it is the gang that its pod named.
+    """
+    named = placement.data.get(NAME, {}).get("gang")
+    return GangKey(*named.split("/", 2)) if named else membership.of(placement.pod)
 
 
 def group(

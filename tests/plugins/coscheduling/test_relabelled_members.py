@@ -51,6 +51,19 @@ def test_the_placement_of_a_pod_of_no_gang_is_no_seat_of_a_gang_that_it_joins() 
     assert small.commit(b[1], "n1") == {}
 
 
+def test_a_placement_without_data_of_the_plugin_is_a_seat_of_the_gang_of_its_pod() -> None:
+    """As of one that was made before the plugin was enabled, or before the group of its pod was a gang."""
+    three = gang("a", 3)
+    small = Cluster(node("n1", 8), *three)
+    bare = events.PlacementsCommitted(placements=(model.Placement(three[0], "n1", at="now"),), at="now")
+    small.take(bare)
+    small.gone(three[2])
+    assert defined(small, "a").satisfied
+    assert small.planned(three[1]) == "n1"
+    small.see(moved(three[0], "b"))
+    assert small.why(three[1]) == "gang koordinator/x/a: 1 of 3 members exist"
+
+
 def test_a_bound_member_counts_for_the_gang_that_it_names() -> None:
     """As one that ran before the first extender was started."""
     small, a, _ = two_gangs()
