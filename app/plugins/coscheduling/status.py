@@ -227,7 +227,7 @@ def _of_seats(
                 former = changed.get(event.uid, before.placements.get(event.uid))
                 changed[event.uid] = None
                 if former is not None and gangs.NAME in former.data:
-                    key, reason = membership.of(former.pod), _reason(event)
+                    key, reason = gangs.committed_for(former), _reason(event)
                     if key is not None and reason:
                         lost.setdefault(key, []).append(_Loss(former.node, reason))
     for key, losses in sorted(lost.items()):
@@ -268,7 +268,8 @@ def _lost(snapshot: snapshots.Snapshot, key: GangKey, losses: list[_Loss]) -> It
 
 def _incomplete(snapshot: snapshots.Snapshot) -> Iterator[effects.Effect]:
     """Releases and reports what is left of gangs that lost a seat while no controller led."""
-    concerned = {membership.of(one.pod) for one in snapshot.placements.values() if gangs.NAME in one.data}
+    placed = snapshot.placements.values()
+    concerned = {gangs.committed_for(one) for one in placed if gangs.NAME in one.data}
     reported: set[GangKey] = set()
     for key in sorted(key for key in concerned if key is not None):
         gang = gangs.find(snapshot, key)

@@ -82,6 +82,27 @@ def test_the_seat_of_a_member_that_leaves_its_gang_is_lost(name: str) -> None:
     assert any(key == "x/a0" and "a seat on n1 is lost" in text for key, text in posted(found))
 
 
+def test_a_seat_that_is_lost_at_the_bind_of_a_moved_member_is_reported_for_its_former_gang() -> None:
+    """Its placement for the present version of the pod has the labels of now."""
+    small, a, _ = two_gangs()
+    other = moved(a[3], "b")
+    small.see(other)
+    seat = msgspec.structs.replace(small.snapshot.placements[other.uid], pod=other, planned=False)
+    small.take(events.PlacementsCommitted(placements=(seat,), at="now"))
+    found = after(small, released(other))
+    assert given_up(found) == {one.uid for one in a[:3]}
+    lost = [key for key, text in posted(found) if "a seat on n1 is lost" in text]
+    assert lost == ["x/a0"]
+
+
+def test_a_member_that_returns_to_its_gang_keeps_no_seat_alone() -> None:
+    """It was placed again while it had the mark of another gang; no controller led."""
+    small, a, _ = two_gangs()
+    seat = msgspec.structs.replace(small.snapshot.placements[a[0].uid], pod=moved(a[0], "b"), planned=False)
+    small.take(events.PlacementsCommitted(placements=(seat,), at="now"), *map(released, a[1:]))
+    assert given_up(everything(small)) == {a[0].uid}
+
+
 def of_group(name: str, one: model.Pod) -> model.Pod:
     """The pod with the label of another PodGroup of the sigs, or without one."""
     return msgspec.structs.replace(one, labels={membership.SIGS_LABEL: name} if name else {})
