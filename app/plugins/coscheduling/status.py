@@ -5,7 +5,7 @@ projection of the state. A PodGroup without members keeps its status.
 """
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from app.domain import events, model, snapshots
@@ -54,6 +54,8 @@ def _concerned(
     """The gangs whose members or definitions have changed, also those that a pod has left."""
     found: set[GangKey | None] = set()
     families = {kind.name: family for family, kind in kinds.OF_FAMILY.items()}
+    groups: set[model.NamespacedName] = set()
+    workloads: set[model.NamespacedName] = set()
     for event in happened:
         match event:
             case events.PodSeen():
@@ -67,24 +69,27 @@ def _concerned(
             case events.ObjectObserved() | events.ObjectGone() if event.kind in families:
                 found.add(GangKey(families[event.kind], *event.identity.split("/", 1)))
                 if event.kind == kinds.NATIVE.name:
-                    found.update(_inside(after, event.identity))
+                    groups.add(event.identity)
             case events.ObjectObserved() | events.ObjectGone() if event.kind == kinds.WORKLOADS.name:
-                found.update(_inside(after, event.identity, workload=True))
+                workloads.add(event.identity)
             case _:
                 pass
+    found.update(_inside(after, groups, workloads))
     return {key for key in found if key is not None}
 
 
 def _inside(
-    snapshot: snapshots.Snapshot, identity: model.NamespacedName, *, workload: bool = False
+    snapshot: snapshots.Snapshot,
+    groups: Collection[model.NamespacedName],
+    workloads: Collection[model.NamespacedName],
 ) -> Iterator[GangKey | None]:
-    """The gangs with a member in this group of kube-scheduler, or in any group of this Workload."""
-    namespace, _, name = identity.partition("/")
-    values = [name]
-    if workload:
-        groups = (one for one in snapshot.labelled if one[:2] == (namespace, model.GROUP))
-        values = [value for _, _, value in groups if value.startswith(f"{name}/")]
-    for value in values:
+    """The gangs with a member in one of these groups of kube-scheduler, or in any of these Workloads."""
+    values = [one.split("/", 1) for one in groups]
+    for namespace, mark, value in snapshot.labelled if workloads else ():
+        name, slash, _ = value.partition("/")
+        if mark == model.GROUP and slash and f"{namespace}/{name}" in workloads:
+            values.append([namespace, value])
+    for namespace, value in values:
         yield from map(membership.of, snapshot.siblings(namespace, model.GROUP, value))
 
 

@@ -1,12 +1,25 @@
 """Members whose labels or annotations change: they leave one gang for another, or for none."""
 
+import collections
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
 import msgspec
 import pytest
 
 from app.domain import events, model
 from app.framework import effects
 from app.plugins.coscheduling import gang_model, kinds, membership, options
-from tests.support.decisions.gang_effects import after, committed, everything, given_up, members, posted
+from tests.support.decisions.gang_effects import (
+    PLUGIN,
+    after,
+    committed,
+    everything,
+    given_up,
+    members,
+    posted,
+)
 from tests.support.decisions.small_gangs import Cluster, defined, gang, native, node, pod, sigs
 
 
@@ -149,3 +162,31 @@ def test_a_change_of_a_workload_concerns_its_gangs() -> None:
     grown = msgspec.structs.replace(workload, groups={"inner": 3})
     found = posted(after(small, kinds.WORKLOADS.observed(grown)))
     assert found == [("x/w0", "gang native/x/jobs:inner: 2 of 3 members exist")]
+
+
+class Scans(collections.UserDict[Any, Any]):
+    """The index of labels, which counts how often it is gone through."""
+
+    count = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.count += 1
+        return super().__iter__()
+
+
+def test_workloads_that_change_together_cost_one_scan_of_the_labels() -> None:
+    names = [f"jobs{number}" for number in range(5)]
+    made = [
+        gang_model.Workload(uid=f"uid-{name}", namespace="x", name=name, groups={"inner": 2})
+        for name in names
+    ]
+    small = Cluster(node("n1"), *made, *(pod(name, group=f"{name}/inner") for name in names))
+    before = small.snapshot
+    grown = [kinds.WORKLOADS.observed(msgspec.structs.replace(one, groups={"inner": 3})) for one in made]
+    small.take(*grown)
+    index: Any = Scans(small.snapshot.labelled)
+    index.count = 0
+    changed = dataclasses.replace(small.snapshot, labelled=index)
+    found = posted(list(PLUGIN.reconcile(changed, effects.Changes(before, tuple(grown)))))
+    assert [key for key, _ in found] == [f"x/{name}" for name in names]
+    assert index.count == 1
