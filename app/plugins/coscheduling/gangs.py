@@ -111,10 +111,9 @@ class Gang:
         if self.errors:
             return f"gang {self.key}: invalid: {'; '.join(self.errors[:3])}"
         if not self.minimum:
-            family, short = self.key.family, self.key.short
-            if family == gang_model.KOORDINATOR:
+            if self.key.family == gang_model.KOORDINATOR:
                 return f"gang {self.key}: no member defines {options.MINIMUM}, and there is no PodGroup"
-            return f"gang {self.key}: pod group {short} not found"
+            return f"gang {self.key}: pod group {self.key.short} not found"
         if self.present < self.minimum and (self.given.match != "once-satisfied" or not self.satisfied):
             return f"gang {self.key}: {self.present} of {self.minimum} members exist"
         return self.too_few if self.waiting else ""
@@ -170,7 +169,8 @@ def beyond(snapshot: snapshots.Snapshot, keys: Collection[GangKey], asked: Itera
         pod
         for key in keys
         for pod in membership.members(snapshot, key)
-        if pod.uid not in deciding and (pod.counted if snapshot.node_of(pod.uid) else pod.pending)
+        if pod.uid not in deciding and seated(snapshot, pod, key)
+        if (pod.counted if snapshot.node_of(pod.uid) else pod.pending)
     )
     rest = gang_model.LARGEST - sum(deciding.values())
     return next(itertools.islice(others, rest, None), None) is not None

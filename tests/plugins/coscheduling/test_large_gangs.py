@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain import model
+from app.domain import events, model
 from app.framework import pipeline
 from app.plugins.coscheduling import admission, endpoints, gang_model, gangs, membership, options
 from app.plugins.coscheduling.membership import GangKey
@@ -48,6 +48,10 @@ def test_a_gang_beyond_the_limit_is_explained_by_its_size_alone() -> None:
     assert [one.text for one in found.remarks] == [f"gang {KEY}: invalid: it {BEYOND}"]
 
 
+STATES = ("waiting", "bound", "ended", "ending", "gated", "other", "seated")
+"""``seated``: with a seat of another gang, not bound."""
+
+
 def _state(name: str, number: int) -> model.Pod:
     pod = small_gangs.gang("train", number + 1, minimum=2)[number]
     changes: dict[str, dict[str, object]] = {
@@ -61,7 +65,7 @@ def _state(name: str, number: int) -> model.Pod:
 
 
 @given(
-    st.lists(st.sampled_from(("waiting", "bound", "ended", "ending", "gated", "other")), max_size=8),
+    st.lists(st.sampled_from(STATES), max_size=8),
     st.integers(0, 9),
 )
 def test_the_size_of_a_gang_is_that_of_its_members_that_are_placed_or_can_be(
@@ -69,6 +73,11 @@ def test_the_size_of_a_gang_is_that_of_its_members_that_are_placed_or_can_be(
 ) -> None:
     pods = [_state(name, number) for number, name in enumerate(states)]
     small = small_gangs.Cluster(small_gangs.node("n1", 2_000), *pods)
+    data = {gangs.NAME: {"gang": "koordinator/x/another"}}
+    for pod, name in zip(pods, states, strict=True):
+        if name == "seated":
+            seat = model.Placement(pod, "n1", data=data)
+            small.take(events.PlacementsCommitted(placements=(seat,), at="now"))
     asked = tuple(pods[asking : asking + 1])  # Of any state, or none.
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(gang_model, "LARGEST", 3)
