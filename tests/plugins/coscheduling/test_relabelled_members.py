@@ -20,7 +20,7 @@ from tests.support.decisions.gang_effects import (
     members,
     posted,
 )
-from tests.support.decisions.small_gangs import Cluster, defined, gang, native, node, pod, sigs
+from tests.support.decisions.small_gangs import CORE, Cluster, defined, gang, native, node, pod, sigs
 
 
 def moved(one: model.Pod, name: str) -> model.Pod:
@@ -114,6 +114,15 @@ def test_a_member_that_returns_to_its_gang_keeps_no_seat_alone() -> None:
     seat = msgspec.structs.replace(small.snapshot.placements[a[0].uid], pod=moved(a[0], "b"), planned=False)
     small.take(events.PlacementsCommitted(placements=(seat,), at="now"), *map(released, a[1:]))
     assert given_up(everything(small)) == {a[0].uid}
+
+
+def test_the_seat_of_a_member_of_another_gang_is_not_free_for_min_resources() -> None:
+    two, other = members("g", 2, 2), members("h", 1, 4)
+    needs = {"cpu": 6 * CORE}
+    small = Cluster(node("n1", 8), sigs("g", 2, resources=needs), sigs("h", 1), *two, *other)
+    committed(small, other)
+    small.see(of_group("g", other[0]))
+    assert small.why(two[0]) == "gang sigs/x/g: the cluster has too little free for minResources in cpu"
 
 
 def of_group(name: str, one: model.Pod) -> model.Pod:

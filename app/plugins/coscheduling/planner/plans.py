@@ -371,7 +371,8 @@ class _Planning:
             return ""
         # Beside the requests of others: what terminating members hold is of the group.
         nodes, place = self._snapshot.nodes, self._snapshot.node_of
-        own = [pod for gang in unsatisfied for pod in gang.others if place(pod.uid) in nodes]
+        ending = (pod for gang in unsatisfied for pod in gang.others if pod.terminating)
+        own = [pod for pod in ending if place(pod.uid) in nodes]
         free, held = self._capacity().free(needed), quantities.total(pod.requests for pod in own)
         held["pods"] = len(own)
         short = [one for one, amount in needed.items() if free[one] + held.get(one, 0) < amount]
