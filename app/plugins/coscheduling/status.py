@@ -340,12 +340,15 @@ def _without_node(snapshot: snapshots.Snapshot) -> Iterator[effects.Effect]:
 
 
 def _of_former_members(snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterator[effects.Effect]:
-    """Releases the seats of pods that do not belong to the gang any more for which they were committed."""
+    """Releases the seats of pods that do not belong to the gang any more for which they were committed.
+
+    One whose pod is being bound is not among them: its Binding is fenced once it is old.
+    """
     seen = {event.pod.uid for event in changes.events if isinstance(event, events.PodSeen)}
     moved = []
     for uid in snapshot.placements if changes.before is None else seen:
         placement, pod = snapshot.placements.get(uid), snapshot.pod(uid)
-        if pod is None or placement is None or gangs.NAME not in placement.data:
+        if pod is None or placement is None or not placement.planned or gangs.NAME not in placement.data:
             continue
         if not gangs.seated(snapshot, pod, membership.of(pod)):
             moved.append(uid)

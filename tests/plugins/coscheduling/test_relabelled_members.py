@@ -95,6 +95,14 @@ def test_the_seat_of_a_member_that_leaves_its_gang_is_lost(name: str) -> None:
     assert any(key == "x/a0" and "a seat on n1 is lost" in text for key, text in posted(found))
 
 
+def test_a_binding_that_may_be_under_way_is_not_looked_up_when_its_pod_leaves_the_gang() -> None:
+    """Its age decides when it is fenced, as that of any other."""
+    small, a, _ = two_gangs()
+    assert not small.snapshot.placements[a[0].uid].planned
+    assert given_up(after(small, events.PodSeen(pod=moved(a[0], "b")))) == set()
+    assert a[0].uid not in given_up(everything(small))
+
+
 def test_a_seat_that_is_lost_at_the_bind_of_a_moved_member_is_reported_for_its_former_gang() -> None:
     """Its placement for the present version of the pod has the labels of now."""
     small, a, _ = two_gangs()
