@@ -65,7 +65,7 @@ class Executor:
         poster: Poster,
         statuses: StatusWriter,
         evictor: Evictor,
-        look_up: Callable[[model.Uid, model.Position], bool],
+        look_up: Callable[[model.Uid, model.Position, str], bool],
         together: JointReleaser,
         term: Callable[[], str | None],
     ) -> None:
@@ -115,5 +115,5 @@ class Executor:
             position = snapshot.placement_position(uid)
             if placed is None or position is None or (found.renewed is not None and placed.planned):
                 continue
-            if self._look_up(uid, position):
+            if self._look_up(uid, position, found.reason):
                 telemetry.log.info("looking up a placement", pod=placed.pod.key, reason=found.reason)

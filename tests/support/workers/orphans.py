@@ -24,6 +24,7 @@ class Settling:
         placed = committed(pod, version)
         self.snapshot = projections.project(snapshots.empty(schema=declared.SCHEMA), placed)
         self.released: list[tuple[str, str]] = []
+        self.reasons: list[str] = []
         self.settler = orphaned_placements.OrphanedPlacements(
             binding.ApiBinder(cluster.client),
             Fencer(cluster.client, self),
@@ -42,16 +43,17 @@ class Settling:
             self.refused -= 1
             return False
         self.released.append((uid, cause))
+        self.reasons.append(reason)
         return True
 
     def plan(self, *seats: model.Placement) -> None:
         """Commit these, each in place of the placement that its pod has."""
         self.snapshot = projections.project(self.snapshot, events.PlacementsCommitted(placements=seats))
 
-    def request(self, uid: str) -> None:
+    def request(self, uid: str, reason: str = "a seat was lost") -> None:
         position = self.snapshot.placement_position(uid)
         assert position is not None
-        self.settler.look_up(uid, position)
+        self.settler.look_up(uid, position, reason)
 
     def after(self, *seconds: float) -> list[tuple[str, str]]:
         self.settler.run_once()

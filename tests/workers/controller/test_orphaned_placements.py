@@ -244,8 +244,9 @@ def test_a_planned_placement_is_released_at_once_if_that_is_requested(
     settling = orphans.Settling(cluster_side, pod)
     settling.plan(model.Placement(pod, "n", planned=True))
     assert settling.after() == []
-    settling.request(pod.uid)
+    settling.request(pod.uid, "the pod has left its gang")
     assert settling.after() == [(pod.uid, "unbound")]
+    assert settling.reasons == ["the pod has left its gang"]
     assert asked(cluster_side, "PATCH") == 0
 
 

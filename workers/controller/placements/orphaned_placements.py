@@ -9,7 +9,6 @@ version that the Binding carries, this process fences the Binding by a write to 
 again (ADR 0008 and 0020). A planned placement, which has no Binding, is kept longer (ADR 0023).
 """
 
-import math
 import threading
 from collections.abc import Callable
 
@@ -61,25 +60,25 @@ class OrphanedPlacements:
         self._checked: dict[tuple[model.Uid, model.Position], float] = {}
         """When it was last looked up, or first seen."""
         self._lock = threading.Lock()
-        self._requested: set[tuple[model.Uid, model.Position]] = set()
-        """Placements to look up in the next run, whatever their age; until that has succeeded."""
+        self._requested: dict[tuple[model.Uid, model.Position], str] = {}
+        """Placements to look up in the next run, whatever their age, and why; until that has succeeded."""
 
-    def look_up(self, uid: model.Uid, position: model.Position) -> bool:
+    def look_up(self, uid: model.Uid, position: model.Position, reason: str) -> bool:
         """Look up the placement made at that position in the next run, however young it is. Thread-safe.
 
-        False if that was requested already, and is not done yet.
+        ``reason``: why a planned one is released. False if that was requested already, and is not done yet.
         """
         key = uid, position
         with self._lock:
             if key in self._requested:
                 return False
-            self._requested.add(key)
+            self._requested[key] = reason
             return True
 
     def run_once(self) -> int:
         """Look up what is due; the number of placements released."""
         with self._lock:
-            requested = set(self._requested)
+            requested = dict(self._requested)
         now, snapshot = self._clock.monotonic(), self._snapshot()  # Not older than those of the requests.
         incarnation = snapshot.position.incarnation
         current = {
@@ -100,12 +99,11 @@ class OrphanedPlacements:
                 key[0],
             )
         )
-        released, left = 0, requested & current.keys()
+        released, left = 0, requested.keys() & current.keys()
         for key in due[:MAX_LOOKUPS]:
             self._checked[key] = now  # looked up again after as long
-            age = math.inf if key in requested and current[key].planned else now - self._since[key]
             try:
-                evidence = self._evidence(current[key], age)
+                evidence = self._evidence(current[key], now - self._since[key], requested.get(key, ""))
             except errors.KubeError as problem:
                 telemetry.log.debug(
                     "cannot look up the pod of a placement", pod=current[key].pod.key, error=str(problem)
@@ -124,17 +122,18 @@ class OrphanedPlacements:
                 )
         with self._lock:
             # Those are left that were too many for this run, or whose look-up or release failed.
-            self._requested -= requested - left
+            for key in requested.keys() - left:
+                del self._requested[key]
         return released
 
-    def _evidence(self, placement: model.Placement, age: float) -> Evidence | None:
+    def _evidence(self, placement: model.Placement, age: float, requested: str) -> Evidence | None:
         """Why the placement is void; None if it is not, or if that is not certain yet. Raises KubeError."""
         found = self._read(placement)
         if found is not None and _fenceable(placement, found, age):
             self._fence(placement)
             # Whatever the outcome of the write, only the pod is evidence: it may have been bound before.
             found = self._read(placement)
-        return _void(placement, found, age)
+        return _void(placement, found, age, requested)
 
     def _read(self, placement: model.Placement) -> binding.Current | None:
         """The pod of the placement now; None if it is gone. Raises KubeError."""
@@ -160,15 +159,21 @@ def _fenceable(placement: model.Placement, found: binding.Current, age: float) -
     return unbound and found.version == placement.resource_version and age < binding.UNFENCED
 
 
-def _void(placement: model.Placement, found: binding.Current | None, age: float) -> Evidence | None:
-    """Why the placement is void, by the state of its pod; None if it is not."""
+def _void(
+    placement: model.Placement, found: binding.Current | None, age: float, requested: str
+) -> Evidence | None:
+    """Why the placement is void, by the state of its pod; None if it is not.
+
+    ``requested``: why the release of a planned one is requested; empty if it is not.
+    """
     if found is None:
         return "gone", "the API server no longer has the pod"
     if found.pod.node:
         return None
     if placement.planned:
-        kept = placement.patience or PLANNED
-        return ("unbound", "the pod was planned and not bound in time") if age >= kept else None
+        kept = placement.patience or PLANNED if not requested else 0.0
+        reason = requested or "the pod was planned and not bound in time"
+        return ("unbound", reason) if age >= kept else None
     if binding.outdates(placement.resource_version, found.version):
         return (
             "unbound",
