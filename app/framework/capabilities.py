@@ -181,9 +181,7 @@ class Plan:
 
     assignments: tuple[Assignment, ...] = ()
     """The pod itself, if the plugin decides anything beside its node, and pods to place in the same append.
-
-    A pod that is on its node already, or placed there, is left as it is.
-    """
+    One that is on its node already, or placed there, is left as it is."""
     subjects: tuple[str, ...] = ()
     """Subjects whose version must equal that in the cycle's snapshot."""
     ceilings: Mapping[schema.CountKey, int] = field(default_factory=dict)
@@ -244,6 +242,10 @@ class Consults(Plugin, Protocol):
 
     def others(self, cycle: cycles.Cycle, nominated: Sequence[model.Pod]) -> Sequence[model.Pod]:
         """The nominated pods without those that it decides about together with the pod of the cycle."""
+        ...
+
+    def outdated(self, pod: model.Pod, placement: model.Placement) -> str | None:
+        """Why a placement does not hold for what the pod is now, or None; asked where no Binding can be."""
         ...
 
 
@@ -394,7 +396,5 @@ class Discloses(Plugin, Protocol):
     """A bundle is made without the plugin's arguments, so they belong to the class."""
 
 
-KNOWN: tuple[type, ...] = tuple(
-    kind for kind in [*globals().values()] if isinstance(kind, type) and Plugin in kind.__mro__[1:]
-)
+KNOWN = tuple(one for one in [*globals().values()] if isinstance(one, type) and Plugin in one.__mro__[1:])
 """Every capability beyond Plugin, in the order above."""

@@ -82,6 +82,8 @@ class Cycle:
     """The largest score of plugins that compute percentages."""
     reserved: model.NodeName = ""
     """The node of the pod's placement in the log, which the snapshot leaves out; empty without one."""
+    placement: model.Placement | None = field(default=None, compare=False, repr=False)
+    """That placement."""
     offered: bool = False
     """Whether kube-scheduler offers the candidates in a call of filter: it has found that the pod fits there,
     in the state that it has or supposes."""
@@ -102,7 +104,7 @@ def cycle(
     if snapshot.node_of(pod.uid):
         snapshot = _supposing(snapshot, (_gone(pod),))
     reserved = placement.node if placement is not None else ""
-    return Cycle(pod, candidates, snapshot, score_max=score_max, reserved=reserved, offered=offered)
+    return Cycle(pod, candidates, snapshot, score_max, reserved, placement, offered)
 
 
 def without(base: Cycle, victims: Iterable[model.Pod]) -> Cycle:

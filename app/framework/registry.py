@@ -90,6 +90,14 @@ class Registry:
             if name not in narrows or narrows[name].concerned(pod, snapshot)
         )
 
+    def outdated(self, pod: model.Pod, placement: model.Placement) -> str | None:
+        """Why a placement of which no Binding can be carried out does not hold for the pod any more, or None.
+
+        It was planned for what the pod is no more (capabilities.Consults).
+        """
+        reasons = (plugin.outdated(pod, placement) for plugin in self.consults)
+        return next(filter(None, reasons), None)
+
     def objects(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> Iterator[str]:
         """The objects of the plugins that a decision about the pod concerns, as KIND:NAME."""
         for one in self.concerns:

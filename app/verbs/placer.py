@@ -2,7 +2,8 @@
 
 The placement is appended under a guard, so that no other replica can give the same capacity away,
 and names the pod's resourceVersion, which the Binding carries as its precondition. It also holds all else
-that the Binding writes: a call that finds a placement takes that from the log, and asks no plugin (ADR 0023).
+that the Binding writes: a call that finds a placement takes that from the log, and asks no plugin (ADR 0023),
+but for whether a placement without a Binding still holds for the pod.
 
 A placement that another call made is released only on the evidence of the API server that its Binding can no
 longer be carried out: the pod has another version than that Binding carries, or the placement is older than
@@ -131,11 +132,12 @@ class Placer:
             try:
                 if existing is None:
                     return self._place(snapshot, pod)
-                if existing.node != request.node:
+                outdated = self._outdated(pod, existing)
+                if existing.node != request.node or outdated:
                     if existing.placement.planned:
                         # The plan relies on it: it goes only where the pod can be placed instead.
                         self._judged(snapshot, pod)
-                    self._resolve_stale(existing)
+                    self._resolve_stale(existing, outdated)
                 elif existing.placement.planned or existing.position == self._void:
                     # A later position: the controller, which fences old placements, counts its age from now.
                     return self._place_again(snapshot, pod, existing.placement)
@@ -255,8 +257,14 @@ class Placer:
             context.sleep(pause)
             pause = min(2 * pause, _MAX_POLL)
 
-    def _resolve_stale(self, existing: _Existing) -> None:
-        """Release an earlier placement on another node, on the evidence of the API server.
+    def _outdated(self, pod: model.Pod, existing: _Existing) -> str | None:
+        """Why a placement without a Binding does not hold for the pod any more, or None."""
+        if existing.placement.planned or existing.position == self._void:
+            return self._context.plugins.outdated(pod, existing.placement)
+        return None
+
+    def _resolve_stale(self, existing: _Existing, outdated: str | None) -> None:
+        """Release an earlier placement, on another node or ``outdated``, on the evidence of the API server.
 
         An unbound pod is evidence only if no Binding of that placement can still be carried out; until
         then the placement stays, or the pod could end up there uncounted. Raises Refused or StateAway.
@@ -272,8 +280,9 @@ class Placer:
                 " nothing else was bound, try again"
             )
         # By position: a later placement, perhaps on the same node, may have its Binding under way.
-        reason = f"placed again; {existing.node} was never bound"
-        if not self._release("superseded", reason, existing.position):
+        cause: events.Cause = "unbound" if outdated else "superseded"
+        reason = outdated or f"placed again; {existing.node} was never bound"
+        if not self._release(cause, reason, existing.position):
             raise errors.StateAway(
                 f"topolog: the placement on node {existing.node} cannot be released yet, try again"
             )

@@ -60,6 +60,9 @@ class Consulting(pod_sets.PodSets):
     def others(self, cycle: cycles.Cycle, nominated: Sequence[model.Pod]) -> Sequence[model.Pod]:
         return nominated
 
+    def outdated(self, pod: model.Pod, placement: model.Placement) -> str | None:
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Expecting(fake_plugins.Idle):

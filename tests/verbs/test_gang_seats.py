@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
-from app.domain import model
-from app.plugins.coscheduling import membership, options
+from app.domain import events, model
+from app.kube.writes import binding
+from app.plugins.coscheduling import gangs, membership, options
 from app.plugins.coscheduling.plugin import Coscheduling
 from app.simulation import populations
 from app.simulation.apiserver import objects
@@ -138,6 +139,73 @@ def test_a_gang_of_another_namespace_is_not_placed_without_those_that_it_names(
         one = shop.replica(beside=(Coscheduling,))
         one.bind(mine, "n1")
         assert theirs.name not in seats(one)
+
+
+def relabelled(found: objects.Json) -> objects.Json:
+    """The pod with the mark of gang b."""
+    found["metadata"]["labels"] = {membership.SIGS_LABEL: "b"}
+    return found
+
+
+@pytest.mark.parametrize("others", [1, 8])
+def test_a_bind_does_not_use_the_seat_of_a_gang_that_the_pod_has_left(
+    store_server: embedded.Server, cluster: str, others: int
+) -> None:
+    """The pod goes with its new gang, or waits with it until the controller releases the seat."""
+    with replicas.cluster(store_server.url, cluster) as shop:
+        node(shop, "n1", 4)
+        group(shop, "a", 2)
+        group(shop, "b", 1 + others)
+        members = [pod(shop, f"a-{number}", 1, "a") for number in range(2)]
+        for number in range(others):
+            pod(shop, f"b-{number}", 1, "b")
+        shop.see()
+        one = shop.replica(beside=(Coscheduling,))
+        assert one.bind(members[0], "n1") == ""
+        shop.api.objects.change("pods", ("shop", "a-1"), relabelled)
+        shop.see()
+        before = one.snapshot().placements[members[1].uid]
+        found = one.bind(members[1], "n1")
+        after = one.snapshot().placements[members[1].uid]
+        if others == 1:
+            assert found == ""
+            assert after.data[gangs.NAME] == {"gang": "sigs/shop/b"}
+            assert seats(one).keys() == {"a-1", "b-0"}
+            (event,) = [one for one in shop.recorded() if isinstance(one, events.PlacementReleased)]
+            assert (event.cause, event.reason) == ("unbound", "the pod has left gang sigs/shop/a")
+        else:
+            assert "gang sigs/shop/b: no capacity for 9 members together" in found
+            assert after == before
+
+
+def test_a_pod_that_leaves_its_gang_while_it_is_bound_is_decided_again(
+    store_server: embedded.Server, cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Binding names the version with the former labels, so that it cannot be carried out."""
+    with replicas.cluster(store_server.url, cluster) as shop:
+        node(shop, "n1", 4)
+        group(shop, "a", 2)
+        group(shop, "b", 2)
+        members = [pod(shop, f"a-{number}", 1, "a") for number in range(2)]
+        shop.see()
+        one = shop.replica(beside=(Coscheduling,))
+        bind = one.context.binder.bind
+        sent: list[str] = []
+
+        def late(
+            namespace: str, name: str, uid: str, to: str, *, carried: binding.Carried, timeout: float
+        ) -> binding.Outcome:
+            if not sent:
+                shop.api.objects.change("pods", ("shop", "a-0"), relabelled)
+                shop.see()
+            sent.append(name)
+            return bind(namespace, name, uid, to, carried=carried, timeout=timeout)
+
+        monkeypatch.setattr(one.context.binder, "bind", late)
+        assert "gang sigs/shop/b: 1 of 2 members exist" in one.bind(members[0], "n1")
+        assert len(sent) == 1
+        assert seats(one).keys() == {"a-1"}
+        assert shop.bound(members[0]) == ""
 
 
 def test_the_minimum_of_an_inner_group_is_part_of_what_a_commitment_relies_on(

@@ -193,6 +193,14 @@ def _can_preempt(cycle: cycles.Cycle) -> bool:
     return bool(cycle.offered and in_form) and pod.preemption_policy != "Never"
 
 
+def outdated(pod: model.Pod, placement: model.Placement) -> str | None:
+    """Why the seat is not the pod's any more, or None: bound there, it would count for another gang."""
+    key = gangs.committed_for(placement)
+    if gangs.NAME not in placement.data or key == membership.of(pod):
+        return None
+    return f"the pod has left gang {key}"
+
+
 def refusal(cycle: cycles.Cycle, rules: GangRules) -> verdicts.Refusal | None:
     """The candidates that are not the pod's node in the plan; for others those with reserved capacity."""
     key = membership.of(cycle.pod)

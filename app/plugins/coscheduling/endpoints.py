@@ -268,7 +268,10 @@ def _remarks(rules: admission.GangRules, cycle: cycles.Cycle) -> Iterator[str]:
         return
     for other in membership.others(cycle.pod):
         yield f"gang {key}: the pod also names {other}, which does not count"
-    if cycle.reserved:
+    seat = cycle.placement
+    if seat is not None and seat.planned and (left := admission.outdated(cycle.pod, seat)):
+        yield f"gang {key}: {left}, for which it has a seat on node {cycle.reserved}"
+    elif cycle.reserved:
         yield f"gang {key}: the pod has a seat on node {cycle.reserved}"
         return
     found = admission.decide(cycle, rules)

@@ -42,6 +42,7 @@ class Coscheduling:
     kinds = staticmethod(kinds.declared)
     soft = staticmethod(admission.soft)
     others = staticmethod(nominations.others)
+    outdated = staticmethod(admission.outdated)
     group = staticmethod(questions.group)
     grouped = staticmethod(questions.grouped)
     operations = staticmethod(questions.operations)

@@ -156,3 +156,14 @@ def test_a_remark_names_each_other_gang_that_a_pod_names() -> None:
     placed = small.commit(two[0], "n1")
     assert placed
     assert shown_remarks(small, "h", two[0])[0] == text.format("koordinator/x/g")
+
+
+def test_a_remark_names_the_gang_that_a_pod_has_left_with_a_seat() -> None:
+    two = members("g", 2)
+    small = Cluster(node("n1"), sigs("g", 2), sigs("h", 2), *two)
+    assert small.commit(two[0], "n1")
+    other = msgspec.structs.replace(two[1], labels={membership.SIGS_LABEL: "h"})
+    assert shown_remarks(small, "h", other)[:2] == [
+        "gang sigs/x/h: the pod has left gang sigs/x/g, for which it has a seat on node n1",
+        "gang sigs/x/h: minimum 2, 0 on nodes, 1 waiting; defined by PodGroup x/h",
+    ]

@@ -54,6 +54,20 @@ def test_a_seat_counts_only_for_the_gang_that_it_was_committed_for(name: str) ->
     assert small.commit(b[0], "n2") == {}
 
 
+def test_a_pod_that_has_left_its_gang_is_not_offered_the_seat_there() -> None:
+    """Once bound to it, the pod would let members of its new gang go one by one."""
+    small, a, _ = two_gangs()
+    assert small.planned(a[3]) == "n1"
+    assert small.why(moved(a[3], "b")) == "gang koordinator/x/b: no capacity for 4 members together"
+    assert small.filter(moved(a[3], "")).kept == {"n1", "n2"}
+    assert small.planned(a[3]) == "n1"
+
+
+def test_a_pod_whose_binding_may_be_under_way_keeps_its_node() -> None:
+    small, a, _ = two_gangs()
+    assert small.planned(moved(a[0], "b")) == "n1"
+
+
 def test_the_placement_of_a_pod_of_no_gang_is_no_seat_of_a_gang_that_it_joins() -> None:
     b = gang("b", 4, 4)
     alone = pod("p")

@@ -210,6 +210,9 @@ class Consulting(Idle):
     def others(self, cycle: cycles.Cycle, nominated: Sequence[model.Pod]) -> Sequence[model.Pod]:
         return [pod for pod in nominated if pod.group != cycle.pod.group]
 
+    def outdated(self, pod: model.Pod, placement: model.Placement) -> str | None:
+        return None
+
     def filter(self, cycle: cycles.Cycle) -> verdicts.Refusal | None:
         if not cycle.peers.concerned(cycle.pod, cycle.snapshot):
             return None
