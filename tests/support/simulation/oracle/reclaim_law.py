@@ -64,7 +64,7 @@ class State:
     def _refused(
         self, pod: model.Pod, left: Collection[tuple[model.Pod, str]], waiting: Collection[model.Pod]
     ) -> bool:
-        """Whether a quota of the pod is full, beside those nominated and those waiting that are as important."""
+        """Whether a quota of the pod is full, beside nominated and waiting pods that are as important."""
         with_them = {one.uid for one in waiting if one.uid != pod.uid and one.priority >= pod.priority}
         beside = [
             (one, node or one.nominated or "its next node")
