@@ -105,9 +105,7 @@ class Context:
         Raises StoreError; StoreAway also while some kind is not listed yet, at the first start or after a
         loss of events, and while it is unknown whose log it is; OtherCluster if it is another cluster's.
         """
-        self.log.check_owner()
-        if not self.log.compared:
-            raise store_errors.StoreAway("it is not known yet whether the log is this cluster's")
+        self.log.check_compared()
         snapshot = self.state.catch_up(timeout=timeout)
         if snapshot.unlisted:
             missing = ", ".join(sorted(snapshot.unlisted))

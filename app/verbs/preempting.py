@@ -221,9 +221,7 @@ def _without_state(
     """The answer while the log cannot be read."""
     hard = filtering.hard(context, pod)
     away = [node for node, uids in offer.items() if hard or _protected(context, uids)]
-    foreign = isinstance(problem, store_errors.OtherCluster)
-    reason = "the log is that of another cluster" if foreign else "the store is away"
-    dropped = dict.fromkeys(away, reason)
+    dropped = dict.fromkeys(away, store_errors.obstacle(problem))
     offer = {node: uids for node, uids in offer.items() if node not in dropped}
     base = _cycle(context, pod, offer, context.state.snapshot)
     found = judge(context.plugins, base, offer, adjusting=False)

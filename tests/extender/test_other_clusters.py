@@ -8,7 +8,7 @@ import pytest
 
 from app.simulation import populations
 from app.simulation.apiserver import apiservers
-from tests.support import declared, polling
+from tests.support import child_processes, declared, polling
 from tests.support.extender import stages
 from tests.support.store import crash_safe_server
 
@@ -92,3 +92,12 @@ def test_an_extender_of_another_cluster_decides_nothing(
     replica.process.stop()
     assert first.store.log.read(head.offset) == []
     assert first.store.decisions.latest() == []
+
+
+def test_an_extender_is_not_ready_before_it_has_compared(first: stages.Stage, tmp_path: pathlib.Path) -> None:
+    """It decides nothing by the log, so that it must not replace one that does."""
+    port = child_processes.free_port()
+    nowhere = stages.write_kubeconfig(tmp_path / "nowhere.kubeconfig", f"http://127.0.0.1:{port}")
+    replica = first.extend("early", TOPOLOG_KUBE_KUBECONFIG=str(nowhere))
+    polling.ready(replica.process, lambda: "[-] identity: it is not known yet" in replica.readiness()[1])
+    assert replica.readiness()[0] == 503

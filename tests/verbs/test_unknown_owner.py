@@ -7,7 +7,7 @@ import pytest
 from app.domain import events
 from app.store.health import identity
 from app.store.log import batches
-from app.verbs import candidates, errors, filtering
+from app.verbs import candidates, errors, filtering, preempting
 from tests.support.extender import replicas
 
 UNKNOWN = "not known yet whether the log is this cluster's"
@@ -58,6 +58,7 @@ def test_nothing_is_decided_before_the_first_comparison(
         assert UNKNOWN in claimed.bind(one, "h1")
     assert (claimed.store.log.head(), shop.asked("/binding")) == (head, 0)
     assert filtering.run(claimed.context, free, candidates.Candidates(["h1"])).trace.kept == {"h1"}
+    assert UNKNOWN in preempting.run(claimed.context, pod, {"h1": []}).dropped["h1"]
     uids.now = "second"
     assert check.measure()
     assert "UID first" in claimed.bind(pod, "h1")

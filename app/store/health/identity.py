@@ -32,11 +32,14 @@ class IdentityCheck:
 
     @property
     def problem(self) -> str | None:
-        """That the store is another cluster's; None as far as is known."""
+        """That the store is another cluster's, or that the two were not compared yet; None without either.
+
+        Only the first comparison needs the API server: what runs stays in service without it.
+        """
         try:
-            self._log.check_owner()
-        except errors.OtherCluster as other:
-            return str(other)
+            self._log.check_compared()
+        except errors.StoreError as found:
+            return str(found)
         return None
 
     def start(self) -> None:

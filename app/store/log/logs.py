@@ -52,6 +52,12 @@ class Log:
         if self.foreign is not None:
             raise errors.OtherCluster(self.cluster, *self.foreign)
 
+    def check_compared(self) -> None:
+        """As ``check_owner``; raise StoreAway, too, while it is unknown whose log it is."""
+        self.check_owner()
+        if not self.compared:
+            raise errors.StoreAway("it is not known yet whether the log is this cluster's")
+
     @property
     def cluster(self) -> str:
         """The name of the cluster."""

@@ -63,3 +63,21 @@ def test_a_uid_that_may_not_be_read_is_not_compared_and_one_that_is_unknown_is_a
     assert unreadable.measure()
     assert not unknown.measure()
     assert unreadable.problem is unknown.problem is None
+
+
+def test_a_process_is_not_ready_before_its_first_comparison(store: stores.Store) -> None:
+    """An API server that is away later changes nothing: what is running stays in service."""
+    claimed(store, "here")
+    uids: list[str | None] = [None]
+    check = identity.IdentityCheck(store.log, lambda: uids[-1])
+    check.start()
+    try:
+        assert "it is not known yet whether the log is this cluster's" in (check.problem or "")
+        uids.append("here")
+        assert check.measure()
+        assert check.problem is None
+        uids.append(None)
+        assert not check.measure()
+        assert check.problem is None
+    finally:
+        check.stop()
