@@ -82,7 +82,7 @@ def explain_command(
         _preemption(extender, pod, at, output)
         return
     form = "json" if formats.is_document(output) else "markdown"
-    query = {"attempt": attempt, "decision": decision, "at": at, "format": form}
+    query = {"attempt": attempt, "decision": decision, "at": at or None, "format": form}
     accept = "application/json" if formats.is_document(output) else "text/markdown, application/json"
     reply = extender.get(f"/apis/v1/pods/{pod}/explain", query, accept=accept)
     if isinstance(reply, str):
@@ -93,7 +93,7 @@ def explain_command(
 
 def _preemption(extender: api_client.ExtenderClient, pod: str, at: str | None, output: str) -> None:
     most = None if formats.is_document(output) else _NODES
-    result = extender.get(f"/apis/v1/pods/{pod}/preemption", {"at": at, "limit": most})
+    result = extender.get(f"/apis/v1/pods/{pod}/preemption", {"at": at or None, "limit": most})
     if formats.is_document(output) or isinstance(result, str):
         formats.show_document(result, output)
     else:

@@ -49,12 +49,12 @@ def bundle_command() -> None:
 @click.option(
     "--around", type=items.POD, metavar="NS/POD", help="The minutes around what last happened to this pod."
 )
-@click.option("--at", type=moment_option.MOMENT, help="The minutes around this moment.")
+@click.option("--at", type=moment_option.STRETCH, help="The minutes around this moment.")
 @click.option(
     "--minutes", type=click.IntRange(1), metavar="N", help="Minutes before and after it.  [default: 10]"
 )
-@click.option("--from", "first", type=moment_option.MOMENT, help="The oldest moment, instead of minutes.")
-@click.option("--to", "last", type=moment_option.MOMENT, help="The latest moment.  [default: now]")
+@click.option("--from", "first", type=moment_option.STRETCH, help="The oldest moment, instead of minutes.")
+@click.option("--to", "last", type=moment_option.STRETCH, help="The latest moment.  [default: now]")
 @_output
 @click.option(
     "--pseudonyms",

@@ -35,12 +35,20 @@ class Moment(click.ParamType[str]):
 
     name = "moment"
 
+    def __init__(self, *, present: bool) -> None:
+        """``present``: ``now`` is empty, for the present of the API, whose clock is not that of this machine:
+        that of a bundle stands still.
+        """
+        self._present = present
+
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         """What it may be, for the help."""
         return "OFFSET|TIME|AGO"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The moment as the API takes it; the API checks whether the log covers it."""
+        if value == "now" and self._present:
+            return ""
         found = moment(value)
         if _OTHER.fullmatch(found) is None:
             self.fail(
@@ -52,4 +60,6 @@ class Moment(click.ParamType[str]):
         return found
 
 
-MOMENT: Final = Moment()
+MOMENT: Final = Moment(present=True)
+STRETCH: Final = Moment(present=False)
+"""Of a stretch of time, whose ends are not the present by default."""

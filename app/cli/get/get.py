@@ -123,6 +123,7 @@ def get_command(
     """Request resources and print them."""
     if namespace and all_namespaces:
         raise click.UsageError("-n and -A exclude each other: -A shows every namespace")
+    at = at or None  # Empty for now.
     if raw is not None:
         if what or watch:
             raise click.UsageError("--raw takes a path instead of KIND and NAME, and is not watched")

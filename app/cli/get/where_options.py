@@ -34,6 +34,8 @@ def query(where: Sequence[str], kinds: Sequence[str]) -> dict[str, object]:
             others.append(condition)
         elif plain is not None and allowed:
             timed = plain["field"] in _MOMENTS
+            if plain["field"] in ("until", "to") and plain["value"] == "now":
+                continue  # As without it: the clock of the API may be another one.
             found[plain["field"]] = moment_option.moment(plain["value"]) if timed else plain["value"]
         else:
             raise click.BadParameter(_refusal(condition, plain, kinds), param_hint="--where")

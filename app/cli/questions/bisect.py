@@ -36,7 +36,7 @@ from app.cli.questions import question_options
     "--from",
     "--since",
     "from_",
-    type=moment_option.MOMENT,
+    type=moment_option.STRETCH,
     help="The first moment; 24h is a day ago.  [default: the oldest]",
 )
 @click.option("--to", type=moment_option.MOMENT, help="The last moment.  [default: now]")

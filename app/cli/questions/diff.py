@@ -75,8 +75,8 @@ def diff_command(
     if first.keys() | second.keys() <= {"at"}:
         extender = api_client.extender(config, options)
         query = {
-            "from": first.get("at"),
-            "to": second.get("at"),
+            "from": first.get("at") or None,
+            "to": second.get("at") or None,
             "only": only,
             "limit": limit,
             "namespace": namespace,

@@ -24,7 +24,7 @@ _SUMMED = ("classes", "skipped")
     "--from",
     "--since",
     "from_",
-    type=moment_option.MOMENT,
+    type=moment_option.STRETCH,
     help="The first moment; 24h is a day ago.  [default: all decisions]",
 )
 @click.option("--to", type=moment_option.MOMENT, help="The last moment.  [default: now]")

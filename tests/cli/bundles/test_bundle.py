@@ -9,11 +9,17 @@ import signal
 import ssl
 import subprocess
 import sys
+import time
+import types
 import urllib.request
 from collections.abc import Iterator
 
+import pytest
+
+from app.cli.client import moment_option
+from app.store.server import embedded
 from tests.support import commands
-from tests.support.extender import api_worlds, error_shape, terminals
+from tests.support.extender import api_worlds, bundled, error_shape, http_servers, terminals
 
 QUESTIONS = (
     "nodes",
@@ -127,3 +133,34 @@ def test_an_opened_bundle_answers_as_its_source_did(world: api_worlds.World, inc
         page = urllib.request.build_opener(urllib.request.HTTPCookieProcessor()).open(address, timeout=20)
         with page:
             assert b"<title>Topolog</title>" in page.read()
+
+
+def test_now_is_the_end_of_an_opened_bundle(
+    store_server: embedded.Server,
+    terminal: terminals.Terminal,
+    incident: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its clock stands still, and that of this machine is ahead of it."""
+    ahead = types.SimpleNamespace(time=lambda: time.time() + 3600)
+    monkeypatch.setattr(moment_option, "time", ahead)
+    with (
+        bundled.opened(store_server, incident.read_bytes()) as world,
+        http_servers.serving_http(world.app) as url,
+    ):
+        for words in (
+            ("get", "pods", "--at", "now"),
+            ("get", "events", "--where", "to=now"),
+            ("get", "decisions", "--where", "until=now"),
+            ("explain", "shop/new-300", "--preemption", "--at", "now"),
+            ("explain", "shop/new-300", "--at", "now"),
+            ("simulate", "shop/new-300", "--at", "now"),
+            ("fit", "shop/new-300", "--at", "now"),
+            ("diff", "now"),
+            ("diff", "now", "now", "--delete-pod", "shop/web-7"),
+            ("bisect", "--exists", "node:host-1", "--to", "now"),
+            ("replay", "--to", "now"),
+        ):
+            done = terminal.run(*words, "--server", url)
+            assert done.code in (0, 1), (words, done)
+            assert "in the future" not in done.err

@@ -59,7 +59,7 @@ def test_a_duration_is_a_time_before_now(monkeypatch: pytest.MonkeyPatch, text: 
 )
 def test_a_clock_time_is_of_today_in_utc(monkeypatch: pytest.MonkeyPatch, text: str, at: str) -> None:
     monkeypatch.setattr("app.cli.client.moment_option.time.time", lambda: 100_000.5)
-    assert moment_option.MOMENT.convert(text, None, None) == at
+    assert moment_option.STRETCH.convert(text, None, None) == at
 
 
 def test_a_range_ends_now(run: Run) -> None:
