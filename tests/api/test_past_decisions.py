@@ -76,6 +76,26 @@ def test_a_life_has_the_attempt(world: api_worlds.World, moment: int) -> None:
     assert [one["kind"] for one in found["items"]] == ["seen", "attempt"]
 
 
+def test_later_records_within_the_lateness_do_not_use_up_the_search(
+    world: api_worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a busy cluster, where a request scans fewer than are recorded in the time for late ones."""
+    api_worlds.decide(world, POD)
+    then = world.store.follower.catch_up().offset
+    for number in range(5):
+        world.append(api_worlds.node(f"new-{number}", role="host"))
+        api_worlds.decide(world, POD)
+    monkeypatch.setattr(decision_log, "_SCAN", 1)
+    monkeypatch.setattr("app.api.v1.decisions._CHUNK", 1)
+    monkeypatch.setattr("app.api.v1.pending_pods._MAX_SCANNED", 3)
+    (found,) = items(world.client.get(f"/apis/v1/pending?at={then}"))
+    assert (found["attempts"], found["attemptsComplete"]) == (1, True)
+    monkeypatch.setattr(records, "MAX_SCANNED", 2)
+    found = get(world, f"decisions?at={then}")
+    assert found["items"] == []
+    assert found["metadata"]["continue"], "a request is bounded, and the next one goes on"
+
+
 def test_a_bisection_begins_there(
     world: api_worlds.World, moment: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,8 +58,8 @@ class DecisionDetail(Decision):
 def listing(query: pages.Query) -> pages.Body:
     """The decisions, newest first.
 
-    A page is taken from 20,000 records at most: it may be short or empty, and ``continue`` leads to the
-    records after them.
+    A page is taken from 20,000 records at most, and at a moment of the past from as many that were recorded
+    later: it may be short or empty, and ``continue`` leads to the records after them.
     """
     shown = moments.take(query.get("at") or moments.NOW)
     cursor = pages.read(query)
@@ -119,9 +119,10 @@ def find(identifier: str) -> records.Decision:
 class Scan:
     """The decisions up to a position that match a query, newest first, within the limit of one request.
 
-    Begins at the records of that position, not at the newest ones. Reads a few at a time, so that a request
-    holds only the decisions that it keeps. Several extenders append records, each a moment after the
-    decision: one before ``since`` may be behind one that is not.
+    Begins at the records of that position, not at the newest ones. Those of the time in which a record may be
+    late have a limit of their own: on a busy cluster most of them are of later positions. Reads a few at a
+    time, so that a request holds only the decisions that it keeps. Several extenders append records, each a
+    moment after the decision: one before ``since`` may be behind one that is not.
     """
 
     def __init__(
@@ -146,20 +147,32 @@ class Scan:
 
     def __iter__(self) -> Iterator[records.Decision]:
         given = services.current()
-        before, left, since = self._before or _behind(self._until), self._limit, self._since
+        left, late, since = self._limit, records.MAX_SCANNED, self._since
+        passed_ms = _passed_ms(self._until)
+        behind = None if passed_ms is None else f"{passed_ms + records.LATE_MS}-0"
+        before = self._before or behind
         incarnation = given.log.incarnation
         ends_ms = _began_ms(since) - _AHEAD_MS if since is not None else 0
         while left > 0:
+            ahead = late > 0 and passed_ms is not None and before is not None and _ms(before) > passed_ms
             found = given.decisions.search(
-                self._wanted, limit=_CHUNK, before=before, max_scanned=left, most_bytes=pages.PAGE_BYTES
+                self._wanted,
+                limit=_CHUNK,
+                before=before,
+                max_scanned=_CHUNK if ahead else left,
+                most_bytes=pages.PAGE_BYTES,
             )
             for decision in found.records:
                 early = since is not None and _earlier(decision, since, incarnation)
                 if not early and self._reached(decision.position):
                     yield decision
-            if found.behind is None or int(found.behind.partition("-")[0]) < ends_ms:
+            if found.behind is None or _ms(found.behind) < ends_ms:
                 return
-            before, left = found.behind, left - found.scanned
+            before = found.behind
+            if ahead:
+                late -= found.scanned
+            else:
+                left -= found.scanned
         self.unfinished = before
 
     def _reached(self, position: model.Position) -> bool:
@@ -168,16 +181,20 @@ class Scan:
         return position.incarnation != until.incarnation or position.offset <= until.offset
 
 
-def _behind(position: model.Position) -> str | None:
-    """The id behind all records of decisions at the position; None if that may be the end."""
+def _ms(identity: str) -> int:
+    """The store's time in the id of a record."""
+    return int(identity.partition("-")[0])
+
+
+def _passed_ms(position: model.Position) -> int | None:
+    """The store's time of the event after the position; None if there is none, or it is not known."""
     given = services.current()
     if position.offset >= given.follower.snapshot.offset:
         return None
     try:
-        following = given.histories.appended_ms(position.offset + 1)
+        return given.histories.appended_ms(position.offset + 1)
     except store_errors.StoreError:
         return None  # It only saves reading, which an archive that is away must not keep from being done.
-    return None if following is None else f"{following + records.LATE_MS}-0"
 
 
 def wanted(decision: records.Decision, query: pages.Query, shown: moments.Moment) -> bool:
