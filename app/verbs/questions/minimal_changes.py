@@ -320,6 +320,11 @@ def deletion(names: Sequence[str]) -> Override:
     return {"op": "deletePods", "pods": list(names)}
 
 
+def addition(like: model.NodeName, count: int) -> Override:
+    """The addition of so many nodes like this one."""
+    return {"op": "addNodes", "count": count, "like": like}
+
+
 def both(one: Change, other: Change) -> Change:
     """Two changes as one."""
     message = f"{one.message}; and {other.message}"

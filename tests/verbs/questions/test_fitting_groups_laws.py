@@ -20,6 +20,7 @@ from tests.support.campaigns import sizes
 from tests.support.decisions import small_clusters, small_gangs
 
 RULES = registry.Registry([WorkloadPolicy(), Coscheduling()])
+EMPTY = snapshots.empty(schema=declared.SCHEMA, indexed=RULES.indexed())
 GANG = f"{small_clusters.NAMESPACE}/train"
 allowed = st.lists(st.sampled_from(question_schema.ALLOWED), min_size=1, unique=True)
 
@@ -177,3 +178,30 @@ def test_advice_is_incomplete_if_proposals_were_left_out(
     empty = snapshots.empty(schema=declared.SCHEMA, indexed=RULES.indexed())
     answer = advice(projections.project_all(empty, [NodeSeen(node=node), group, full, waiting]), ["objects"])
     assert (len(answer.changes), answer.complete) == (messages, bool(messages))
+
+
+@pytest.mark.parametrize(("number", "complete"), [(4, True), (5, False)])
+def test_advice_is_incomplete_if_kinds_of_nodes_were_left_out(number: int, complete: bool) -> None:
+    """Two more of one of the four are enough; of the fifth, which is not tried, one may be."""
+    seen: list[AnyEvent] = [
+        NodeSeen(node=small_gangs.node(f"n{at}", 1, {small_clusters.KEY: str(at)})) for at in range(number)
+    ]
+    group = small_gangs.sigs("train", number + 2, namespace=small_clusters.NAMESPACE)
+    seen.append(kinds.SIGS.observed(group))
+    labels = {SIGS_LABEL: "train"}
+    seen += [PodSeen(pod=pod(f"train-{at}", labels)) for at in range(number + 2)]
+    answer = advice(projections.project_all(EMPTY, seen), ["nodes"])
+    assert ({change.cost for change in answer.changes}, answer.complete) == ({2}, complete)
+
+
+@pytest.mark.parametrize(("most", "complete"), [(4, True), (3, False)])
+def test_advice_is_incomplete_if_pods_were_left_out(
+    monkeypatch: pytest.MonkeyPatch, most: int, complete: bool
+) -> None:
+    monkeypatch.setattr(fitting_groups, "MAX_DELETED", most)
+    seen: list[AnyEvent] = [NodeSeen(node=small_gangs.node("n0", 4))]
+    seen += [PodSeen(pod=pod(f"other-{at}", {}, "n0")) for at in range(4)]
+    seen.append(kinds.SIGS.observed(small_gangs.sigs("train", 2, namespace=small_clusters.NAMESPACE)))
+    seen += [PodSeen(pod=pod(f"train-{at}", {SIGS_LABEL: "train"})) for at in range(4)]
+    answer = advice(projections.project_all(EMPTY, seen), ["pods"])
+    assert ({change.cost for change in answer.changes}, answer.complete) == ({2}, complete)

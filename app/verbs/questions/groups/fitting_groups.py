@@ -196,7 +196,7 @@ class _Search:
         for like in self._examples():
             added = self._fewest(like, beside)
             if added:
-                override = _addition(like, added)
+                override = minimal_changes.addition(like, added)
                 message = f"{plurals.counted(added, 'more node')} like {like}"
                 yield Change(message, added, (override,), self._placed((*beside, override)))
 
@@ -204,7 +204,7 @@ class _Search:
         """How many nodes like this one are enough; 0 if none are, or that is not found in time."""
         limit = min(self._bound, len(self._group.waiting))
         high = 1
-        while not self._placed((*beside, _addition(like, high))):
+        while not self._placed((*beside, minimal_changes.addition(like, high))):
             if high >= limit or not self._running():
                 return 0
             high = min(2 * high, limit)
@@ -213,7 +213,7 @@ class _Search:
             if not self._running():
                 return 0
             middle = (low + high) // 2
-            if self._placed((*beside, _addition(like, middle))):
+            if self._placed((*beside, minimal_changes.addition(like, middle))):
                 high = middle
             else:
                 low = middle + 1
@@ -231,8 +231,8 @@ class _Search:
             kind = f"{sorted(labels.items())} {sorted(node.allocatable.items())} {node.taints}"
             example.setdefault(kind, name)
             capacity[kind] += _slots(pod, node, snapshot)
-        first = sorted(example, key=lambda kind: (-capacity[kind], example[kind]))[:KINDS_OF_NODES]
-        return [example[kind] for kind in first]
+        first = sorted(example, key=lambda kind: (-capacity[kind], example[kind]))
+        return self._first([example[kind] for kind in first], KINDS_OF_NODES)
 
     def _deletions(self, beside: Sequence[Override]) -> Iterator[Change]:
         """Pods whose deletion helps, of which none can be left out."""
@@ -256,7 +256,7 @@ class _Search:
             for step in self._steps(node)
         ]
         steps.sort(key=lambda going: (len(going), going))
-        return [key for going in steps for key in going][:MAX_DELETED]
+        return self._first([key for going in steps for key in going], MAX_DELETED)
 
     def _steps(self, node: model.Node) -> Iterator[list[str]]:
         """The pods of a node that have to go for one more member, for another one, and so on."""
@@ -292,7 +292,12 @@ class _Search:
                 continue
             if wanted.intersection(counts(other, node)):
                 found.append(other)
-        return minimal_changes.least_first(found)[:MAX_DELETED]
+        return self._first(minimal_changes.least_first(found), MAX_DELETED)
+
+    def _first(self, names: list[str], most: int) -> list[str]:
+        """The first names; a change with one of the others may cost 1."""
+        self._left = 1 if len(names) > most else self._left
+        return names[:most]
 
     def _least(self, pool: Sequence[str], beside: Sequence[Override]) -> list[str]:
         """A subset that helps and of which none can be left out; empty if none helps, or in time."""
@@ -342,9 +347,8 @@ class _Search:
         try:
             supposed = situations.supposition_of(overrides, self._plugins)
             resolved = situations.resolve(self._snapshot, supposed)
-            candidates = self._candidates
-            if candidates is not None:
-                candidates = resolved.offered(candidates)
+            offered = self._candidates
+            candidates = None if offered is None else resolved.offered(offered)
             outcome = group_placement.place(
                 self._plugins, resolved.snapshot, self._group.name, candidates, _unlimited
             )
@@ -383,10 +387,6 @@ class _Search:
 
 def _unlimited() -> bool:
     return True
-
-
-def _addition(like: model.NodeName, count: int) -> Override:
-    return {"op": "addNodes", "count": count, "like": like}
 
 
 def _slots(pod: model.Pod, node: model.Node, snapshot: snapshots.Snapshot) -> int:
