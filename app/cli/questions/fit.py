@@ -11,6 +11,8 @@ from app.cli.client import api_client
 from app.cli.completion import items
 from app.cli.questions import declared_overrides, groups, pod_files, question_options
 
+_INCOMPLETE = "there may be a smaller change; not all were tried: too many, or too little time (--budget)"
+
 
 @click.command("fit", cls=declared_overrides.Question)
 @click.argument("pod", required=False, type=items.POD, metavar="[NAMESPACE/POD]")
@@ -106,4 +108,4 @@ def _table(reply: question_options.Document, *, alone: bool) -> None:
         click.echo("\n... and more (--most)")
     if not reply["changes"] and not reply["fits"] and reply["complete"]:
         click.echo("no change is known that would let it fit")
-    question_options.show_limits(reply, "there may be a smaller change; not all were tried (--budget)")
+    question_options.show_limits(reply, _INCOMPLETE)

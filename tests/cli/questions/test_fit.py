@@ -4,6 +4,7 @@ import shlex
 
 import pytest
 
+from app.verbs.questions import minimal_changes
 from tests.support.extender.questions import Run
 
 
@@ -21,6 +22,13 @@ def test_the_printed_options_make_simulate_fit(run: Run) -> None:
 def test_changes_that_are_not_shown_are_announced(run: Run) -> None:
     assert "\n\n... and more (--most)\n" in run("fit", "shop/a-5", "--most", "3").stdout
     assert "--most" not in run("fit", "shop/a-5", "--most", "4").stdout
+
+
+def test_an_incomplete_search_names_both_causes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A longer budget is no remedy for too many changes."""
+    monkeypatch.setattr(minimal_changes, "EVALUATED", 0)
+    done = run("fit", "shop/a-5", "--allow", "objects")
+    assert "too many, or too little time (--budget)" in done.stderr
 
 
 def test_a_pod_that_fits_is_exit_code_zero(run: Run) -> None:
