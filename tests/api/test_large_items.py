@@ -159,6 +159,48 @@ def test_the_rows_of_a_difference_have_a_bounded_number_of_bytes(
     assert len(response.data) < 2 * (size + 64_000)
 
 
+def committed(name: str, number: int, size: int) -> events.PlacementsCommitted:
+    """The commitment of a gang of so many pods, each with a label of that many bytes."""
+    pods = (replace(api_worlds.pod(f"{name}-{at}"), labels={"large": "x" * size}) for at in range(number))
+    return events.PlacementsCommitted(tuple(model.Placement(pod=pod, node="host-1") for pod in pods))
+
+
+def test_an_item_above_the_bytes_of_an_answer_is_a_page_of_its_own(world: api_worlds.World) -> None:
+    """A page ends before an item that it cannot have as well, also where it could have been the last."""
+    first = world.append(*(large(f"before-{at}") for at in range(10))) - 9
+    middle = world.append(committed("gang", 1000, 4500))
+    last = world.append(*(large(f"after-{at}") for at in range(3)))
+    found, sizes = walk(world, f"events?from={first}&to={last}&")
+    assert [one["offset"] for one in found] == list(range(first, last + 1))
+    assert max(sizes) > json_responses.MOST_BYTES
+    assert len(sizes) == 3
+    found, sizes = walk(world, f"events?from={first}&to={middle}&")
+    assert [one["offset"] for one in found] == list(range(first, middle + 1))
+    (one,) = body(world.client.get(f"/apis/v1/events?from={middle}&limit=1"))["items"]
+    assert len(one["data"]["placements"]) == 1000
+
+
+def test_a_page_ends_before_an_item_that_exceeds_its_bytes(world: api_worlds.World) -> None:
+    """Almost 1 MiB of events before one of 3.5 MiB: each fits into an answer, and both do not."""
+    first = world.append(*(large(f"before-{at}") for at in range(19))) - 18
+    last = world.append(committed("gang", 1000, 3450))
+    found, sizes = walk(world, f"events?from={first}&to={last}&")
+    assert [one["offset"] for one in found] == list(range(first, last + 1))
+    assert len(sizes) == 2
+    assert sizes[0] <= pages.PAGE_BYTES + 1000 < 3 * pages.PAGE_BYTES < sizes[1] < json_responses.MOST_BYTES
+
+
+def test_the_decision_that_a_page_ends_before_is_the_first_of_the_next(
+    world: api_worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = api_worlds.decide(world, *(api_worlds.pod(f"new-{at}") for at in range(2)))
+    (size,) = walk(world, "decisions?")[1]
+    monkeypatch.setattr(pages, "PAGE_BYTES", size // 2 + 1)
+    found, sizes = walk(world, "decisions?")
+    assert [one["id"] for one in found] == ids[::-1]
+    assert len(sizes) == len(ids)
+
+
 @pytest.mark.parametrize("path", ["nodes/host-1", "lag", "cluster", "map", "diff?from=0"])
 def test_an_answer_without_pages_is_refused_above_a_number_of_bytes(
     still: api_worlds.World, monkeypatch: pytest.MonkeyPatch, path: str

@@ -27,8 +27,8 @@ K = TypeVar("K", int, str, tuple[str, ...])
 T = TypeVar("T")
 DEFAULT, MAX_LIMIT = 100, 1000
 PAGE_BYTES = 1024**2
-"""Bytes of JSON after which a page ends, however many items it may have: while it is made, they take about
-nine times as much."""
+"""Bytes of JSON that the items of a page have at most, unless it is one item: while it is made, they take
+about nine times as much."""
 _encode = msgspec.json.Encoder().encode
 _ID = re.compile(r"(?:\d{1,18}-\d{1,18})?", re.ASCII)
 
@@ -82,16 +82,19 @@ def moment(query: Query) -> moments.Moment:
     return shown if cursor.clock is None else dataclasses.replace(shown, clock=cursor.clock)
 
 
-def filled(rows: Iterable[T]) -> list[T]:
-    """The first rows, until their JSON has PAGE_BYTES: no more than those are made, and one at least."""
+def filled(rows: Iterable[T], limit: int = MAX_LIMIT) -> tuple[list[T], bool]:
+    """The first rows whose JSON has PAGE_BYTES at most, or the first one, and whether there are others.
+
+    No more than one of the others is made.
+    """
     found: list[T] = []
     size = 0
     for row in rows:
-        found.append(row)
         size += len(_encode(row))
-        if size >= PAGE_BYTES:
-            break
-    return found
+        if len(found) == limit or (found and size > PAGE_BYTES):
+            return found, True
+        found.append(row)
+    return found, False
 
 
 def listed(keys: Iterable[K], query: Query, shown: moments.Moment, row: Callable[[K], object]) -> Body:
@@ -105,7 +108,7 @@ def listed(keys: Iterable[K], query: Query, shown: moments.Moment, row: Callable
 
 def rendered(page: Sequence[K], remaining: int, shown: moments.Moment, row: Callable[[K], object]) -> Body:
     """The page of these keys, of which it may have fewer; ``remaining``: how many items are behind them."""
-    items = filled(row(key) for key in page)
+    items, _ = filled(row(key) for key in page)
     remaining += len(page) - len(items)
     last = _behind(page[len(items) - 1], shown) if remaining else None
     return {"items": items, "metadata": metadata(shown, last, remaining)}
@@ -133,19 +136,18 @@ def cut(keys: Iterable[K], query: Query) -> tuple[list[K], int]:
 def first(keys: Iterable[K], query: Query, shown: moments.Moment, row: Callable[[K], object]) -> Body:
     """As ``listed``, for keys in order that are expensive to compute, and rows that belong to one another.
 
-    Returns the metadata only: ``row`` adds the item of a key to the others. Keys after the page are not
-    counted.
+    Returns the metadata only: ``row`` adds the item of a key to the others, so that the page ends with the
+    one that reaches PAGE_BYTES. Keys after the page are not counted.
     """
     cursor, limit = read(query), int(query["limit"])
     later = (key for key in keys if cursor is None or _follows(key, cursor.after))
     page: list[K] = []
-
-    def rows() -> Iterator[object]:
-        for key in islice(later, limit):
-            page.append(key)
-            yield row(key)
-
-    filled(rows())
+    size = 0
+    for key in islice(later, limit):
+        page.append(key)
+        size += len(_encode(row(key)))
+        if size >= PAGE_BYTES:
+            break
     more = next(later, None) is not None
     return metadata(shown, _behind(page[-1], shown) if more else None, None if more else 0)
 

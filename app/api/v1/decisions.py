@@ -1,7 +1,6 @@
 """The recorded decisions: each call of a verb, its answer, and the path that explains it."""
 
 from collections.abc import Iterator
-from itertools import islice
 
 import flask
 from marshmallow import Schema, fields
@@ -63,12 +62,11 @@ def listing(query: pages.Query) -> pages.Body:
     """
     shown = moments.take(query.get("at") or moments.NOW)
     cursor = pages.read(query)
-    limit = int(query["limit"])
     before = cursor.before if cursor is not None else None
     scan = Scan(asked(query), shown.position, before=before, since=query.get("since"))
     matching = (_row(one) for one in scan if wanted(one, query, shown))
-    found = pages.filled(islice(matching, limit))
-    following = str(found[-1]["id"]) if next(matching, None) is not None else scan.unfinished
+    found, more_match = pages.filled(matching, int(query["limit"]))
+    following = str(found[-1]["id"]) if more_match else scan.unfinished
     more = pages.Cursor(
         flask.request.path, shown.position.incarnation, shown.position.offset, before=following or ""
     )

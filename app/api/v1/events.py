@@ -43,11 +43,14 @@ def listing(query: pages.Query) -> pages.Body:
         if query.get("from_") is not None or cursor is not None:
             raise
         found, behind = _window(query, trimmed.oldest, last)
+    items, others = pages.filled(shown(entry) for entry in found)
+    if others:
+        behind = found[len(items)].offset
     following = pages.Cursor(
         flask.request.path, moment.position.incarnation, moment.position.offset, index=behind
     )
     metadata = pages.metadata(moment, following if behind <= last else None, 0 if behind > last else None)
-    return {"items": [shown(entry) for entry in found], "metadata": metadata}
+    return {"items": items, "metadata": metadata}
 
 
 def _window(query: pages.Query, since: int, last: int) -> histories.Part:

@@ -61,9 +61,10 @@ def node(query: pages.Query, name: str) -> pages.Body:
     if found is None:
         raise errors.missing("node", name)
     residents = heapq.nsmallest(pages.MAX_LIMIT, snapshot.on(name), key=lambda pod: pod.key)
+    shown, _ = pages.filled(pods.shown(snapshot, pod) for pod in residents)
     return {
         "node": _manifest(found),
-        "pods": pages.filled(pods.shown(snapshot, pod) for pod in residents),
+        "pods": shown,
         **_amounts(snapshot, found),
         "generation": snapshot.version(f"node:{name}"),
     }
