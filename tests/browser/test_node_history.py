@@ -56,6 +56,18 @@ def test_the_history_of_a_node_that_is_gone_ends_with_that(
     on_small.found[:] = [line for line in on_small.found if "status of 404" not in line]
 
 
+def test_the_latest_of_several_pages_of_events_are_shown(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    seen = small.world.store.follower.catch_up().nodes["host-1"]
+    large = {f"example.com/label-{at:04}": "x" * 60 for at in range(400)}
+    turns = ({**seen.labels, **large, "turn": str(at)} for at in range(50))
+    small.world.append(*(events.NodeSeen(msgspec.structs.replace(seen, labels=labels)) for labels in turns))
+    last = small.world.store.follower.catch_up().offset
+    text = history(on_small, "host-1", list(range(last - 7, last + 1)))
+    assert LEFT_OUT.format(last - 7, "host-1", last - 8) in text
+
+
 def test_events_that_are_too_far_back_are_left_out(on_small: browsers.Browser, small: shown.Shown) -> None:
     large_worlds.append(small.world, [api_worlds.pod_seen(f"between-{at}") for at in range(1000)])
     last = relabelled(small.world, "host-3", 1)

@@ -1,9 +1,8 @@
 // @ts-check
 /** Steps from moment to moment: by event, by event of the selected object, or by decision. */
-import { ask, offsetOf, state } from "./store.js";
+import { all, offsetOf, state } from "./store.js";
 
 export const BY = { event: "event", object: "event of the object", decision: "decision" };
-const PAGES = 20;
 
 /** The object that the page is about, as the events name it; null without one. */
 export function selected() {
@@ -20,8 +19,8 @@ export async function next(by, shown, direction, { first, last }) {
   const [from, to] = direction < 0 ? [first, shown - 1] : [shown + 1, last];
   if (from > to) return null;
   const offsets = by === "decision"
-    ? (await all(`/apis/v1/decisions?since=${from}&until=${to + 1}&limit=1000`)).map((one) => offsetOf(one.position))
-    : (await all(`/apis/v1/events?object=${encodeURIComponent(object())}&from=${Math.max(1, from)}&to=${to}&limit=1000`)).map((one) => one.offset);
+    ? (await all(`/apis/v1/decisions?since=${from}&until=${to + 1}&limit=1000`)).items.map((one) => offsetOf(one.position))
+    : (await all(`/apis/v1/events?object=${encodeURIComponent(object())}&from=${Math.max(1, from)}&to=${to}&limit=1000`)).items.map((one) => one.offset);
   const inside = offsets.filter((offset) => offset >= from && offset <= to);
   return inside.length ? (direction < 0 ? Math.max(...inside) : Math.min(...inside)) : null;
 }
@@ -29,17 +28,5 @@ export async function next(by, shown, direction, { first, last }) {
 function object() {
   const found = selected();
   if (found === null) throw new Error("no object is selected: open a pod, or a node on the map");
-  return found;
-}
-
-async function all(path) {
-  const found = [];
-  let more = "";
-  for (let page = 0; page < PAGES; page += 1) {
-    const body = await ask(more ? `${path}&continue=${encodeURIComponent(more)}` : path);
-    found.push(...body.items);
-    more = body.metadata.continue;
-    if (!more) break;
-  }
   return found;
 }

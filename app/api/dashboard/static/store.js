@@ -135,6 +135,23 @@ export async function ask(path, body, needed = () => true, taken = (found) => fo
   }
 }
 
+/** Pages of a list that are read at most. */
+const PAGES = 20;
+
+/**
+ * As `ask`, for a list: the last page that was read, with the items of all. A page ends with a number of bytes, too.
+ * @type {typeof ask} @param {string} path with a query
+ */
+export async function all(path, body, needed) {
+  const items = [];
+  for (let left = PAGES, more = ""; ; left -= 1) {
+    const page = await ask(more ? `${path}&continue=${encodeURIComponent(more)}` : path, body, needed);
+    items.push(...page.items);
+    more = page.metadata.continue;
+    if (!more || left === 1) return { ...page, items };
+  }
+}
+
 async function askOnce(path, body, taken) {
   const options = { headers: { Accept: "application/json" } };
   if (body !== undefined) {
@@ -162,9 +179,10 @@ async function askOnce(path, body, taken) {
  * The latest answer of a panel. It is asked for again when the path changes; until the new one is there, the
  * old one stays, so that nothing flickers. Of another object none does: its numbers would be shown below another name.
  * @param {string} name @param {string|null} path @param {string} [object] what it is about, if the path before ? does not name it
+ * @param {typeof ask} [asked] how it is asked for, `ask` or `all`; the same one for each name
  * @returns {Answer}
  */
-export function answer(name, path, object = path?.split("?", 1)[0]) {
+export function answer(name, path, object = path?.split("?", 1)[0], asked = ask) {
   if (object && objects.get(name) !== object) {
     objects.set(name, object);
     answers.delete(name);
@@ -174,7 +192,7 @@ export function answer(name, path, object = path?.split("?", 1)[0]) {
   if (!path) return state.unresolved ?? held ?? { status: "loading", body: null, error: "", url: "" };
   if (wanted.get(name) !== path) {
     wanted.set(name, path);
-    load(name);
+    load(name, asked);
   }
   return answers.get(name) ?? { status: "loading", body: null, error: "", url: path };
 }
@@ -188,7 +206,7 @@ export function subject(path) {
  * Ask for the wanted path. Of the same at another moment one request is under way at a time, and the latest one
  * is asked for after it: a log that grows faster than questions are answered must not pile them up.
  */
-async function load(name) {
+async function load(name, asked) {
   const path = wanted.get(name);
   const before = loading.get(name);
   if (!path || (before && subject(before) === subject(path))) return;
@@ -198,19 +216,19 @@ async function load(name) {
   /** @type {Answer} */
   let found;
   try {
-    found = { status: "ready", body: await ask(path, undefined, needed), error: "", url: path };
+    found = { status: "ready", body: await asked(path, undefined, needed), error: "", url: path };
   } catch (error) {
     found = { status: "failed", body: null, error: error.message, reason: error.name, url: path };
     if (error.name === TRIMMED) learnOldest();
     if (error.name === GONE) dispatchEvent(new Event(GONE));
     // Such as a server that restarts, or whose store is away.
-    if (error.again) setTimeout(() => wanted.get(name) === path && load(name), error.again);
+    if (error.again) setTimeout(() => wanted.get(name) === path && load(name, asked), error.again);
   }
   running -= 1;
   if (needed()) answers.set(name, found);
   if (loading.get(name) === path) {
     loading.delete(name);
-    if (wanted.get(name) !== path) load(name);
+    if (wanted.get(name) !== path) load(name, asked);
   }
   changed();
 }

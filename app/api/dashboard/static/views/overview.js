@@ -4,7 +4,7 @@ import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { announce } from "../focus.js";
 import { legend, placed, rows as mapRows, table as domains } from "../map.js";
 import { bar as share, command, panel } from "../panel.js";
-import { answer, earliest, moment, offsetOf, state } from "../store.js";
+import { all, answer, earliest, moment, offsetOf, state } from "../store.js";
 import { ago, between, clock, cut, number, plural, quantity, time } from "../format.js";
 import { address, set } from "../router.js";
 import { bar, paint } from "../timebar.js";
@@ -132,7 +132,7 @@ export function closeDrawer() {
 function drawer(name) {
   const found = answer("node", moment(`/apis/v1/nodes/${encodeURIComponent(name)}`));
   const from = begin(name, found);
-  const past = answer("node-events", from ? moment(`/apis/v1/events?object=${encodeURIComponent(`node:${name}`)}&from=${from}&limit=${READ}`, "to") : null, name);
+  const past = answer("node-events", from ? moment(`/apis/v1/events?object=${encodeURIComponent(`node:${name}`)}&from=${from}&limit=${READ}`, "to") : null, name, all);
   if (found.body?.node.metadata.name === name) announce(`Node ${name}: ${condition(found.body.node)}, ${plural(found.body.pods.length, "pod")}`, "node");
   return html`${panel({ id: "node", title: `Node ${name}`, answer: found, rows: (body) => body.pods,
     extra: html`<button type="button" aria-label="close the node" @click=${closeDrawer}>close</button>` },
@@ -148,7 +148,7 @@ function drawer(name) {
     <h3>Labels</h3>
     ${facts(Object.entries(body.node.metadata.labels))}
 `)}
-  ${panel({ id: "node-history", title: `History of ${name}`, answer: past, rows: (body) => body.items }, (body) => history(name, body.items, from))}`;
+  ${panel({ id: "node-history", title: `History of ${name}`, answer: past, rows: (body) => body.items }, (body) => history(name, body, from))}`;
 }
 
 /** The first offset of the history that is read: it ends with the latest event about the node; 0 before it is known. */
@@ -158,11 +158,12 @@ function begin(name, { status, body }) {
   return Math.max(earliest() + 1, last - READ + 1);
 }
 
-function history(name, items, from) {
+function history(name, { items, metadata }, from) {
   const shown = items.slice(-8);
   const first = items.length > shown.length ? shown[0].offset : from;
   return html`${first > earliest() + 1 ? html`<p class="empty">events before offset ${number(first)} are left out: <code>${command("get", "events", "--where", `object=node:${name}`, "--where", `to=${first - 1}`)}</code></p>` : nothing}
-    ${table([["offset", "n"], ["when"], ["event"]], shown.map((one) => [number(one.offset), time(one.at), one.type]), "no event is about it")}`;
+    ${table([["offset", "n"], ["when"], ["event"]], shown.map((one) => [number(one.offset), time(one.at), one.type]), "no event is about it")}
+    ${metadata.continue && items.length ? html`<p class="empty">events behind offset ${number(items.at(-1).offset)} are left out: <code>${command("get", "events", "--where", `object=node:${name}`, "--where", `from=${items.at(-1).offset + 1}`)}</code></p>` : nothing}`;
 }
 
 function condition(node) {
