@@ -1,10 +1,12 @@
 """What calls and bound pods show, in cases that a test cannot bring about in seconds."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from app.doctor.scheduler import log_evidence
+from app.doctor.scheduler import log_evidence, testimony
 
 Call = log_evidence.Call
 POD = Call(100.0, "filter", "kept", "shop/a", "uid-a", "one", 3, whole=False)
@@ -143,3 +145,36 @@ def test_only_pods_of_the_scheduler_count_and_only_since_its_start() -> None:
     assert log.of(("other",)) == log_evidence.LogEvidence()
     assert log.of(("one",)) == log
     assert log.of(("one",), 150.0) == log_evidence.LogEvidence((log.calls[1],))
+
+
+class Pages:
+    """Decisions, newest first, of which a page has a few, whatever number is asked for."""
+
+    def __init__(self, number: int, page: int) -> None:
+        self.number = number
+        self.page = page
+
+    def get(self, path: str, **query: object) -> Mapping[str, Any]:
+        assert path == "/apis/v1/decisions"
+        begin = int(str(query.get("continue", 0)))
+        end = min(self.number, begin + min(self.page, int(str(query["limit"]))))
+        more = str(end) if end < self.number else None
+        return {"items": [self._row(at) for at in range(begin, end)], "metadata": {"continue": more}}
+
+    def ask(self, path: str, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        raise AssertionError(path, question)
+
+    def _row(self, at: int) -> Mapping[str, Any]:
+        return {
+            "at": f"2026-01-01T00:00:{59 - at * 59 // self.number:02}Z",
+            "verb": "filter",
+            "outcome": "kept",
+            "pod": {"namespace": "shop", "name": f"a-{at}", "uid": f"uid-{at}"},
+            "candidates": 3,
+        }
+
+
+@pytest.mark.parametrize(("number", "read"), [(0, 0), (700, 700), (2500, 1000)])
+def test_the_latest_decisions_are_read_also_if_pages_are_short(number: int, read: int) -> None:
+    found = testimony.gather(Pages(number, 300), nodes=1).calls
+    assert sorted(int(one.uid.removeprefix("uid-")) for one in found) == list(range(read))

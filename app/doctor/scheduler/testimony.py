@@ -43,7 +43,7 @@ def gather(
     ``nodes``: of the cluster, None if they were not seen. ``pods``: objects of the API server.
     ``interested``: whether a plugin is interested in one.
     """
-    rows = source.get("/apis/v1/decisions", limit=_CALLS)["items"]
+    rows = _latest(source)
     calls = _calls(rows)
     if not calls:
         return log_evidence.LogEvidence(nodes=nodes)
@@ -59,6 +59,19 @@ def gather(
         tuple(sorted(offers, key=lambda one: one.at)),
         nodes,
     )
+
+
+def _latest(source: Source) -> list[Json]:
+    """The records, newest first: a page ends with a number of bytes, too. Raises Unseen."""
+    found: list[Json] = []
+    following: dict[str, str] = {}
+    while True:
+        page = source.get("/apis/v1/decisions", limit=_CALLS - len(found), **following)
+        found += page["items"]
+        token = page["metadata"]["continue"]
+        if token is None or len(found) >= _CALLS:
+            return found
+        following = {"continue": token}
 
 
 def _calls(rows: Sequence[Json]) -> list[log_evidence.Call]:
