@@ -185,6 +185,7 @@ class Histories:
         after, behind, held = max(0, since - 1), since if until is None else max(since, until + 1), 0
         end = until if narrowed else after + limit if until is None else min(until, after + limit)
         for entry, size in self._entries(after, end, read):
+            behind = max(behind, entry.offset + 1)
             if kind is not None and type(entry.event).__name__ != kind:
                 continue
             if subject is not None and subject not in event_subjects.touched(entry.event):

@@ -79,6 +79,15 @@ def test_entries_are_found_by_range_kind_and_subject(store: stores.Store) -> Non
     assert past.entries(5) == []
 
 
+def test_the_rest_of_a_range_without_an_end_begins_behind_the_last_one_read(store: stores.Store) -> None:
+    fill(store, [writers.seen("u1"), writers.seen("u2"), writers.seen("u1", "n1"), a_node()])
+    past = store.histories
+    assert past.part(1, subject="pod:u2").behind == 5
+    assert past.part(2).behind == 5
+    assert past.part(2, limit=2).behind == 4
+    assert past.part(5).behind == 5
+
+
 def a_node() -> events.NodeSeen:
     return events.NodeSeen(node=model.Node(name="n", uid="1"))
 
