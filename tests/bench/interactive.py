@@ -42,7 +42,13 @@ def main(nodes: int, pods: int) -> None:
             ):
                 show(console, bench, nodes, {"ours": ours.url, "peer": peer})
                 settings = extender_processes.settings(
-                    server.url, "bench", bench.tls, folder, port=18443, health=18081
+                    server.url,
+                    "bench",
+                    bench.tls,
+                    folder,
+                    port=18443,
+                    health=18081,
+                    kubeconfig=folder / extender_processes.EMPTY,
                 )
                 console.print("\n[bold]an extender of your own on the same store[/]")
                 console.print(

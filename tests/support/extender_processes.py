@@ -11,10 +11,14 @@ from types import MappingProxyType
 
 import urllib3
 
-from tests.support import child_processes, polling
+from app.simulation.apiserver import apiservers
+from tests.support import child_processes, declared, polling
 from tests.support.e2e import identities
 
 TOPOLOG = pathlib.Path(sys.executable).with_name("topolog")
+EMPTY = "empty.kubeconfig"
+"""The file, in the folder of an extender without a kubeconfig, of an API server without objects."""
+_NOWHERE = "https://127.0.0.1:9"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,11 +66,14 @@ def running(
 ) -> Iterator[Extender]:
     """Run an extender for a cluster of the store; yields once it is ready.
 
-    Without a kubeconfig its API server does not exist: enough for all verbs but bind. ``more``: variables of
+    Without a kubeconfig its API server has no objects: enough for all verbs but bind. ``more``: variables of
     further settings.
     """
-    with _started("extender", store, cluster, tls, folder, kubeconfig, more or {}) as extender:
-        yield extender
+    with contextlib.ExitStack() as stack:
+        if kubeconfig is None:
+            server = stack.enter_context(apiservers.ApiServer(declared.SCHEMA)).url
+            kubeconfig = _kubeconfig(folder / EMPTY, tls, server)
+        yield stack.enter_context(_started("extender", store, cluster, tls, folder, kubeconfig, more or {}))
 
 
 @contextlib.contextmanager
@@ -118,7 +125,9 @@ def settings(
         "TOPOLOG_CLUSTER": cluster,
         "TOPOLOG_STORE_URL": store,
         "TOPOLOG_STORE_REQUIRE_DURABLE": "false",
-        "TOPOLOG_KUBE_KUBECONFIG": str(kubeconfig or _nowhere(folder, tls)),
+        "TOPOLOG_KUBE_KUBECONFIG": str(
+            kubeconfig or _kubeconfig(folder / "nowhere.kubeconfig", tls, _NOWHERE)
+        ),
         "TOPOLOG_SERVER_BIND": "127.0.0.1",
         "TOPOLOG_SERVER_PORT": str(port),
         "TOPOLOG_VIEW_PORT": str(port),
@@ -129,10 +138,8 @@ def settings(
     }
 
 
-def _nowhere(folder: pathlib.Path, tls: pathlib.Path) -> pathlib.Path:
-    return identities.write_kubeconfig(
-        folder / "nowhere.kubeconfig", server="https://127.0.0.1:9", ca=tls / "ca.crt", token="none"
-    )
+def _kubeconfig(path: pathlib.Path, tls: pathlib.Path, server: str) -> pathlib.Path:
+    return identities.write_kubeconfig(path, server=server, ca=tls / "ca.crt", token="none")
 
 
 def _ready(url: str) -> bool:
