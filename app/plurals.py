@@ -8,7 +8,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def listed(names: Sequence[str], most: int) -> str:
-    """The first ``most`` names, and how many more there are: ``a, b and 3 more``."""
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """The first ``most`` names, and how many more there are: ``a, b, c and 3 more``."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

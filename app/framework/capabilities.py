@@ -245,7 +245,7 @@ class Consults(Plugin, Protocol):
         ...
 
     def outdated(self, pod: model.Pod, placement: model.Placement) -> str | None:
-        """Why a placement does not hold for what the pod is now, or None; asked where no Binding can be."""
+        """Why a placement does not hold for the pod as it is now, or None. No Binding of it is under way."""
         ...
 
 

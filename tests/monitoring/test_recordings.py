@@ -16,10 +16,12 @@ QUARANTINED = "TopologObjectQuarantined"
 
 def rewinds(values: str, *, started: int) -> dict[str, str]:
     """Series of a recorder; ``values`` as promtool reads them, ``started``: minutes after the first point."""
-    return {
-        'topolog_rewinds_total{pod="recorder"}': values,
-        'process_start_time_seconds{pod="recorder"}': f"{started * 60}x120",
-    }
+    return {'topolog_rewinds_total{pod="recorder"}': values, **process(started)}
+
+
+def process(started: int) -> dict[str, str]:
+    """The start of the recorder, in minutes after the first point."""
+    return {'process_start_time_seconds{pod="recorder"}': f"{started * 60}x200"}
 
 
 def test_an_old_loss_is_not_reported_after_a_gap_of_prometheus(tmp_path: pathlib.Path) -> None:
@@ -61,10 +63,7 @@ def test_a_loss_during_a_long_gap_is_reported_if_the_recorder_is_new(tmp_path: p
 
 def quarantined(values: str, *, started: int) -> dict[str, str]:
     """As `rewinds`."""
-    return {
-        'topolog_quarantined_total{pod="recorder",kind="pods"}': values,
-        'process_start_time_seconds{pod="recorder"}': f"{started * 60}x200",
-    }
+    return {'topolog_quarantined_total{pod="recorder",kind="pods"}': values, **process(started)}
 
 
 def test_an_old_object_is_not_reported_after_a_gap_of_prometheus(tmp_path: pathlib.Path) -> None:

@@ -8,12 +8,12 @@ import dataclasses
 import pytest
 import redis
 
-from app.domain import model
 from app.kube import errors as kube_errors
 from app.kube.writes import binding
 from app.store.server import connections, retries
 from app.store.state import catch_up
 from app.verbs import candidates, errors, filtering
+from tests.support.decisions import no_cluster
 from tests.support.extender import replicas
 
 LIMIT = 2.0
@@ -83,23 +83,11 @@ class Held:
 
 
 @dataclasses.dataclass
-class SilentBinder:
-    """An API server that does not answer."""
+class SilentBinder(no_cluster.NoCluster):
+    """An API server that does not answer, and receives no Binding."""
 
     clock: Clock
     asked: int = 0
-
-    def bind(
-        self,
-        namespace: str,
-        name: str,
-        uid: model.Uid,
-        node: model.NodeName,
-        *,
-        carried: binding.Carried = binding.NOTHING,
-        timeout: float = 3.0,
-    ) -> binding.Outcome:
-        raise AssertionError("a Binding was sent")
 
     def get_pod(self, namespace: str, name: str, *, timeout: float = 2.0) -> binding.Current | None:
         self.asked += 1

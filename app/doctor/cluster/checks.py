@@ -28,8 +28,6 @@ _BIND_SCHEDULER = (
     " RoleBinding {0} grant it"
 )
 _RESTARTS = 5
-NAMED: Final = 3
-"""Objects that a sentence names at most."""
 _SECONDS_BEYOND = 30.0
 """How long a Lease or the end of a pod may be overdue: either takes a moment, and clocks differ."""
 
@@ -62,7 +60,7 @@ def permissions(
     if lacking:
         yield catalog.RIGHTS.problem(
             subject,
-            f"may not {plurals.listed(list(map(str, lacking)), NAMED)}",
+            f"may not {plurals.listed(list(map(str, lacking)))}",
             why=_UNPROVEN if set(lacking) <= {*rights.DISCOVERY} else "",
             fix=bound if account else _BIND,
             known={"PROCESS": account},
@@ -70,7 +68,7 @@ def permissions(
     else:
         yield catalog.RIGHTS.ok(subject, "has all permissions that it uses")
     if excess:
-        yield catalog.EXCESS.warning(subject, f"may {plurals.listed(list(map(str, excess)), NAMED)}")
+        yield catalog.EXCESS.warning(subject, f"may {plurals.listed(list(map(str, excess)))}")
     else:
         yield catalog.EXCESS.ok(subject, "has none of the permissions that do harm")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from app import plurals
 from app.doctor import own_pods
-from app.doctor.cluster import catalog, checks
+from app.doctor.cluster import catalog
 from app.domain import selectors
 from app.framework import doctor_checks
 
@@ -60,8 +60,8 @@ def scrapes(
     policies = sorted({name for names in closed.values() for name in names})
     return catalog.SCRAPES.warning(
         "health ports",
-        f"no other namespace of this cluster is admitted by {plurals.listed(policies, checks.NAMED)}"
-        f" to {plurals.listed([*closed], checks.NAMED)}",
+        f"no other namespace of this cluster is admitted by {plurals.listed(policies)}"
+        f" to {plurals.listed([*closed])}",
     )
 
 

@@ -87,9 +87,7 @@ def _installer(reader: api_reader.ApiReader, namespace: str) -> doctor_checks.Re
     ]
     lacking = [str(one) for one in wanted if not reader.allowed(one.attributes())]
     if lacking:
-        return catalog.INSTALLER.problem(
-            "the user of the kubeconfig", f"may not {plurals.listed(lacking, checks.NAMED)}"
-        )
+        return catalog.INSTALLER.problem("the user of the kubeconfig", f"may not {plurals.listed(lacking)}")
     return catalog.INSTALLER.ok("the user of the kubeconfig", f"may create all {len(wanted)} kinds")
 
 

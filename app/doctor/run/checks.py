@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from app import plurals
 from app.doctor import api_reader
 from app.doctor.run import catalog, processes
 from app.framework import doctor_checks
@@ -67,10 +68,7 @@ def called(last: str, waiting: Sequence[Mapping[str, Any]]) -> doctor_checks.Res
         and not one["message"]
     ]
     if silent:
-        names = ", ".join(silent[:_NAMED]) + (
-            f" and {len(silent) - _NAMED} more" if len(silent) > _NAMED else ""
-        )
-        return catalog.CALLED.warning(subject, f"{seen}; none about {names}")
+        return catalog.CALLED.warning(subject, f"{seen}; none about {plurals.listed(silent)}")
     return catalog.CALLED.ok(subject, f"{seen}; {len(waiting)} pods wait")
 
 

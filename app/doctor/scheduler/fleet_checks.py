@@ -11,8 +11,6 @@ from app.doctor.scheduler import catalog, configurations, scheduler_pods
 from app.framework import doctor_checks
 
 _RESTART = "restart the kube-scheduler that was asked"
-_NAMED = 3
-"""Objects that a sentence names at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +49,13 @@ def own_pods(
     if wrong:
         return catalog.OWN_PODS.problem(
             "Topolog's pods",
-            f"placed by {wrong[0].scheduler}: {plurals.listed([one.key for one in wrong], _NAMED)}",
+            f"placed by {wrong[0].scheduler}: {plurals.listed([one.key for one in wrong])}",
         )
     if unread is not None:
         return catalog.OWN_PODS.unsure("Topolog's pods", unread.reason, fix=unread.fix)
     return catalog.OWN_PODS.ok(
         "Topolog's pods",
-        f"{len(pods)}, placed by {plurals.listed(sorted({one.scheduler for one in pods}), _NAMED)}",
+        f"{len(pods)}, placed by {plurals.listed(sorted({one.scheduler for one in pods}))}",
     )
 
 
@@ -95,12 +93,10 @@ def leases(
             yield catalog.LEASE.ok(subject, f"one: {next(iter(held))}")
         elif distinct == {""}:
             yield catalog.LEASE.problem(
-                subject, f"{len(held)} without leader election: {plurals.listed(sorted(held), _NAMED)}"
+                subject, f"{len(held)} without leader election: {plurals.listed(sorted(held))}"
             )
         elif len(distinct) > 1:
-            spelled = plurals.listed(
-                [f"{pod} ({lease or 'none'})" for pod, lease in sorted(held.items())], _NAMED
-            )
+            spelled = plurals.listed([f"{pod} ({lease or 'none'})" for pod, lease in sorted(held.items())])
             yield catalog.LEASE.problem(subject, f"different Leases: {spelled}")
         else:
             yield catalog.LEASE.ok(subject, f"{len(held)} share the Lease {distinct.pop()}")
@@ -171,7 +167,7 @@ def current(
     source, different = min(found.items(), key=lambda one: len(one[1]))
     return catalog.CURRENT.problem(
         subject,
-        f"differs from {source} in {plurals.listed(different, _NAMED)}",
+        f"differs from {source} in {plurals.listed(different)}",
         fix=restarts.get(source, _RESTART),
     )
 
@@ -210,7 +206,7 @@ def calls(waiting: Sequence[WaitingPod], profiles: Collection[str]) -> doctor_ch
         return catalog.CALLS.ok(subject, f"{len(sent)} wait, and the log has a call about each")
     return catalog.CALLS.problem(
         subject,
-        f"the log has no call about {plurals.listed(silent, _NAMED)}",
+        f"the log has no call about {plurals.listed(silent)}",
         known=dict(zip(("NAMESPACE", "POD"), silent[0].split("/"), strict=True)),
     )
 

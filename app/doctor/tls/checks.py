@@ -18,7 +18,6 @@ SOON: Final = datetime.timedelta(days=14)
 _OTHERS = 0o007
 _PASSWORD: Final = "another TLS_KEYSTORE_PASSWORD, and stores that are encrypted with it"
 _LONGEST_CHAIN = 8
-_NAMED: Final = 3
 _PROPAGATION: Final = datetime.timedelta(minutes=2)
 """How long the kubelet takes to update the files of a Secret that a pod mounts already."""
 
@@ -321,7 +320,7 @@ def mounted(side: Side, modes: Mapping[str, int]) -> doctor_checks.Result:
     if others:
         return catalog.SECRECY.warning(
             side.subject,
-            f"readable by every user of a container: {plurals.listed(others, _NAMED)}",
+            f"readable by every user of a container: {plurals.listed(others)}",
             fix="defaultMode: 0440 in these volumes, in what the pods are made from, with"
             " securityContext.fsGroup there if a container does not run as root: it could not read the key",
         )

@@ -115,8 +115,8 @@ def preemptions(
             return
         tried += 1
         first, found = pods[0], None
-        before = gone.counting((one, "") for one in firsts if one.priority >= first.pod.priority)
-        if later is snapshot or (_refusal(later, first.pod, rules) and _refusal(before, first.pod, rules)):
+        ahead = gone.counting((one, "") for one in firsts if one.priority >= first.pod.priority)
+        if later is snapshot or (_refusal(later, first.pod, rules) and _refusal(ahead, first.pod, rules)):
             claimed, passed = _claimed(claimed, passed, served, rules), []
             found = _preemption(claimed, first.pod, rules, objection)
         elif _refusal(snapshot, first.pod, rules):

@@ -10,8 +10,6 @@ from app.plugins.workload_policy import kinds, logic, policy_model, wakeups
 
 _PAGE: Final = "how-to/find-out-what-is-wrong.md#check-policies"
 _POLICY: Final = "kubectl -n NAMESPACE edit workloadpolicies.kosmos.io POLICY"
-_NAMED = 3
-"""Objects that a sentence names at most."""
 
 VALID = doctor_checks.Check(
     "P01",
@@ -126,9 +124,7 @@ def _domains(
     if wanted and len(empty) == len(wanted) and not any(True for _ in column):
         yield verdict(subject, f"no node has the label {policy.topology_key}", known=known)
     elif empty:
-        yield verdict(
-            subject, f"no node has {policy.topology_key} = {plurals.listed(empty, _NAMED)}", known=known
-        )
+        yield verdict(subject, f"no node has {policy.topology_key} = {plurals.listed(empty)}", known=known)
 
 
 def _selects(
@@ -149,7 +145,7 @@ def _capacity(
     if over:
         yield CAPACITY.warning(
             subject,
-            f"above the quota: {plurals.listed(over, _NAMED)}",
+            f"above the quota: {plurals.listed(over)}",
             why="no pod is evicted: the number falls as pods end",
             known=_known(policy),
         )
@@ -188,9 +184,7 @@ def _of_pods(snapshot: snapshots.Snapshot, cluster: doctor_checks.Cluster) -> It
             if pod.scheduler not in cluster.schedulers:
                 others.setdefault(pod.scheduler, []).append(pod)
         for name, pods in sorted(others.items()):
-            yield SCHEDULER.problem(
-                f"scheduler {name}", plurals.listed([f"pod {pod.key}" for pod in pods], _NAMED)
-            )
+            yield SCHEDULER.problem(f"scheduler {name}", plurals.listed([f"pod {pod.key}" for pod in pods]))
     refused: dict[str, list[model.Pod]] = {}
     for pod in naming:
         followed = logic.followed(snapshot, pod)
@@ -198,7 +192,7 @@ def _of_pods(snapshot: snapshots.Snapshot, cluster: doctor_checks.Cluster) -> It
         if isinstance(followed, logic.Objection) and not _invalid(snapshot, pod):
             refused.setdefault(followed.reason, []).append(pod)
     for reason, pods in sorted(refused.items()):
-        yield NAMED.problem(plurals.listed([f"pod {pod.key}" for pod in pods], _NAMED), reason)
+        yield NAMED.problem(plurals.listed([f"pod {pod.key}" for pod in pods]), reason)
 
 
 def _invalid(snapshot: snapshots.Snapshot, pod: model.Pod) -> bool:
