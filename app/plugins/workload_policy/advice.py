@@ -189,7 +189,8 @@ class ScalePolicy(supposed_operations.Operation, frozen=True, tag="scalePolicy")
             raise supposed_operations.Impossible("policy", f"{self.policy} is invalid: {policy.errors[0]}")
         quotas = {domain: _scaled(policy, domain, change) for domain, change in self.allocations.items()}
         scaled = _with_quotas(policy, quotas)
-        problems = decoding.check(scaled)
+        changed = (policy_model.Allocation(domain, replicas) for domain, replicas in quotas.items())
+        problems = decoding.check_allocations(scaled, changed)
         if problems:
             raise supposed_operations.Impossible("allocations", problems[0])
         return observations.declared(kinds.POLICIES, policy, scaled)

@@ -5,7 +5,7 @@ is kept and shown with its errors, as far as it is readable; its pods are refuse
 scheduled silently.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -79,6 +79,15 @@ def check(found: policy_model.WorkloadPolicy) -> tuple[str, ...]:
     return _validated(msgspec.Raw(msgspec.json.encode(spec)))[1]
 
 
+def check_allocations(
+    found: policy_model.WorkloadPolicy, changed: Iterable[policy_model.Allocation]
+) -> tuple[str, ...]:
+    """The same for a policy of which only these allocations are not known to be valid."""
+    if len(found.allocations) > ENTRIES:
+        return (_too_many(len(found.allocations)),)
+    return check(msgspec.structs.replace(found, allocations=tuple(changed)))
+
+
 def _validated(raw: msgspec.Raw) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The valid part of the specification, and the errors of the rest."""
     spec = msgspec.json.decode(raw)
@@ -102,10 +111,13 @@ def _excess(spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Fields that exceed a limit, each with its error; they are not read further."""
     allocations, selector = spec.get("allocationPolicy"), spec.get("labelSelector")
     if isinstance(allocations, list) and len(allocations) > ENTRIES:
-        sentence = f"spec.allocationPolicy has {len(allocations)} entries; at most {ENTRIES} are allowed"
-        yield "allocationPolicy", sentence
+        yield "allocationPolicy", _too_many(len(allocations))
     if (size := len(msgspec.json.encode(selector))) > _SELECTOR:
         yield "labelSelector", f"spec.labelSelector takes {size} bytes; at most {_SELECTOR} are allowed"
+
+
+def _too_many(entries: int) -> str:
+    return f"spec.allocationPolicy has {entries} entries; at most {ENTRIES} are allowed"
 
 
 def _few(errors: Sequence[str]) -> Iterator[str]:
