@@ -1,4 +1,4 @@
-"""The code blocks of READMEs, tutorial and how-tos: each has a language; commands are run or name why not.
+"""The code blocks of the documentation: each has a language; commands are run or name why not.
 
 A block of commands has the language `console`. tests/cli/questions/test_console_blocks.py,
 tests/e2e/installation/test_console_blocks.py and tests/e2e/installation/test_readme.py run all of them,

@@ -61,7 +61,6 @@ def test_the_commands_of_the_tutorial_run(beside: console_sessions.Session) -> N
 def test_the_commands_of_the_readme_run_in_a_clone(beside: console_sessions.Session) -> None:
     shutil.rmtree(beside.work)
     subprocess.run(["git", "clone", "--quiet", ROOT, beside.work], check=True)
-    (beside.work / "cluster.json").write_text('{"pod": {"name": "web-1"}, "nodes": [{"name": "n1"}]}')
     names = {
         "ns/name": "default/spread",
         "ns/pod": "default/web-1",
@@ -72,3 +71,4 @@ def test_the_commands_of_the_readme_run_in_a_clone(beside: console_sessions.Sess
     blocks = [block for block in PAGES[README] if "kubectl" not in block.text]
     output = beside.run(blocks, NAMES | names)
     assert "as expected" in output, "the summary of the demo"
+    assert "node-2  10" in output, "the scores of cluster.json"
