@@ -7,20 +7,18 @@ a low priority. It appends nothing: its store user cannot (role ``viewer``).
 import dataclasses
 import time
 import wsgiref.types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NoReturn
 
 from prometheus_client import registry as prometheus_registry
 
-import app
-from app import extender_process, plugins, settings, telemetry
+from app import following_process, plugins, settings, telemetry
 from app.api import errors
-from app.api.introspection import times
+from app.api.introspection import heavy, services, times
 from app.serving import servers
 from app.serving.access import authorization, roles
 from app.serving.http import bodies, conn_metrics, request_counts
-from app.serving.tls import keystores, role_names, rotation
-from app.store import keys, stores
+from app.store.bundles import bundle_restorer
 from app.store.health import availability
 from app.telemetry import probes
 from app.verbs.explain import recorded_configurations
@@ -29,24 +27,39 @@ from app.verbs.questions.shadows import shadow_comparison, shadow_metrics
 _LAG_LIMIT = 30.0
 """Seconds of lag beyond which the process is not ready."""
 _THREADS = 8
+WAITING, _PATIENCE = 4, 10.0
+"""Heavy questions that may wait, and for how many seconds."""
 _OTHER_QUESTIONS = 3
 """Concurrent questions while heavy ones take all their places."""
 _GRACE = 2
 """Seconds that a question may take after SIGTERM: a browser asks again, and the next process answers."""
 
 
-class ViewProcess(extender_process.FollowingProcess):
+class ViewProcess(following_process.FollowingProcess):
     """The process after its fork."""
 
     gather = 0.05
     """Seconds: the streams show each event as soon as it was read."""
 
     def __init__(self, chosen: settings.Settings, roster: roles.RoleBindings) -> None:
-        self._shadows: shadow_comparison.ShadowComparison | None = None
-        super().__init__(chosen, viewed=True)
+        super().__init__(chosen)
+        self._shadows = self._shadowing()
         self._availability = availability.Availability(self._store.client)
+        self.introspection = following_process.application(self.dependencies(), viewed=True)
         self.application = authorization.Middleware(
             request_counts.counted(self._answer), roster, lambda _: bodies.SMALL
+        )
+
+    def dependencies(self) -> services.Services:
+        """The dependencies of the routes, also of those that only this process has."""
+        bundle = bundle_restorer.opened(self._store.client, self._store.keys)
+        return dataclasses.replace(
+            super().dependencies(),
+            bundle=bundle,
+            wall=time.time if bundle is None else _stopped_clock(bundle.clock_ms / 1000),
+            shadows=self._shadows,
+            # One page asks several heavy questions at once, and nothing else waits for them here.
+            turns=heavy.OneAtATime(waiting=WAITING, patience=_PATIENCE),
         )
 
     def start(self) -> None:
@@ -54,30 +67,28 @@ class ViewProcess(extender_process.FollowingProcess):
         super().start()
         self._availability.start()
         telemetry.metrics.STORE_UP.set_function(lambda: float(self._availability.up))
-        if self._shadows is not None:
-            self._shadows.start()
+        self._shadows.start()
 
     def settle(self) -> None:
         """Also compute of the first state what the first map would wait for."""
         follower = self._store.follower
-        if follower.wait_until_caught_up(timeout=extender_process.SETTLED_WITHIN):
+        if follower.wait_until_caught_up(timeout=following_process.SETTLED_WITHIN):
             follower.snapshot.add_up()
         super().settle()
 
     def reports(self) -> dict[str, shadow_comparison.ComparisonReport]:
         """The differences of every shadow, by its name."""
-        return self._shadows.reports() if self._shadows is not None else {}
+        return self._shadows.reports()
 
     def stop(self) -> None:
         """Stop the threads."""
-        if self._shadows is not None:
-            self._shadows.stop()
+        self._shadows.stop()
         self._availability.stop()
         super().stop()
 
     def _shadowing(self) -> shadow_comparison.ShadowComparison:
         store, known = self._store, plugins.catalog().classes
-        made = self._shadows = shadow_comparison.ShadowComparison(
+        return shadow_comparison.ShadowComparison(
             follower=store.follower,
             past=store.histories,
             decisions=store.decisions,
@@ -88,7 +99,6 @@ class ViewProcess(extender_process.FollowingProcess):
             milliseconds=times.milliseconds,
             wall=time.time,
         )
-        return made
 
     def _answer(
         self, environ: wsgiref.types.WSGIEnvironment, start: wsgiref.types.StartResponse
@@ -124,25 +134,7 @@ def serve(chosen: settings.Settings) -> NoReturn:
     Raises ConfigurationRefused, ServingError or StoreError before any port is opened. While the store is away
     it waits, and /readyz of the plain port shows that.
     """
-    made, insecure = plugins.configured(chosen.plugins), chosen.server.insecure
-    source = None if insecure else keystores.source_from(chosen.tls)
-    rotating = rotation.RotatingContext(source, hosts_required=False) if source is not None else None
-    roster = roles.RoleBindings(
-        chosen.identities.by_role(),
-        anonymous=role_names.ROLES if insecure else (),
-        rules=extender_process.rules_of(made),
-    )
-    metrics = telemetry.metrics.registry_of(
-        telemetry.metrics.VIEW, version=app.__version__, schema=keys.SCHEMA
-    )
-    with extender_process.Standby(chosen.server, metrics) as standby:
-        stores.await_store(
-            chosen.store,
-            cluster=chosen.cluster,
-            schema=plugins.catalog().schema,
-            indexed=made.indexed(),
-            notify=standby.without_store,
-        ).close()
+    rotating, roster, metrics = following_process.prepared(chosen, telemetry.metrics.VIEW)
     meter = conn_metrics.ConnectionMetrics(rotating, view=True)
     worker = _Worker(chosen, roster, metrics)
     metrics.register(meter)
@@ -162,7 +154,7 @@ def options(chosen: settings.Settings) -> servers.Options:
     return dataclasses.replace(
         made,
         setting="view.port",
-        introspection_threads=1 + extender_process.VIEWED_WAITING + _OTHER_QUESTIONS,
+        introspection_threads=1 + WAITING + _OTHER_QUESTIONS,
         graceful_seconds=min(_GRACE, chosen.server.grace),
         limits=dataclasses.replace(made.limits, stopping=0.0),
     )
@@ -199,3 +191,8 @@ class _Worker:
     def stopping(self) -> None:
         if self._process is not None:
             self._process.stop()
+
+
+def _stopped_clock(seconds: float) -> Callable[[], float]:
+    """The clock of a bundle: flags expire and reports age until it was made, and no further."""
+    return lambda: seconds

@@ -71,7 +71,7 @@ class Endpoint:
         self._directory = tempfile.mkdtemp(
             prefix="topolog-", dir=SHARED_MEMORY if shared_memory_available() else None
         )
-        self.path = os.path.join(self._directory, "view")
+        self.path = os.path.join(self._directory, "introspection")
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.bind(self.path)
         self.listener.listen(BACKLOG)

@@ -73,13 +73,13 @@ class Parts:
     """The served applications. Each callable runs in the worker.
 
     load: creates the application. health: creates the application of the plain port, after load.
-    view: creates the introspection application of an additional process, which listens at `port`; or None.
+    load_introspection: creates the application of an additional process, which listens at `port`; or None.
     started: called before the worker serves, to start threads. stopping: called when the worker exits.
     """
 
     load: Callable[[], authorization.Middleware]
     health: Callable[[], wsgiref.types.WSGIApplication] | None = None
-    view: Callable[[], wsgiref.types.WSGIApplication] | None = None
+    load_introspection: Callable[[], wsgiref.types.WSGIApplication] | None = None
     started: Callable[[], None] = _nothing
     stopping: Callable[[], None] = _nothing
     port: introspection.Endpoint | None = None
@@ -201,7 +201,7 @@ class Application(base.BaseApplication):
         settings: dict[str, object] = {
             "bind": [f"fd://{self._listener}"],
             "worker_class": gunicorn_worker.ExtenderWorker,
-            "workers": options.workers + (self._parts.view is not None),
+            "workers": options.workers + (self._parts.load_introspection is not None),
             "pre_fork": self._pre_fork,
             "threads": options.threads,
             "worker_connections": max_connections(options.threads),
@@ -231,13 +231,16 @@ class Application(base.BaseApplication):
 
     def load(self) -> Callable[..., Iterable[bytes]]:
         """Create the application, in the worker."""
-        return self._parts.view() if self.serves_introspection and self._parts.view else self._parts.load()
+        other = self._parts.load_introspection if self.serves_introspection else None
+        return other() if other is not None else self._parts.load()
 
     def _pre_fork(self, master: arbiter.Arbiter, worker: gunicorn_worker.ExtenderWorker) -> None:
         """Assign the introspection API to the last worker, also when that one is replaced."""
         others = typing.cast(Iterable[gunicorn_worker.ExtenderWorker], master.WORKERS.values())
         serving = sum(not each.serves_introspection for each in others)
-        worker.serves_introspection = self._parts.view is not None and serving >= self._options.workers
+        worker.serves_introspection = (
+            self._parts.load_introspection is not None and serving >= self._options.workers
+        )
 
     def _context(self, _: object, __: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
         if self._rotating is None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from app import extender_process
+from app import following_process
 from app.serving.access import roles
 from app.serving.tls import role_names
 from tests.support.browser import browsers, scripts, shown
@@ -26,7 +26,7 @@ ASKED = frozenset(("/apis/v1/simulate", "/apis/v1/replay", "/apis/v1/diff"))
 def refused(page: browsers.Browser, seen: shown.Shown, role: str) -> list[str]:
     """The requests of the page that a caller with the role may not make."""
     page.collect()
-    rules = extender_process.rules_of(seen.world.registry)
+    rules = following_process.rules_of(seen.world.registry)
     bindings = roles.RoleBindings(anonymous=(role,), rules=rules)
     found = (bindings.authorize({}, *call) for call in sorted(page.calls))
     return [one.message for one in found if isinstance(one, roles.Denied)]

@@ -5,7 +5,7 @@ from unittest import mock
 import msgspec
 import werkzeug.test
 
-from app import extender_process, settings, view_process
+from app import extender_process, following_process, settings, view_process
 from app.domain import events
 from app.domain.fold import node_sums
 from app.serving.access import roles
@@ -24,7 +24,7 @@ def test_the_introspection_process_reads_several_events_at_once(
     store_server: embedded.Server, store: stores.Store, cluster: str
 ) -> None:
     chosen = settings.load(None, {"TOPOLOG_STORE_URL": store_server.url, "TOPOLOG_CLUSTER": cluster})
-    process = extender_process.FollowingProcess(chosen)
+    process = following_process.FollowingProcess(chosen)
     with mock.patch.object(followers.Follower, "start", autospec=True) as started:
         process.start()
     process.stop()
@@ -35,9 +35,9 @@ def test_a_question_shows_what_was_appended_before_it_while_the_thread_rests(
     store_server: embedded.Server, store: stores.Store, cluster: str
 ) -> None:
     chosen = settings.load(None, {"TOPOLOG_STORE_URL": store_server.url, "TOPOLOG_CLUSTER": cluster})
-    process = extender_process.FollowingProcess(chosen)
+    process = following_process.FollowingProcess(chosen)
     process.gather = 3600.0
-    client = werkzeug.test.Client(process.introspection)
+    client = werkzeug.test.Client(following_process.application(process.dependencies()))
     process.start()
     try:
         assert client.get("/apis/v1/pods").headers["X-Topolog-Position"].endswith("/0")

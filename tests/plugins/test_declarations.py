@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app import extender_process, plugins
+from app import following_process, plugins
 from app.cli.get import resources
 from app.domain import snapshots
 from app.framework import capabilities, registry, registry_builder, views
@@ -128,7 +128,7 @@ def test_a_table_shows_what_its_endpoint_returns(kind: type[NodeLabelPriority]) 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_route_requires_the_role_that_its_plugin_declares(kind: type[NodeLabelPriority]) -> None:
     """The table of roles as the extender builds it: the declared role may call the path, a lesser one not."""
-    rules = extender_process.rules_of(registry.Registry([kind()]))
+    rules = following_process.rules_of(registry.Registry([kind()]))
     for endpoint in kind().shown().endpoints:
         path = f"/apis/v1/plugins/{kind.name}/{endpoint.path.replace('<', '').replace('>', '')}"
         allowed = {

@@ -26,7 +26,7 @@ CAPACITY = gunicorn_worker.INTROSPECTION_THREADS + gunicorn_worker.INTROSPECTION
 
 @pytest.fixture
 def server(start: server_processes.Starts) -> server_processes.Server:
-    return start(view=True, threads=2)
+    return start(introspection=True, threads=2)
 
 
 def booted(server: server_processes.Server) -> list[int]:
@@ -92,7 +92,7 @@ def test_an_error_of_the_introspection_process_is_reported_and_logged(
 
 
 def test_the_socket_is_removed_on_exit(start: server_processes.Starts) -> None:
-    server = start(view=True)
+    server = start(introspection=True)
     with server.client("viewer") as client:
         assert client.ask("GET", "/apis/v1/nodes")[0] == 200
     # Other servers on the machine may open and close theirs meanwhile.
@@ -106,7 +106,7 @@ def test_the_socket_is_removed_on_exit(start: server_processes.Starts) -> None:
 def sockets() -> dict[str, str]:
     """Inode -> path of the open sockets of introspection processes."""
     lines = map(str.split, pathlib.Path("/proc/net/unix").read_text().splitlines())
-    return {line[6]: line[7] for line in lines if re.search(r"/topolog-\S*/view$", line[-1])}
+    return {line[6]: line[7] for line in lines if re.search(r"/topolog-\S*/introspection$", line[-1])}
 
 
 def inodes(pid: int) -> set[str]:

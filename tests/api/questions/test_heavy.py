@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app import extender_process, settings, view_process
+from app import settings, view_process
 from app.api import errors
 from app.api.introspection import heavy
 from app.domain import events
@@ -55,7 +55,7 @@ def test_heavy_questions_leave_threads_to_the_others() -> None:
     """Of an extender and of the view: a bound that the threads reach first would have no effect."""
     viewing = view_process.options(settings.load(None, {}))
     assert servers.Options().introspection_threads > 1 + heavy.WAITING
-    assert viewing.introspection_threads > 1 + extender_process.VIEWED_WAITING
+    assert viewing.introspection_threads > 1 + view_process.WAITING
 
 
 def polled(condition: Callable[[], bool]) -> bool:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
-from app import extender_process
+from app import view_process
 from tests.support import polling
 from tests.support.browser.seen_worlds import Seen
 from tests.support.campaigns import sizes
@@ -29,7 +29,7 @@ from tests.support.store import contents
 CLIENTS, ROUNDS = 8, 12
 LOADS, SETTLES = 5, 5
 """Loads at most, and seconds within which the threads and connections of one end."""
-PLACES = 1 + extender_process.VIEWED_WAITING
+PLACES = 1 + view_process.WAITING
 """Heavy questions at work and waiting: any more are refused at once, however long the work takes."""
 SCALED = [{"op": "scalePolicy", "policy": "shop/spread", "allocations": {"host": "+1"}}]
 QUESTIONS = (

@@ -56,7 +56,7 @@ class Plan:
     age: float = 3600.0
     answer: float = 5.0
     host: str = "127.0.0.1"
-    view: bool = False
+    introspection: bool = False
     files: int = 0
     """The limit of open files, or 0 for that of this process."""
 
@@ -109,7 +109,7 @@ def serve(plan: Plan) -> None:
         ),
     )
     roster = roles.RoleBindings(anonymous=role_names.ROLES if plan.insecure else ())
-    port = introspection.Endpoint() if plan.view else None
+    port = introspection.Endpoint() if plan.introspection else None
     parts = servers.Parts(
         load=lambda: application(
             roster, b"x" * plan.reply, introspection.ForwardingApplication(port.path) if port else None
@@ -120,7 +120,7 @@ def serve(plan: Plan) -> None:
             alone=plan.workers == 1,
         ),
         started=started.set,
-        view=(lambda: seen_elsewhere) if plan.view else None,
+        load_introspection=(lambda: seen_elsewhere) if plan.introspection else None,
         port=port,
         stopping=lambda: telemetry.log.info("stopping was called"),
     )
@@ -128,11 +128,11 @@ def serve(plan: Plan) -> None:
 
 
 def application(
-    roster: roles.RoleBindings, reply: bytes, view: wsgiref.types.WSGIApplication | None = None
+    roster: roles.RoleBindings, reply: bytes, elsewhere: wsgiref.types.WSGIApplication | None = None
 ) -> authorization.Middleware:
     def answer(environ: wsgiref.types.WSGIEnvironment, start: wsgiref.types.StartResponse) -> Iterable[bytes]:
-        if view is not None and environ["PATH_INFO"] not in roles.VERB_PATHS:
-            return view(environ, start)
+        if elsewhere is not None and environ["PATH_INFO"] not in roles.VERB_PATHS:
+            return elsewhere(environ, start)
         method, path, caller = (
             environ["REQUEST_METHOD"],
             environ["PATH_INFO"],
