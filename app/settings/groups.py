@@ -102,10 +102,10 @@ class Server:
     """Threads per worker for the verbs: at least 1 + the concurrent binds of every scheduler. Idle
     connections, incomplete requests and requests to the introspection API use none of them."""
     workers: int = setting(1, at_least=1, at_most=64)
-    """Number of worker processes, in addition to the one for the introspection API. A kube-scheduler uses
-    one connection, so more workers serve more schedulers but do not serve one of them faster; each holds
-    the whole state in memory. With more than one, /metrics is disabled, because a scrape would reach an
-    arbitrary worker: prefer replicas."""
+    """Number of worker processes, in addition to the one for the introspection API. Of the calls of
+    a kube-scheduler only binds overlap with others, so more workers serve more schedulers but do not filter
+    for one of them faster; each holds the whole state in memory. With more than one, /metrics is disabled,
+    because a scrape would reach an arbitrary worker: prefer replicas."""
     connection_age: int = setting(3_600, at_least=10, at_most=604_800)
     """Seconds after which a connection is closed after its next response. Certificates are verified only in
     the handshake: a revoked or expired one remains valid on an open connection until then."""
