@@ -168,7 +168,7 @@ class Identities:
     viewer: tuple[str, ...] = setting(())
     """Additional names that may read the introspection API."""
     operator: tuple[str, ...] = setting(())
-    """Additional names that may read the introspection API and set debug flags."""
+    """Additional names that may read the introspection API, set debug flags, and set and remove shadows."""
 
     def by_role(self) -> dict[str, tuple[str, ...]]:
         """Role -> subject alternative names."""
