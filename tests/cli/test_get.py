@@ -185,6 +185,21 @@ USAGE = {
     "consistency --at 5": "consistency is a report on the present; leave out --at",
     "lag -w": "lag is one report and has no rows to watch",
     "--raw /apis/v1/map -w": "is not watched",
+    **{
+        f"--raw /apis/v1/nodes {option}": "--raw takes a path with its parameters, such as"
+        for option in (
+            "--at 5",
+            "--at now",
+            "--limit 5",
+            "--where namespace=shop",
+            "-n shop",
+            "-l a=b",
+            "-A",
+            "--sort-by .name",
+            "--facet reason",
+            "--no-headers",
+        )
+    },
     "nodes --sort-by name": "'name' is not a path; write .name",
     "nodes --sort-by {.a}{.b}": "'{.a}{.b}' is a template of kubectl; write one path, such as .name",
     "nodes --sort-by .a[": "'.a[' is not a path such as .name, or a JSONPath of RFC 9535",

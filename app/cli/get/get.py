@@ -121,14 +121,18 @@ def get_command(
     **options: str | None,
 ) -> None:
     """Request resources and print them."""
+    if raw is not None:
+        filters = (at, limit, where, namespace, selector, all_namespaces, sort_by, chosen)
+        if any(each not in (None, (), False) for each in (what, *filters, watch, no_headers)):
+            raise click.UsageError(
+                "--raw takes a path with its parameters, such as '/apis/v1/nodes?at=5', instead of KIND, NAME"
+                " and the options of lists, and is not watched"
+            )
+        formats.show_document(_raw(api_client.view(config, options), raw), output)
+        return
     if namespace and all_namespaces:
         raise click.UsageError("-n and -A exclude each other: -A shows every namespace")
     at = at or None  # Empty for now.
-    if raw is not None:
-        if what or watch:
-            raise click.UsageError("--raw takes a path instead of KIND and NAME, and is not watched")
-        formats.show_document(_raw(api_client.view(config, options), raw), output)
-        return
     if not what:
         raise click.UsageError("KIND or --raw is required; topolog get --help lists the kinds")
     asked = list(resources.asked(what, namespace or ""))
