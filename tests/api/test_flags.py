@@ -57,23 +57,29 @@ def test_a_bad_value_is_400_and_changes_nothing(still: api_worlds.World, letter:
 
 
 @pytest.mark.parametrize(
-    ("query", "data", "headers", "status", "code"),
+    ("query", "data", "headers", "status", "code", "message"),
     [
-        ("", b"\xff\xfe1", {}, 400, "BadRequest"),
-        ("", b"1" * 1025, {}, 413, "BodyTooLarge"),
-        ("", b"1", {"Content-Encoding": "gzip"}, 415, "UnsupportedMediaType"),
-        ("?ttl=soon", b"1", {}, 400, "BadRequest"),
-        ("?ttl=0s", b"1", {}, 400, "BadRequest"),
-        ("?ttl=1000h", b"1", {}, 400, "BadRequest"),
-        ("?pod=web-1", b"1", {}, 400, "BadRequest"),
-        ("?node=n", b"1", {}, 400, "BadRequest"),
+        ("", b"\xff\xfe1", {}, 400, "BadRequest", "not UTF-8 text"),
+        ("", b"1" * 1025, {}, 413, "BodyTooLarge", "the value is larger than 1024 bytes"),
+        ("", b"1", {"Content-Encoding": "gzip"}, 415, "UnsupportedMediaType", "without Content-Encoding"),
+        ("?ttl=soon", b"1", {}, 400, "BadRequest", "ttl"),
+        ("?ttl=0s", b"1", {}, 400, "BadRequest", "ttl"),
+        ("?ttl=1000h", b"1", {}, 400, "BadRequest", "at most 168h"),
+        ("?pod=web-1", b"1", {}, 400, "BadRequest", "pod"),
+        ("?node=n", b"1", {}, 400, "BadRequest", "node"),
     ],
 )
 def test_a_bad_request_is_refused(
-    still: api_worlds.World, query: str, data: bytes, headers: dict[str, str], status: int, code: str
+    still: api_worlds.World,
+    query: str,
+    data: bytes,
+    headers: dict[str, str],
+    status: int,
+    code: str,
+    message: str,
 ) -> None:
     response = still.client.post(f"/debug/flags/s{query}", data=data, headers=headers)
-    assert_problem(response, status, code)
+    assert_problem(response, status, code, message)
 
 
 def test_an_unknown_flag_is_404_for_every_method(still: api_worlds.World) -> None:

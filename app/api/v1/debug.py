@@ -58,7 +58,6 @@ def _body() -> str:
     request = flask.request
     if request.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise errors.Problem(415, "UnsupportedMediaType", "send the value without Content-Encoding")
-    request.max_content_length = _MAX_BODY
     raw = request.get_data(cache=False)
     if len(raw) > _MAX_BODY:
         raise errors.Problem(413, "BodyTooLarge", f"the value is larger than {_MAX_BODY} bytes")
