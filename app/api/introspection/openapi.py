@@ -86,7 +86,7 @@ def document() -> flask.Response:
 def page() -> flask.Response:
     """The OpenAPI document for people."""
     spec = flask.current_app.extensions[_SPEC]()
-    response = flask.Response(flask.render_template_string(_PAGE, spec=spec, methods=_METHODS))
+    response = flask.Response(flask.render_template_string(_PAGE, spec=spec))
     response.headers["Content-Security-Policy"] = _POLICY
     return response
 
@@ -98,7 +98,6 @@ def style() -> flask.Response:
 
 
 _POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-_METHODS = ("get", "put", "post")
 _PAGE = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -110,9 +109,8 @@ _PAGE = """<!doctype html>
 {% for tag in spec.tags %}
 <h2>{{ tag.name }}</h2>
 <p>{{ tag.description }}</p>
-{% for path, item in spec.paths.items() %}{% for method in methods %}
-{% set operation = item.get(method) %}
-{% if operation and tag.name in operation.tags %}
+{% for path, item in spec.paths.items() %}{% for method, operation in item.items() %}
+{% if method != "parameters" and tag.name in operation.tags %}
 <details>
 <summary><b>{{ method.upper() }}</b> {% if method == "get" and "{" not in path
   %}<a href="{{ path }}"><code>{{ path }}</code></a>{% else %}<code>{{ path }}</code>{% endif %}
