@@ -1,6 +1,7 @@
 """Errors of the HTTP surface: a status, and {"message", "reasonCode"} as JSON.
 
-No request may cause a 5xx by its content; 503 means that the store is unavailable.
+No request may cause a 5xx by its content; 503 means that the process cannot answer now, and
+the reason code names why.
 """
 
 from collections.abc import Callable

@@ -287,19 +287,26 @@ def test_nodes_that_a_dry_run_had_no_time_for_are_counted(capsys: pytest.Capture
 
 
 @pytest.mark.parametrize(
-    ("status", "code"),
+    ("status", "reason", "code"),
     [
-        pytest.param(400, 2, id="bad request"),
-        pytest.param(403, 5, id="forbidden"),
-        pytest.param(404, 1, id="not found"),
-        pytest.param(410, 1, id="gone"),
-        pytest.param(503, 4, id="store away"),
+        (400, "BadRequest", 2),
+        (403, "Forbidden", 5),
+        (404, "NotFound", 1),
+        (404, "NotRecorded", 2),
+        (410, "PositionGone", 1),
+        (429, "TooManyRequests", 5),
+        (503, "Behind", 4),
+        (503, "StoreAway", 4),
+        (503, "StoreRefused", 4),
+        (503, "StoreRewound", 4),
+        (503, "TooManyLargeBodies", 5),
+        (503, "Unavailable", 5),
     ],
 )
 def test_an_error_is_its_message_and_an_exit_code(
-    server: str, certs: pathlib.Path, status: int, code: int
+    server: str, certs: pathlib.Path, status: int, reason: str, code: int
 ) -> None:
-    Canned.replies["/apis/v1/nodes/n"] = (status, {"message": "the message", "reasonCode": "X"})
+    Canned.replies["/apis/v1/nodes/n"] = (status, {"message": "the message", "reasonCode": reason})
     done = run(server, certs, "get", "nodes", "n")
     used = f" (the client certificate is {certs / 'viewer.crt'})" if status == 403 else ""
     assert (done.returncode, done.stderr) == (code, f"topolog: the message{used}\n")

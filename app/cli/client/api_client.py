@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., None])
 _HTTPS_PORT = 443
+_OF_THE_STORE = ("Behind", "StoreAway", "StoreRefused", "StoreRewound")
+"""Reason codes of a process that cannot read the log; the status 503 has other causes, too."""
 _EXTENDER, _VIEW = "the extender", "`topolog view`"
 
 
@@ -281,9 +283,8 @@ class ExtenderClient:
             http.HTTPStatus.BAD_REQUEST: exit_codes.USAGE,
             http.HTTPStatus.NOT_FOUND: exit_codes.NEGATIVE,
             http.HTTPStatus.GONE: exit_codes.NEGATIVE,
-            http.HTTPStatus.SERVICE_UNAVAILABLE: exit_codes.STORE,
         }
-        code = codes.get(status, exit_codes.UNREACHABLE)
+        code = exit_codes.STORE if reason in _OF_THE_STORE else codes.get(status, exit_codes.UNREACHABLE)
         if code == exit_codes.USAGE:
             message = option_names.spelled(message)
         if reason == "NotRecorded":
