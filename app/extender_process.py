@@ -6,6 +6,7 @@ sentence. ``Service`` opens the store, the API server and the threads in the wor
 
 import os
 import socket
+import threading
 import time
 import wsgiref.types
 from collections.abc import Iterable, Mapping
@@ -138,6 +139,7 @@ class Service(following_process.FollowingProcess):
                 state=0.9 * chosen.budgets.filter,
                 bind=chosen.budgets.bind,
             ),
+            held_refusals=threading.Semaphore(chosen.server.threads // 2),
         )
 
 

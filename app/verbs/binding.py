@@ -13,7 +13,8 @@ from app.kube.writes import binding
 from app.verbs import contexts, errors, placer
 
 GROUP_SECONDS = 1.0
-"""A member of a scheduling group is refused no sooner than this (docs/design/principles.md, 20)."""
+"""A member of a scheduling group is refused no sooner than this, as long as few are at a time
+(docs/design/principles.md, 20)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,12 @@ def run(context: contexts.Context, request: placer.BindRequest) -> BindResult:
     try:
         return _Attempt(context, request, began + context.time_limits.bind).run()
     except errors.VerbError:
-        if _is_group_member(context, request):
-            # kube-scheduler retries a refused member of a group at once, hundreds of times a second.
-            context.sleep(max(0.0, began + GROUP_SECONDS - context.monotonic()))
+        # kube-scheduler retries a refused member of a group at once, hundreds of times a second.
+        if _is_group_member(context, request) and context.held_refusals.acquire(blocking=False):
+            try:
+                context.sleep(max(0.0, began + GROUP_SECONDS - context.monotonic()))
+            finally:
+                context.held_refusals.release()
         raise
 
 

@@ -98,6 +98,8 @@ class Context:
     preemptions: preemption_memo.PreemptionMemo = field(default_factory=preemption_memo.PreemptionMemo)
     ages: PlacementAges = field(default_factory=PlacementAges)
     sleep: Callable[[float], None] = time.sleep
+    held_refusals: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(32))
+    """Permits to hold a refusal back in the thread of its call; the threads without one are for others."""
 
     def present(self, timeout: float) -> snapshots.Snapshot:
         """The snapshot to decide on: the head of the log, provided that it holds the whole cluster.

@@ -363,29 +363,3 @@ def test_a_pod_that_is_never_bound_frees_its_place_on_evidence_and_a_late_bind_i
     assert "no capacity" in one.bind(pod, "h1")
     assert one.bind(pod, "m1") == ""
     assert (shop.bound(pod), shop.bound(rival), shop.most("host")) == ("m1", "h2", 1)
-
-
-# -- scheduling groups -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seen", [True, False], ids=["seen", "not seen"])
-def test_a_member_of_a_group_is_refused_slowly(shop: replicas.Cluster, seen: bool) -> None:
-    one, pod = shop.replica(), shop.pod("web-1")
-    member = shop.pod("web-2", schedulingGroup={"podGroupName": "train"})
-    shop.see()
-    if not seen:
-        one.context.memo.put(replicas.recent(member))
-    assert one.bind(pod, "h1") == ""
-    assert "no capacity" in one.bind(member, "h2")
-    (slept,) = one.clock.slept
-    assert 0.5 < slept <= 1.0
-    assert one.bind(member, "m1") == ""
-    assert one.clock.slept == [slept]
-
-
-def test_others_are_refused_at_once(shop: replicas.Cluster) -> None:
-    one, pod, rival = shop.replica(), shop.pod("web-1"), shop.pod("web-2")
-    shop.see()
-    assert one.bind(pod, "h1") == ""
-    assert "no capacity" in one.bind(rival, "h2")
-    assert one.clock.slept == []
