@@ -150,13 +150,22 @@ class StatusWriter:
             return "unchanged"
         self._known.pop(key, None)
         try:
-            return self._written(wanted, known.current if known is not None else None)
+            return self._found_and_written(wanted, known.current if known is not None else None)
         except call_limits.NotAdmitted:
             return "ended"
         except errors.Undecodable:
             return "outdated"
         except errors.KubeError as problem:
             return self._failed(wanted, problem)
+
+    def _found_and_written(self, wanted: _Wanted, current: status_patches.CurrentObject | None) -> str:
+        """``_written``, or what follows from its 404. Raises KubeError or NotAdmitted."""
+        try:
+            return self._written(wanted, current)
+        except errors.ApiError as problem:
+            if problem.status != http.HTTPStatus.NOT_FOUND:
+                raise
+        return self._missing(wanted)
 
     def _written(self, wanted: _Wanted, current: status_patches.CurrentObject | None) -> str:
         """Read the object unless it is known, and write what differs. Raises KubeError."""
@@ -228,26 +237,34 @@ class StatusWriter:
             case errors.ApiError(status=http.HTTPStatus.CONFLICT):
                 self._again(wanted)
                 return "conflict"
-            case errors.ApiError(status=http.HTTPStatus.NOT_FOUND):
-                version = self._version_of(wanted)
-                if version is None:
-                    return "gone"
-                if version != self._versions.get(kind, 0):
-                    self._versions[kind] = version
-                    self._again(wanted)
-                    return "failed"
-                if wanted.found.annotations and not {kind} & (self._unannotated | self._plain):
-                    self._plain.add(kind)
-                    self._again(wanted)
-                    return "failed"
-                self._suspended.add(kind)
-                why = "the resource definition has no status subresource"
             case errors.ApiError(status=http.HTTPStatus.FORBIDDEN):
                 self._suspended.add(kind)
-                why = str(problem)
-            case _:
-                why = str(problem)
-        telemetry.log.warning("cannot write a status", kind=kind, object=wanted.found.identity, problem=why)
+        return self._refused(wanted, str(problem))
+
+    def _missing(self, wanted: _Wanted) -> str:
+        """What follows from a 404: the object is gone, or its version or its subresource is not served.
+
+        Returns the outcome for the metric. Raises KubeError or NotAdmitted if it cannot be read which.
+        """
+        kind = wanted.found.kind
+        version = self._version_of(wanted)
+        if version is None:
+            return "gone"
+        if version != self._versions.get(kind, 0):
+            self._versions[kind] = version
+            self._again(wanted)
+            return "failed"
+        if wanted.found.annotations and not {kind} & (self._unannotated | self._plain):
+            self._plain.add(kind)
+            self._again(wanted)
+            return "failed"
+        self._suspended.add(kind)
+        return self._refused(wanted, "the resource definition has no status subresource")
+
+    @staticmethod
+    def _refused(wanted: _Wanted, why: str) -> str:
+        found = wanted.found
+        telemetry.log.warning("cannot write a status", kind=found.kind, object=found.identity, problem=why)
         return "refused"
 
     def _again(self, wanted: _Wanted) -> None:
@@ -260,7 +277,7 @@ class StatusWriter:
     def _version_of(self, wanted: _Wanted) -> int | None:
         """In which of its paths the API server has the object, the present one first; None: in none of them.
 
-        The present one as well if it is not known whether the object exists there.
+        Raises KubeError or NotAdmitted.
         """
         kind, identity = wanted.found.kind, wanted.found.identity
         paths, present = self._targets[kind].paths(identity), self._versions.get(kind, 0)
@@ -268,13 +285,10 @@ class StatusWriter:
             try:
                 with self._limit.sending(wanted.term):
                     status_patches.read(self._client, paths[at])
-            except (call_limits.NotAdmitted, errors.Unreachable):
-                return None
+                return at
             except errors.ApiError as problem:
-                if problem.status == http.HTTPStatus.NOT_FOUND:
-                    continue
-                return present if at == present else None
-            return at
+                if problem.status != http.HTTPStatus.NOT_FOUND:
+                    raise
         return None
 
     @staticmethod

@@ -1,5 +1,7 @@
 """Statuses that the API server refuses: what is reported, suspended, delayed and written again."""
 
+import itertools
+
 import pytest
 import structlog
 
@@ -68,6 +70,25 @@ def test_a_busy_server_delays_all_calls_and_loses_no_status(
     assert writing.written() == {"failed": 2, "patched": 2}
     assert sum(writing.clock.waits[waited:]) >= 6.0, "each failure delays all calls as long as requested"
     assert (writing.status("p")["placed"], writing.status("q")["placed"]) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [(faults.FaultKind.FAIL, 429), (faults.FaultKind.FAIL, 503), (faults.FaultKind.DROP, 0)],
+)
+def test_a_deleted_object_that_cannot_be_read_again_suspends_no_kind(
+    writing: status_writers.Writing, kind: faults.FaultKind, status: int
+) -> None:
+    writing.cluster.policy("q", host=3)
+    writing.observe("q")
+    writing.cluster.client.delete(status_writers.path("p"))
+    reads, of_p = itertools.count(), faults.calls("GET", status_writers.path("p"))
+    writing.cluster.server.faults.add(kind, lambda asked: of_p(asked) and next(reads) == 1, status=status)
+    with structlog.testing.capture_logs() as lines:
+        assert writing.write("p", 1) == {"failed": 1}
+        assert writing.write("q", 1) == {"patched": 1}
+        assert writing.written(after=30.0) == {"gone": 1}
+    assert lines == []
 
 
 @pytest.mark.parametrize("kind", [faults.FaultKind.DROP, faults.FaultKind.LOSE])
