@@ -34,9 +34,10 @@ class Records(Protocol):
 class PodEventPoster:
     """Carries out PostEvent; ``run_once`` is used by one thread.
 
-    An Event about a pod that is beyond the rate is dropped: the decision records have it, and the next
-    attempt brings another one. Nothing brings another one about a gang that waits, so an Event about any
-    other object waits for the rate: the latest of each object and reason.
+    An Event about a pod that is beyond the rate, or that the API server does not accept, is dropped: the
+    decision records have it, and the next attempt brings another one. Nothing brings another one about a gang
+    that waits, so an Event about any other object waits for the rate, and for an API server that is busy or
+    away: the latest of each object and reason.
     """
 
     def __init__(self, recorder: event_recorders.EventRecorder) -> None:
@@ -60,9 +61,11 @@ class PodEventPoster:
                 self._waiting[found.about.uid, found.reason] = (found, term)
         while self._waiting:
             key = next(iter(self._waiting))
-            if not self._post(*self._waiting[key], again=True):
+            found, term = self._waiting.pop(key)
+            if not self._post(found, term, again=True):
+                # Behind the others: a failure may be that of its namespace alone.
+                self._waiting[key] = (found, term)
                 break
-            del self._waiting[key]
         while len(self._waiting) > _MAX_WAITING:
             del self._waiting[next(iter(self._waiting))]
             self._recorder.dropped += 1
@@ -70,17 +73,16 @@ class PodEventPoster:
             self._post(found, term)
 
     def _post(self, found: effects.PostEvent, term: str, *, again: bool = False) -> bool:
-        """Post the Event; returns False if the rate is used up."""
+        """Post the Event; returns False if it has to be posted later (EventRecorder.post)."""
         about, message = found.about, found.message
-        if not self._recorder.post(
+        posted = self._recorder.post(
             about, found.reason, message, warning=found.warning, term=term, again=again
-        ):
-            return False
+        )
         problem = self._recorder.problem
         if problem and not self._failing:
             telemetry.log.warning("cannot post Events", about=about.key, error=problem)
         self._failing = bool(problem)
-        return True
+        return posted
 
 
 class PodEventPublisher:

@@ -1,8 +1,8 @@
 """Posts Kubernetes Events about pods and other objects, at a limited rate.
 
 Equal messages about an object are one Event with a count, which is updated at most once per interval. A token
-bucket limits all Events; those beyond it are dropped, unless the caller posts them again later. Posting
-never raises.
+bucket limits all Events; those beyond it, and those that the API server does not accept, are dropped, unless
+the caller posts them again later. Posting never raises.
 """
 
 import hashlib
@@ -74,7 +74,8 @@ class EventRecorder:
         """Post an Event about the object; ``reason`` is CamelCase, ``message`` a sentence for people.
 
         ``term``: the leadership in which it was decided; nothing is sent in another one. False if the rate is
-        used up: with ``again`` the caller posts the Event later, without it the Event is dropped.
+        used up, and with ``again`` also if the API server is too busy or is not reached: with ``again`` the
+        caller posts the Event later, without it the Event is dropped.
         """
         key = (about.uid, reason, message)
         known = self._posted.get(key)
@@ -99,8 +100,13 @@ class EventRecorder:
         except call_limits.NotAdmitted:
             self.dropped += 1
         except errors.KubeError as problem:
-            self.dropped += 1
             self.problem = str(problem)
+            if again and call_limits.busy(problem):
+                self._bucket.put_back()
+                if known is not None:
+                    known.count -= 1
+                return False
+            self.dropped += 1
         return True
 
     def _update_count(self, about: model.Pod | effects.Involved, known: _Posted, term: str) -> bool:

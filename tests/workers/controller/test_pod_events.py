@@ -44,6 +44,10 @@ class Records:
         return self.found[::-1][:limit]
 
 
+def gang(name: str) -> effects.Involved:
+    return effects.Involved("scheduling.x-k8s.io/v1alpha1", "PodGroup", "ns", name, f"uid-{name}")
+
+
 @pytest.fixture
 def clock() -> fake_clock.VirtualClock:
     return fake_clock.VirtualClock()
@@ -120,7 +124,7 @@ def test_equal_messages_are_one_event_with_a_count(
 def test_an_event_may_be_about_another_object_than_a_pod(
     cluster_side: clusters.Cluster, poster: event_recorders.EventRecorder
 ) -> None:
-    group = effects.Involved("scheduling.x-k8s.io/v1alpha1", "PodGroup", "ns", "train", "uid-train")
+    group = gang("train")
     poster.post(group, "GangWaiting", "2 of 3 members exist")
     (made,) = cluster_side.server.objects.all("events")
     assert made["involvedObject"] == {
@@ -161,7 +165,7 @@ def test_beyond_the_rate_events_of_pods_are_dropped_and_the_latest_of_a_group_wa
     cluster_side: clusters.Cluster, poster: event_recorders.EventRecorder, clock: fake_clock.VirtualClock
 ) -> None:
     pods = [pending_pods.pending(cluster_side, f"p{at}") for at in range(8)]
-    group = effects.Involved("scheduling.x-k8s.io/v1alpha1", "PodGroup", "ns", "train", "uid-train")
+    group = gang("train")
     queue = pod_events.PodEventPoster(poster)
     for pod in pods:
         queue.submit(effects.PostEvent(pod, "R", "m"), "")
@@ -179,6 +183,44 @@ def test_beyond_the_rate_events_of_pods_are_dropped_and_the_latest_of_a_group_wa
     clock.now += 60
     queue.run_once()
     assert len(pending_pods.events_of(cluster_side)) == 6
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [(faults.FaultKind.FAIL, 429), (faults.FaultKind.FAIL, 503), (faults.FaultKind.DROP, 0)],
+)
+def test_an_event_about_a_group_waits_for_a_server_that_is_busy_or_away(
+    cluster_side: clusters.Cluster,
+    poster: event_recorders.EventRecorder,
+    clock: fake_clock.VirtualClock,
+    kind: faults.FaultKind,
+    status: int,
+) -> None:
+    queue = pod_events.PodEventPoster(poster)
+    for count, call in enumerate([faults.calls("POST", "/events"), faults.calls("PATCH", "")], 1):
+        queue.submit(effects.PostEvent(gang("a"), "GangWaiting", "m"), "")
+        cluster_side.server.faults.add(kind, call, status=status)
+        with structlog.testing.capture_logs() as lines:
+            queue.run_once()
+        assert [line["event"] for line in lines] == ["cannot post Events"]
+        queue.run_once()
+        assert pending_pods.events_of(cluster_side) == [("a", "GangWaiting", "m", count)]
+        clock.now += 301
+    assert poster.dropped == 0
+
+
+def test_an_event_that_is_refused_again_and_again_delays_no_other_one(
+    cluster_side: clusters.Cluster, poster: event_recorders.EventRecorder
+) -> None:
+    queue = pod_events.PodEventPoster(poster)
+    cluster_side.server.faults.add(
+        faults.FaultKind.FAIL, lambda asked: b"uid-a" in asked.body, times=100, status=500
+    )
+    for name in ("a", "b"):
+        queue.submit(effects.PostEvent(gang(name), "GangWaiting", "m"), "")
+    for _ in range(2):
+        queue.run_once()
+    assert [name for name, *_ in pending_pods.events_of(cluster_side)] == ["b"]
 
 
 def test_an_unreachable_server_ends_nothing(
