@@ -10,6 +10,8 @@ from typing import Literal
 
 import msgspec
 
+from app.store import errors
+
 _FEW = 8
 _MANY = 4
 """One chosen name among so many known ones: below that, looking up each chosen name is less work."""
@@ -78,6 +80,16 @@ def unpack(packed: bytes, known: Sequence[str]) -> frozenset[str]:
     number = int.from_bytes(zlib.decompress(found.bits), "big")
     flags = format(number, f"0{len(known)}b")[-len(known) :] if known else ""
     return frozenset((*(name for name, flag in zip(known, flags, strict=True) if flag == "1"), *found.names))
+
+
+def check(packed: bytes) -> None:
+    """Raises Damaged for bytes that ``unpack`` cannot read."""
+    try:
+        found = _decoder.decode(packed)
+        if found.kind == "some":
+            zlib.decompress(found.bits)
+    except (*errors.MALFORMED, zlib.error) as problem:
+        raise errors.Damaged(f"the candidates cannot be read: {problem}") from problem
 
 
 def renamed(packed: bytes, rename: Callable[[str], str]) -> bytes:

@@ -244,8 +244,10 @@ class DecisionLog:
         Nothing depends on a record but explanations, so that a damaged or foreign one hides no other.
         """
         try:
-            return msgspec.structs.replace(_decoder.decode(raw), id=identity)
-        except errors.MALFORMED as problem:
+            found = _decoder.decode(raw)
+            bitmaps.check(found.candidates)
+            return msgspec.structs.replace(found, id=identity)
+        except (*errors.MALFORMED, errors.Damaged) as problem:
             telemetry.log.warning(
                 "skipping an entry that is not a decision record",
                 key=self._key,

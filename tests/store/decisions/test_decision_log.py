@@ -207,15 +207,25 @@ FOREIGN: tuple[dict[str, bytes], ...] = (
     {"surplus": b"x"},
 )
 """Entries that Topolog does not write."""
+UNREADABLE = (
+    b"",
+    b"\x00",
+    b"\x93",
+    msgspec.msgpack.encode(["some", b"\x00"]),
+    msgspec.msgpack.encode(["few"]),
+)
+"""Candidates that it does not write."""
 
 
 def test_entries_that_are_not_records_hide_none(store: stores.Store) -> None:
     client: Any = store.client
+    damaged = [records.Decision.of(draft(store), packed, ()).encoded()[0] for packed in UNREADABLE]
+    unreadable = (*FOREIGN, *({"d": raw} for raw in damaged))
     recording = decision_log.DecisionLog(client, store.keys, store.follower)
     foreign: list[str] = []
 
     def add_foreign() -> None:
-        foreign.extend(client.xadd(store.keys.decisions, fields).decode() for fields in FOREIGN)
+        foreign.extend(client.xadd(store.keys.decisions, fields).decode() for fields in unreadable)
 
     for outcome in ("first", "second"):
         add_foreign()

@@ -7,7 +7,7 @@ import pytest
 
 from app.domain import events, model
 from app.store import stores
-from app.store.decisions import decision_log, records
+from app.store.decisions import bitmaps, decision_log, records
 from app.store.log import batches, readers
 from app.store.state import followers, histories, read_pace, walks
 from tests.support import declared
@@ -152,7 +152,7 @@ PAGE = 10
 @pytest.fixture
 def decided(store: stores.Store, monkeypatch: pytest.MonkeyPatch) -> RecordedClock:
     """The clock of the reads of decision records, of which there are PIECES pages."""
-    made, record = RecordedClock(), records.Decision(candidates=b"", count=0, **ANSWERED)
+    made, record = RecordedClock(), records.Decision(candidates=bitmaps.pack((), None), count=0, **ANSWERED)
     for _ in range(PIECES * PAGE):
         store.client.xadd(store.keys.decisions, {"d": record.encoded()[0]})
     for name in ("xrange", "xrevrange"):
