@@ -69,7 +69,7 @@ class Controller:
         """Tenure, incarnation and number of skipped ranges for which everything was reconciled."""
         follower = store.follower
         limit = call_limits.CallLimit(self._clock, term=self._term)
-        self.waker = wakeups.Waker(client, lambda: follower.snapshot, limit, now=_second)
+        self.waker = wakeups.Waker(client, lambda: follower.snapshot, limit, self._clock, now=_second)
         self.orphans = orphaned_placements.OrphanedPlacements(
             binding.ApiBinder(client),
             fencing.ApiFencer(client, now=_second),

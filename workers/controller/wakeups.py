@@ -3,7 +3,8 @@
 Wake-ups are only queued; one thread writes them, one pod at a time, at a limited rate.
 Only the latest wake-up per pod is kept; duplicates are coalesced. One that the API server is too busy for, or
 that does not reach it, is queued again for as long as the pod waits and the leadership lasts; the common
-limit of all calls has the backoff.
+limit of all calls has the backoff. One that conflicts (409) is, too, with a backoff of its own: the conflict
+is that of one pod, and must delay no other call.
 
 A pod that kube-scheduler has not tried yet needs no waking: it is in the queue and will find the capacity. If
 it is refused nevertheless, the refusal may be based on an older state: the wake-up is kept until the refusal
@@ -19,7 +20,7 @@ from typing import NamedTuple
 from app import telemetry
 from app.domain import events, model, snapshots
 from app.framework import effects
-from app.kube import call_limits, errors
+from app.kube import backoffs, call_limits, errors
 from app.kube.client import clients
 from app.kube.writes import pod_conditions
 from app.store.log import readers
@@ -33,6 +34,10 @@ class _Wakeup(NamedTuple):
     message: str
     position: model.Position
     term: str
+    due: float = 0.0
+    """Monotonic: it is written no earlier."""
+    backoff: backoffs.Backoff | None = None
+    """Of the attempts, once one of them has conflicted."""
 
 
 class Waker:
@@ -43,12 +48,14 @@ class Waker:
         client: clients.Client,
         snapshot: Callable[[], snapshots.Snapshot],
         limit: call_limits.CallLimit,
+        clock: backoffs.Clock,
         *,
         now: Callable[[], str],
     ) -> None:
         self._client = client
         self._snapshot = snapshot
         self._limit = limit
+        self._clock = clock
         self._now = now
         self._queue: OrderedDict[model.Uid, _Wakeup] = OrderedDict()
         self._noted: OrderedDict[model.Uid, model.Position] = OrderedDict()
@@ -109,16 +116,22 @@ class Waker:
         return self._noted.get(uid)
 
     def run_once(self, *, timeout: float) -> bool:
-        """Try to wake the next pod; false if no wake-up was queued within ``timeout`` seconds."""
+        """Try to wake the next pod; false if no wake-up was due within ``timeout`` seconds."""
         with self._changed:
-            if not self._queue:
+            due = self._due()
+            if due is None:
                 self._changed.wait(timeout)
-            if not self._queue:
+                due = self._due()
+            if due is None:
                 return False
-            _, wakeup = self._queue.popitem(last=False)
+            wakeup = self._queue.pop(due)
         if wakeup.pod.uid in self._snapshot().waiting:
             telemetry.metrics.WAKEUPS.labels(self._attempt(wakeup)).inc()
         return True
+
+    def _due(self) -> model.Uid | None:
+        now = self._clock.monotonic()
+        return next((uid for uid, one in self._queue.items() if one.due <= now), None)
 
     def interrupt(self) -> None:
         """Let ``run_once`` return."""
@@ -128,19 +141,25 @@ class Waker:
     def _attempt(self, wakeup: _Wakeup) -> str:
         """Wake a pod, now or later; returns the outcome for the metric."""
         outcome, uid = self._wake(wakeup), wakeup.pod.uid
-        if outcome not in ("failed", "ended"):
+        if outcome not in ("failed", "conflict", "ended"):
             return outcome
         with self._changed:
             if uid in self._queue:
                 return "superseded"
             if outcome == "failed":
                 self._queue[uid] = wakeup
+            elif outcome == "conflict":
+                self._queue[uid] = self._postponed(wakeup)
             else:  # The next leadership has to find out by itself whether the pod must be woken.
                 self._noted.pop(uid, None)
         return outcome
 
+    def _postponed(self, wakeup: _Wakeup) -> _Wakeup:
+        backoff = wakeup.backoff or backoffs.Backoff(self._clock)
+        return wakeup._replace(due=self._clock.monotonic() + backoff.pause(), backoff=backoff)
+
     def _wake(self, wakeup: _Wakeup) -> str:
-        """Write the condition once; ``failed`` if the same call may succeed later."""
+        """Write the condition once; ``failed`` or ``conflict`` if the same call may succeed later."""
         # The offset makes every message a change, and only a change wakes the pod.
         message = f"{wakeup.message} (as of event {wakeup.position.offset})"
         condition = pod_conditions.Condition(
@@ -155,7 +174,9 @@ class Waker:
             status = problem.status if isinstance(problem, errors.ApiError) else None
             if status == http.HTTPStatus.NOT_FOUND or "metadata.uid" in str(problem):
                 return "gone"
-            if call_limits.busy(problem) or status == http.HTTPStatus.CONFLICT:
+            if status == http.HTTPStatus.CONFLICT:
+                return "conflict"
+            if call_limits.busy(problem):
                 return "failed"
             telemetry.log.warning("cannot wake a pod", pod=wakeup.pod.key, error=str(problem))
             return "refused"

@@ -23,7 +23,7 @@ class Waking:
         self.snapshot = snapshots.empty(schema=declared.SCHEMA)
         limit = call_limits.CallLimit(self.clock, term=lambda: self.term, burst=burst, rate=2.0)
         self.waker = wakeups.Waker(
-            cluster.client, lambda: self.snapshot, limit, now=lambda: "2026-01-01T00:00:00Z"
+            cluster.client, lambda: self.snapshot, limit, self.clock, now=lambda: "2026-01-01T00:00:00Z"
         )
         self.wake(*pods)
 
@@ -75,6 +75,27 @@ def test_a_pod_that_cannot_be_woken_yet_delays_no_other_one(cluster_side: cluste
     waking.snapshot = projections.project(waking.snapshot, events.placed(first, "n"))
     waking.drain()
     assert pending_pods.woken(cluster_side) == ["p1"], "a pod that no longer waits is not tried again"
+
+
+def test_a_wakeup_that_conflicts_is_repeated_after_growing_pauses_and_delays_no_other_one(
+    cluster_side: clusters.Cluster,
+) -> None:
+    first, second = pending_pods.pending(cluster_side, "p0"), pending_pods.pending(cluster_side, "p1")
+    waking = Waking(cluster_side, (first,))
+    of_first = faults.calls("PATCH", "/p0/status")
+    fault = cluster_side.server.faults.add(faults.FaultKind.FAIL, of_first, times=1000, status=409)
+    for _ in range(100):
+        waking.drain()
+        waking.clock.now += 0.1
+    assert 2 <= fault.struck <= 4
+    waking.wake(second)
+    waking.drain()
+    assert pending_pods.woken(cluster_side) == ["p1"]
+    assert waking.clock.waits == [], "no other call is delayed"
+    cluster_side.server.faults.clear()
+    waking.clock.now += 60
+    waking.drain()
+    assert pending_pods.woken(cluster_side) == ["p0", "p1"]
 
 
 def test_a_wakeup_that_may_not_be_written_is_not_repeated(cluster_side: clusters.Cluster) -> None:
