@@ -58,6 +58,12 @@ class Compactor:
         self._proven_at = 0.0
         self._dropped: frozenset[str] = frozenset()
         """The checkpoints that the last report of the auditor has, by the fields of their headers."""
+        self._memory_pause = 0.0
+        """Seconds until the next measurement of the memory; the longest pause if it was not measured."""
+        self._archive_pause = EVERY
+        """Seconds between two attempts to extend the archive, the last of which failed."""
+        self._archive_due = 0.0
+        """Monotonic: when the archive, once it has failed, is tried again."""
         self.problem: dict[str, str] = {}
         """Step -> why it cannot be done."""
 
@@ -78,17 +84,20 @@ class Compactor:
 
     def _compact(self) -> None:
         pause = EVERY
-        while not self._stopped.wait(pause if self._reached or self.problem else 0.0):
+        while not self._stopped.wait(min(pause, self._memory_pause)):
             try:
                 self.run_once()
-                pause = min(EVERY, self._pressure.pause)
+                pause = EVERY
                 self.problem.pop("store", None)
                 if self._store.archive is None:
                     self.problem.pop("archive", None)
             except (errors.ArchiveAway, errors.Damaged) as problem:
                 self._failed("archive", problem)
                 self._pending = True
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                # The memory is measured meanwhile: it fills faster while the log cannot be trimmed.
+                pause = EVERY
+                self._archive_pause = min(2 * self._archive_pause, _LONGEST_PAUSE)
+                self._archive_due = self._monotonic() + self._archive_pause
             except (errors.StoreAway, errors.Rewound, errors.OtherCluster) as away:
                 # The recorder recovers from a loss; then compacting continues in a new incarnation.
                 self._failed("store", away)
@@ -104,11 +113,13 @@ class Compactor:
         Raises StoreAway, Rewound, OtherCluster, ArchiveAway or Damaged.
         """
         store = self._store
+        self._memory_pause = _LONGEST_PAUSE
         # The log of another cluster is kept as long as that one's own compactor keeps it.
         store.log.check_owner()
         store.follower.catch_up()
         self._reached = True
         self._measure()
+        self._memory_pause = self._pressure.pause
         self._certificate.run_once()
         self._drop_corrupt()
         snapshot, at_ms = store.follower.dated()
@@ -123,17 +134,26 @@ class Compactor:
             self._pending = True
         if kept:
             telemetry.metrics.CHECKPOINT.set(kept[0].offset)
-        if kept and (self._pending or self._pressure.excessive):
-            self._archiver.extend(kept[0])
-            self.problem.pop("archive", None)
-            self._pending = not self._trim(self._target(snapshot.offset - self._options.keep, kept), kept[0])
-            self._shed(kept)
-            self._thin(store.checkpoints.headers())
-        if self._pressure.pressed:
-            used = self._pressure.memory
-            self._failed("memory", MemoryError(f"{used} are in use, and nothing more can be trimmed yet"))
+        try:
+            if kept and (self._pending or self._pressure.excessive):
+                self._shorten(snapshot, kept)
+        finally:
+            if self._pressure.pressed:
+                used = self._pressure.memory
+                self._failed("memory", MemoryError(f"{used} are in use, and nothing more can be trimmed yet"))
         if away is not None:
             raise away
+
+    def _shorten(self, snapshot: snapshots.Snapshot, kept: list[snapshot_format.Header]) -> None:
+        """Archive and trim, unless the archive has failed and is not due again."""
+        if self._monotonic() < self._archive_due:
+            return
+        self._archiver.extend(kept[0])
+        self._archive_pause = EVERY
+        self.problem.pop("archive", None)
+        self._pending = not self._trim(self._target(snapshot.offset - self._options.keep, kept), kept[0])
+        self._shed(kept)
+        self._thin(self._store.checkpoints.headers())
 
     def _usable(
         self, kept: list[snapshot_format.Header], offset: int, at_ms: int | None

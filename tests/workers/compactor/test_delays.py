@@ -1,13 +1,16 @@
 """What a compactor does once a reader, or the archive, has delayed it."""
 
+import itertools
+import pathlib
 import threading
+from collections.abc import Iterator
 from unittest import mock
 
 import pytest
 
 from app import settings
 from app.store import errors, stores
-from app.store.server import embedded
+from app.store.server import embedded, memory_use
 from tests.support.workers import compactions, recordings
 from workers.compactor import compactors
 
@@ -59,3 +62,79 @@ def test_a_problem_of_the_archive_ends_only_once_the_archive_is_extended(
             finally:
                 compactor.stop()
                 running.join()
+
+
+class Clock:
+    """Passes in the waits of a compactor only, which ends after ``lasting`` seconds."""
+
+    def __init__(self, lasting: float) -> None:
+        self.now = 0.0
+        self.waits: list[float] = []
+        self._end = lasting
+
+    def wait(self, seconds: float) -> bool:
+        self.waits.append(seconds)
+        self.now += seconds
+        return self.now >= self._end
+
+
+def compacted(store: stores.Store, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> compactors.Compactor:
+    """A compactor that has run for the time of the clock."""
+    options = settings.Compaction(events=20, seconds=10**6, keep=0)
+    compactor = compactors.Compactor(store, options, monotonic=lambda: clock.now)
+    monkeypatch.setattr(compactor, "_stopped", clock)
+    compactor.run()
+    return compactor
+
+
+def filling() -> Iterator[memory_use.Memory]:
+    """The memory of a server: half of what is free is taken between any two measurements."""
+    limit = 1 << 1000
+    return (memory_use.Memory(limit - (limit >> number), limit) for number in itertools.count(3))
+
+
+def test_memory_is_measured_and_reported_while_the_archive_is_away(
+    store: stores.Store,
+    store_server: embedded.Server,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compactions.History(store).go_on(25)
+    clock, tried = Clock(10.0), list[float]()
+
+    def latest() -> None:
+        tried.append(clock.now)
+        raise errors.ArchiveAway("refused")
+
+    with compactions.reopened(store, store_server, str(tmp_path)) as other:
+        assert other.archive is not None
+        monkeypatch.setattr(other.archive, "latest", latest)
+        monkeypatch.setattr(other.memory_use, "memory", filling().__next__)
+        checks = compacted(other, clock, monkeypatch).checks()
+    assert (checks["archive"], checks["store"]) == ("refused", None)
+    assert "nothing more can be trimmed" in str(checks["memory"])
+    assert max(clock.waits[5:]) == 0.1
+    pauses = [after - before for before, after in itertools.pairwise(tried)]
+    assert pauses == pytest.approx([2.0, 4.0], abs=0.2), "the archive is tried after growing pauses"
+
+
+def test_a_store_that_was_away_is_no_problem_once_the_archive_alone_is(
+    store: stores.Store,
+    store_server: embedded.Server,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compactions.History(store).go_on(25)
+    with compactions.reopened(store, store_server, str(tmp_path)) as other:
+        assert other.archive is not None
+        away, owner = iter([errors.away("refused")]), other.log.check_owner
+
+        def check_owner() -> None:
+            for problem in away:
+                raise problem
+            owner()
+
+        monkeypatch.setattr(other.log, "check_owner", check_owner)
+        monkeypatch.setattr(other.archive, "latest", mock.Mock(side_effect=errors.ArchiveAway("closed")))
+        checks = compacted(other, Clock(4.0), monkeypatch).checks()
+    assert (checks["archive"], checks["store"]) == ("closed", None)
