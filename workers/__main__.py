@@ -136,9 +136,13 @@ def _controller(given: Resources) -> controllers.Controller:
     telemetry.metrics.SNAPSHOT_OFFSET.set_function(lambda: follower.snapshot.offset)
     reconciling = given.plugins.reconciles
     telemetry.metrics.statuses(kind for plugin in reconciling for kind in plugin.statuses)
+    measuring = [plugin.name for plugin in given.plugins.measures]
     telemetry.metrics.plugins(
         wake=[plugin.name for plugin in given.plugins.wakes],
         reconcile=[plugin.name for plugin in reconciling],
+        exceeded=[plugin.name for plugin in given.plugins.exceeds],
+        measured=measuring,
+        measure=measuring,
     )
     made = controllers.Controller(
         given.store,

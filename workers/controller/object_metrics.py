@@ -2,17 +2,19 @@
 
 There may be tens of thousands of objects, and each series costs Prometheus memory for hours. Beyond the limit
 the rest is left out, and its number is a metric itself. Only the leader exposes them, so that two replicas do
-not count twice.
+not count twice. A plugin that raises has no samples in that scrape, the others have theirs.
 """
 
+import functools
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from prometheus_client import core
 from prometheus_client import registry as prometheus_registry
 
 from app.domain import snapshots
-from app.framework import registry
+from app.framework import capabilities, registry, views
+from workers.controller import plugin_calls
 
 _LABELS = ("plugin", "namespace", "name", "domain")
 _SERIES = 2
@@ -35,6 +37,7 @@ class ObjectMetrics(prometheus_registry.Collector):
         self._snapshot = snapshot
         self._leads = leads
         self._limit = limit
+        self._calls = plugin_calls.PluginCalls()
 
     def collect(self) -> Iterator[core.Metric]:
         """Yield the metrics; without samples on standby."""
@@ -61,22 +64,38 @@ class ObjectMetrics(prometheus_registry.Collector):
         if self._leads():
             snapshot, left, omissions = self._snapshot(), self._limit, 0
             for plugin in self._plugins.exceeds:
-                found = plugin.exceeded(snapshot)
+                exceeded = functools.partial(_exceeded, plugin, snapshot)
+                found = self._calls.call(plugin.name, "exceeded", exceeded) or {}
                 shown = heapq.nsmallest(left, found)
                 left -= len(shown)
                 omissions += len(found) - len(shown)
                 for key in shown:
                     excess.add_metric((plugin.name, *key), found[key])
             for measuring in self._plugins.measures:
-                keys = measuring.measured(snapshot)
+                measured = functools.partial(_measured, measuring, snapshot)
+                keys = self._calls.call(measuring.name, "measured", measured) or []
                 # The same ones at every scrape, so that no series comes and goes.
                 chosen = heapq.nsmallest(left // _SERIES, keys)
                 left -= len(chosen) * _SERIES
                 omissions += (len(keys) - len(chosen)) * _SERIES
-                for domain in chosen:
-                    measure = measuring.measure(snapshot, domain)
+                measures = functools.partial(_measures, measuring, snapshot, chosen)
+                for domain, measure in self._calls.call(measuring.name, "measure", measures) or ():
                     labels = (measuring.name, *domain)
                     pods.add_metric(labels, measure.pods)
                     desired.add_metric(labels, measure.desired)
             omitted.add_metric((), omissions)
         yield from (pods, desired, excess, omitted)
+
+
+def _exceeded(plugin: capabilities.Exceeds, snapshot: snapshots.Snapshot) -> dict[views.Limited, float]:
+    return dict(plugin.exceeded(snapshot))
+
+
+def _measured(plugin: capabilities.Measures, snapshot: snapshots.Snapshot) -> list[views.Measured]:
+    return list(plugin.measured(snapshot))
+
+
+def _measures(
+    plugin: capabilities.Measures, snapshot: snapshots.Snapshot, keys: Sequence[views.Measured]
+) -> list[tuple[views.Measured, views.Measure]]:
+    return [(key, plugin.measure(snapshot, key)) for key in keys]

@@ -2,7 +2,7 @@
 
 The reasons themselves are texts without end: ``topolog status`` and ``/apis/v1/status`` have them. The groups
 are computed at most every ten seconds, because scrapes of several Prometheus servers may arrive together.
-Only the leader exposes them, so that two replicas do not count twice.
+Only the leader exposes them, so that two replicas do not count twice. There are none while a plugin raises.
 """
 
 import datetime
@@ -13,6 +13,7 @@ from typing import Final
 from prometheus_client import core
 from prometheus_client import registry as prometheus_registry
 
+from app import telemetry
 from app.domain import snapshots
 from app.framework import registry
 from app.verbs.explain import pending_groups
@@ -40,7 +41,8 @@ class PendingMetrics(prometheus_registry.Collector):
         self._leads = leads
         self._wall = wall
         self._monotonic = monotonic
-        self._groups: list[pending_groups.Group] = []
+        self._groups: list[pending_groups.Group] | None = []
+        """None if they cannot be computed."""
         self._until = 0.0
 
     def collect(self) -> Iterator[core.Metric]:
@@ -55,10 +57,11 @@ class PendingMetrics(prometheus_registry.Collector):
             "Age of the oldest of these pods, 0 without one; the leader only.",
             labels=("by",),
         )
-        if self._leads():
+        groups = self._known() if self._leads() else None
+        if groups is not None:
             numbers = dict.fromkeys((*(plugin.name for plugin in self._plugins.filters), *_BESIDE), 0)
             ages = dict.fromkeys(numbers, 0.0)
-            for group in self._known():
+            for group in groups:
                 by = group.cause.by
                 numbers[by] = numbers.get(by, 0) + group.pods
                 ages[by] = max(ages.get(by, 0.0), self._age(group.oldest))
@@ -67,12 +70,22 @@ class PendingMetrics(prometheus_registry.Collector):
                 oldest.add_metric((by,), ages[by])
         yield from (pods, oldest)
 
-    def _known(self) -> list[pending_groups.Group]:
+    def _known(self) -> list[pending_groups.Group] | None:
         now = self._monotonic()
         if now >= self._until:
-            self._groups = pending_groups.groups(self._snapshot(), self._plugins)
+            self._groups = self._computed()
             self._until = now + EVERY
         return self._groups
+
+    def _computed(self) -> list[pending_groups.Group] | None:
+        """The groups; None if a plugin raises, the first time with a line in the log."""
+        try:
+            return pending_groups.groups(self._snapshot(), self._plugins)
+        except Exception:
+            # The other metrics are exposed all the same, which show that the process runs.
+            if self._groups is not None:
+                telemetry.log.exception("cannot compute why pods are pending")
+            return None
 
     def _age(self, created: str) -> float:
         try:

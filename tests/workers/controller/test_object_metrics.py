@@ -1,6 +1,9 @@
 """Metrics of objects stop at a number of series and expose how many are left out."""
 
+import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
 import pytest
@@ -14,6 +17,7 @@ from app.plugins.workload_policy import plugin as workload_policy
 from app.plugins.workload_policy import policy_model
 from tests.support import declared
 from tests.support.decisions import fake_plugins, small_quotas
+from tests.support.monitoring import samples as counted
 from workers.controller import object_metrics
 
 PODS, DESIRED, EXCESS, OMITTED = (
@@ -22,6 +26,8 @@ PODS, DESIRED, EXCESS, OMITTED = (
     "topolog_object_excess",
     "topolog_object_series_omitted",
 )
+
+T = TypeVar("T")
 
 
 def collected(
@@ -94,6 +100,42 @@ def test_a_domain_that_is_listed_twice_is_one_series() -> None:
     )
     snapshot = projections.project(snapshots.empty(schema=declared.SCHEMA), declared.observed(twice))
     assert len(collected([workload_policy.WorkloadPolicy()], snapshot, 100)[PODS]) == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Raising(fake_plugins.Idle):
+    """Raises in one of its methods."""
+
+    method: str = ""
+
+    def exceeded(self, snapshot: snapshots.Snapshot) -> dict[views.Limited, float]:
+        return self._answer("exceeded", {})
+
+    def measured(self, snapshot: snapshots.Snapshot) -> list[views.Measured]:
+        return self._answer("measured", [views.Measured("ns", f"n{number}", "d") for number in range(3)])
+
+    def measure(self, snapshot: snapshots.Snapshot, key: views.Measured) -> views.Measure:
+        return self._answer("measure", views.Measure(1, 1))
+
+    def _answer(self, method: str, answer: T) -> T:
+        if method == self.method:
+            raise RuntimeError(method)
+        return answer
+
+
+@pytest.mark.parametrize("method", ["exceeded", "measured", "measure"])
+def test_a_plugin_that_raises_takes_no_samples_of_others(method: str) -> None:
+    keys, above = (views.Measured("ns", "n", "d"),), (views.Limited("ns", "q", "cpu"),)
+    others = [fake_plugins.Measuring("Y", keys=keys), fake_plugins.Exceeding("Z", found=above)]
+    raising = Raising("Raising", method=method)
+    failures = functools.partial(
+        counted.value, "topolog_plugin_failures_total", plugin="Raising", method=method
+    )
+    before = failures()
+    found = collected([raising, *others], snapshots.empty(schema=declared.SCHEMA), 20)
+    assert "Y" in {sample.labels["plugin"] for sample in found[PODS]}
+    assert {sample.labels["plugin"] for sample in found[EXCESS]} == {"Z"}
+    assert failures() == before + 1
 
 
 def test_a_standby_exposes_none() -> None:

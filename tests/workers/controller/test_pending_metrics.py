@@ -1,8 +1,10 @@
 """Metrics of pending pods: each pod is counted once, by what refuses it."""
 
 import datetime
+from unittest import mock
 
 import pytest
+import structlog
 from prometheus_client import registry as prometheus_registry
 
 from app.domain import events, model, projections, snapshots
@@ -94,3 +96,16 @@ def test_groups_are_computed_again_after_ten_seconds(later: float, pods: int) ->
     scraped.snapshot = snapshot(pod("a"), pod("b"))
     scraped.clock = later
     assert scraped.values(PODS)["none"] == pods
+
+
+def test_while_a_plugin_raises_there_is_no_series_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    scraped = Scraped(pod("a", policy="absent"))
+    with monkeypatch.context() as broken, structlog.testing.capture_logs() as lines:
+        broken.setattr(
+            workload_policy.WorkloadPolicy, "filter", mock.Mock(side_effect=RuntimeError("broken"))
+        )
+        for _ in range(3):
+            assert scraped.values(PODS) == scraped.values(OLDEST) == {}
+            scraped.clock += pending_metrics.EVERY
+    assert [line["event"] for line in lines] == ["cannot compute why pods are pending"]
+    assert scraped.values(PODS)["WorkloadPolicy"] == 1
