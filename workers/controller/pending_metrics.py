@@ -6,6 +6,7 @@ Only the leader exposes them, so that two replicas do not count twice. There are
 """
 
 import datetime
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -41,6 +42,7 @@ class PendingMetrics(prometheus_registry.Collector):
         self._leads = leads
         self._wall = wall
         self._monotonic = monotonic
+        self._lock = threading.Lock()
         self._groups: list[pending_groups.Group] | None = []
         """None if they cannot be computed."""
         self._until = 0.0
@@ -71,11 +73,12 @@ class PendingMetrics(prometheus_registry.Collector):
         yield from (pods, oldest)
 
     def _known(self) -> list[pending_groups.Group] | None:
-        now = self._monotonic()
-        if now >= self._until:
-            self._groups = self._computed()
-            self._until = now + EVERY
-        return self._groups
+        with self._lock:
+            now = self._monotonic()
+            if now >= self._until:
+                self._groups = self._computed()
+                self._until = now + EVERY
+            return self._groups
 
     def _computed(self) -> list[pending_groups.Group] | None:
         """The groups; None if a plugin raises, the first time with a line in the log."""

@@ -1,6 +1,8 @@
 """Metrics of pending pods: each pod is counted once, by what refuses it."""
 
 import datetime
+import time
+from concurrent import futures
 from unittest import mock
 
 import pytest
@@ -10,6 +12,7 @@ from prometheus_client import registry as prometheus_registry
 from app.domain import events, model, projections, snapshots
 from app.framework import registry
 from app.plugins.workload_policy import plugin as workload_policy
+from app.verbs.explain import pending_groups
 from tests.support import declared
 from tests.support.extender import api_worlds
 from workers.controller import pending_metrics
@@ -96,6 +99,20 @@ def test_groups_are_computed_again_after_ten_seconds(later: float, pods: int) ->
     scraped.snapshot = snapshot(pod("a"), pod("b"))
     scraped.clock = later
     assert scraped.values(PODS)["none"] == pods
+
+
+def test_scrapes_that_arrive_together_compute_the_groups_once() -> None:
+    scraped, computed = Scraped(pod("a")), pending_groups.groups
+
+    def slow(snapshot: snapshots.Snapshot, plugins: registry.Registry) -> list[pending_groups.Group]:
+        time.sleep(0.2)
+        return computed(snapshot, plugins)
+
+    with mock.patch.object(pending_groups, "groups", side_effect=slow) as called:
+        with futures.ThreadPoolExecutor(3) as scrapes:
+            found = list(scrapes.map(scraped.values, [PODS] * 3))
+        assert called.call_count == 1
+    assert found == [{"WorkloadPolicy": 0, "kube-scheduler": 0, "none": 1}] * 3
 
 
 def test_while_a_plugin_raises_there_is_no_series_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
