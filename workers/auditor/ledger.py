@@ -72,14 +72,15 @@ class AuditLedger:
         return self.ledger.snapshot
 
     def begin(self) -> bool:
-        """Start from the oldest checkpoint that the log continues from; false if there is none."""
+        """Start from the oldest checkpoint that the log continues from; false if there is none.
+
+        Raises StoreAway; then it has not begun.
+        """
         oldest, _ = self._raw_reader.lines(0, 1)
         found = self.checkpoints.headers()
         headers = {at: header for at, header in found.items() if not snapshot_format.newer(header)}
-        self.began = True
         start = None if oldest <= 1 else self._oldest_checkpoint(oldest, headers)
         if oldest > 1 and start is None:
-            self.began = False
             later = [str(at) for at in sorted(found.keys() - headers.keys())]
             self.uncovered = "the start of the log was trimmed, and no checkpoint covers it"
             if later:
@@ -97,6 +98,7 @@ class AuditLedger:
         self.checkpoints.begin(self.ledger.snapshot)
         self._stops = {at: header for at, header in headers.items() if at > self.base}
         self._resume()
+        self.began = True
         return True
 
     def _oldest_checkpoint(

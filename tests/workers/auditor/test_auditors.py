@@ -2,15 +2,17 @@
 
 import itertools
 from collections.abc import Callable
+from unittest import mock
 
 import msgspec
 import pytest
 from structlog import testing
 
 from app import settings
-from app.store import keys, raw_access, snapshot_format, stores
+from app.store import errors, keys, raw_access, snapshot_format, stores
 from tests.support import declared
 from tests.support.workers import audits, corruptions
+from workers.auditor import checkpoint_checks
 from workers.compactor import compactors
 
 
@@ -138,13 +140,23 @@ def test_an_undecodable_entry_stops_the_replay_and_is_reported(
     assert problem in report.waiting["counts"]
 
 
-def test_an_open_difference_keeps_its_attribution_over_a_restart(world: audits.World) -> None:
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_an_open_difference_keeps_its_attribution_over_a_restart(
+    world: audits.World, monkeypatch: pytest.MonkeyPatch, interrupted: bool
+) -> None:
     offset = corruptions.placed_and_counted(world, 0)
     world.audited()
     for _ in range(3):
         world.cluster.pod(f"more{_}", node="n1", app="x")
     world.recorder.until(lambda now: now.pod_named("ns", "more2") is not None, "they are recorded")
-    (one,) = world.audited(world.another()).differences
+    auditor = world.another()
+    if interrupted:
+        with monkeypatch.context() as away:
+            refused = mock.Mock(side_effect=errors.away("refused"))
+            away.setattr(checkpoint_checks.CheckpointChecks, "begin", refused)
+            with pytest.raises(errors.StoreAway):
+                auditor.run_once()
+    (one,) = world.audited(auditor).differences
     assert (one.kind, one.offset, one.writer) == ("count", offset, "replica-7")
 
 
