@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from app import telemetry
 from app.kube import backoffs, errors
 from app.kube.client import clients
 from app.kube.objects import decoding, schema
@@ -166,13 +167,23 @@ class Reflector:
             except (errors.ApiError, errors.Unreachable, errors.Undecodable) as problem:
                 if self._stopped.is_set():
                     return
-                self.problem = str(problem)
+                self._failed(problem)
                 if isinstance(problem, errors.ApiError):
                     least = problem.retry_after
                     self._judge(problem)
                 pause = self._backoff.pause(least=least)
             if self._clock.wait(pause):
                 return
+
+    def _failed(self, problem: errors.KubeError) -> None:
+        if not self.problem:
+            telemetry.log.warning("cannot watch", kind=self.kind.name, problem=str(problem))
+        self.problem = str(problem)
+
+    def _succeeded(self) -> None:
+        if self.problem:
+            telemetry.log.info("watch restored", kind=self.kind.name)
+        self.problem = ""
 
     def _judge(self, problem: errors.ApiError) -> None:
         """Request a new list if the error means that the watch cannot be resumed."""
@@ -216,7 +227,8 @@ class Reflector:
         if resource_versions.older(page.version, self._since):
             reason = f"went back: resourceVersion {self._since} before, {page.version} now; {reason}"
         self._yielded.clear()
-        self.absent, self._version, self._floor, self.problem = False, page.version, page.version, ""
+        self.absent, self._version, self._floor = False, page.version, page.version
+        self._succeeded()
         yield Listed(self.kind, frozenset(identities), page.version, self._since, reason)
 
     def _first_page(self, parameters: dict[str, str]) -> kinds.Page | None:
@@ -240,7 +252,7 @@ class Reflector:
             raise
 
     def _not_served(self) -> Iterator[Change]:
-        self.problem = ""
+        self._succeeded()
         if not self.absent:
             self.absent = True
             yield Listed(
@@ -265,7 +277,8 @@ class Reflector:
             self._stream, self._found = stream, True
             if self._stopped.is_set() or self._requested:
                 return
-            self.problem, self._silent = "", True
+            self._silent = True
+            self._succeeded()
             yield Bookmark(self.kind, self._version)
             for line in _lines(stream):
                 self._silent = False

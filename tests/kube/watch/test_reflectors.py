@@ -8,6 +8,7 @@ import json
 import threading
 
 import pytest
+import structlog
 
 from app.kube.client import clients
 from app.kube.watch import kinds, reflectors
@@ -60,6 +61,19 @@ def test_the_current_problem_is_reported(cluster: readings.Cluster, client: clie
     refused.until(reflectors.Listed)
     assert "403" in problems[0]
     assert refused.reflector.problem == ""
+
+
+def test_a_problem_is_logged_when_it_begins_and_when_it_is_over(
+    cluster: readings.Cluster, reading: readings.Reading
+) -> None:
+    of_watch = cluster.server.faults.add(faults.FaultKind.FAIL, faults.watches("pods"), times=2, status=503)
+    cluster.server.faults.add(faults.FaultKind.FAIL, faults.lists("pods"), times=3, status=403)
+    with structlog.testing.capture_logs() as lines:
+        reading.until(reflectors.Bookmark)
+    assert of_watch.struck == 2
+    problem, over = ("warning", "cannot watch", "pods"), ("info", "watch restored", "pods")
+    assert [(line["log_level"], line["event"], line["kind"]) for line in lines] == [problem, over] * 2
+    assert ["403" in lines[0]["problem"], "503" in lines[2]["problem"]] == [True, True]
 
 
 # -- watches ----------------------------------------------------------------------------------
