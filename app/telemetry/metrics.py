@@ -280,8 +280,7 @@ FENCES = _counter(
 )
 WAKEUPS = _counter(
     "topolog_wakeups_total",
-    "Attempts to wake pending pods by a pod condition. One that `failed`, or had a `conflict`, is repeated"
-    " while the pod waits.",
+    "Attempts to wake pending pods by a condition. `failed` and `conflict` are repeated while the pod waits.",
     CONTROLLER,
     outcome=("woken", "gone", "refused", "superseded", "failed", "conflict", "ended"),
 )
