@@ -24,12 +24,12 @@ from app.kube.election import electors
 from app.kube.objects import decoding
 from app.kube.watch import kinds
 from app.serving import errors as serving_errors
-from app.serving import ports
+from app.serving import ports, probe_server
 from app.store import errors as store_errors
 from app.store import keys, stores
 from app.store.health import availability, identity
 from app.telemetry import probes
-from workers import probe_server, signals
+from workers import signals
 from workers.auditor import auditors
 from workers.compactor import compactors
 from workers.controller import controllers, object_metrics, pending_metrics
@@ -277,20 +277,13 @@ def _healthy(chosen: settings.Settings, process: str) -> Iterator[_Health]:
     health = _Health(process)
     for number in signals.ENDING:
         signal.signal(number, lambda *_: sys.exit(0))
-    host, port = chosen.server.bind, chosen.server.health_port
-    with contextlib.ExitStack() as stack:
-        place = f"server.health_port {host}:{port}"
-        try:
-            ports.open_port(
-                lambda: stack.enter_context(
-                    probe_server.serving(host, port, lambda: health.checks(), health.metrics)
-                ),
-                place,
-            )
-        except serving_errors.PortTaken as taken:
-            _fail(exit_codes.PORT_IN_USE, str(taken))
-        except OSError as problem:
-            _fail(exit_codes.SETTINGS, f"cannot listen on {place}: {problem}")
+    try:
+        listener = ports.open_port("server.health_port", chosen.server.bind, chosen.server.health_port)
+    except serving_errors.PortTaken as taken:
+        _fail(exit_codes.PORT_IN_USE, str(taken))
+    except serving_errors.BadOptions as refused:
+        _fail(exit_codes.SETTINGS, str(refused))
+    with probe_server.serving(listener, probes.application(lambda: health.checks(), health.metrics)):
         yield health
 
 

@@ -1,6 +1,5 @@
 """``topolog up``: runs all processes and a store on one machine."""
 
-import functools
 import http.client
 import pathlib
 import socket
@@ -114,14 +113,12 @@ def _check_ports(loaded: settings.Settings) -> None:
     bind = loaded.server.bind
     for name, port in (("server.port", loaded.server.port), ("view.port", _view_port(loaded))):
         try:
-            ports.open_port(functools.partial(ports.listen, bind, port), f"{name} {bind}:{port}").close()
+            ports.open_port(name, bind, port).close()
         except errors.PortTaken as taken:
             also = "does another `topolog up` run? Stop it, or set another port"
             raise exits.Failed(exit_codes.PORT_IN_USE, f"{taken} ({also})") from taken
-        except OSError as error:
-            raise exits.Failed(
-                exit_codes.SETTINGS, f"cannot listen on {name} {bind}:{port}: {error.strerror}"
-            ) from error
+        except errors.BadOptions as refused:
+            raise exits.Failed(exit_codes.SETTINGS, str(refused)) from refused
 
 
 def _certificates(loaded: settings.Settings, hosts: tuple[str, ...]) -> dict[str, str]:

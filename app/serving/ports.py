@@ -4,14 +4,10 @@ import errno
 import os
 import socket
 import time
-from collections.abc import Callable
-from typing import TypeVar
 
 import structlog
 
 from app.serving import errors
-
-T = TypeVar("T")
 
 OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 RETRY_SECONDS = 5.0
@@ -35,15 +31,19 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def open_port(listen: Callable[[], T], place: str) -> T:
-    """Call ``listen`` until the port is free. Raises PortTaken if it stays in use, and other OSErrors."""
+def open_port(setting: str, host: str, port: int) -> socket.socket:
+    """Listen as soon as the port of this setting is free.
+
+    Raises PortTaken if it stays in use, and BadOptions for an address that the machine does not have.
+    """
+    place = f"{setting} {host}:{port}"
     deadline = time.monotonic() + RETRY_SECONDS
     while True:
         try:
-            return listen()
+            return listen(host, port)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
-                raise
+                raise errors.BadOptions(f"cannot listen on {place}: {error.strerror}") from error
             if time.monotonic() >= deadline:
                 raise errors.PortTaken(f"cannot listen on {place}: {os.strerror(error.errno)}") from error
         time.sleep(_PAUSE)

@@ -1,7 +1,7 @@
-"""Serves probes and metrics on a plain HTTP port.
+"""Serves probes and metrics on a plain HTTP port, for every process.
 
 The kubelet and Prometheus have no client certificate. A separate thread serves them, so that they get a
-response while all threads of the main port are busy. Slow clients cannot block that thread: it polls many
+response while all other threads are busy. Slow clients cannot block that thread: it polls many
 connections and closes each after one response or after two seconds.
 """
 
@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import wsgiref.types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import structlog
@@ -112,6 +112,18 @@ class ProbeServer:
             connection.settimeout(SECONDS)
             connection.sendall(respond(self._application, head))
             connection.shutdown(socket.SHUT_WR)
+
+
+@contextlib.contextmanager
+def serving(listener: socket.socket, application: wsgiref.types.WSGIApplication) -> Iterator[None]:
+    """Serve while the block runs, then close the listener."""
+    with listener:
+        server = ProbeServer(listener, application)
+        server.start()
+        try:
+            yield
+        finally:
+            server.stop(wait=True)
 
 
 def respond(application: wsgiref.types.WSGIApplication, head: bytes) -> bytes:

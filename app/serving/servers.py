@@ -98,7 +98,7 @@ def serve(
     """
     with contextlib.closing(parts.port) if parts.port is not None else contextlib.nullcontext():
         check(options, rotating)
-        with _listener(options.setting, options.host, options.port) as listener:
+        with ports.open_port(options.setting, options.host, options.port) as listener:
             health = _health_listener(options) if parts.health else None
             meter = meter or conn_metrics.ConnectionMetrics(rotating)
             application = Application(options, parts, rotating, meter, listener, health)
@@ -113,13 +113,8 @@ def serving_probes(options: Options, application: wsgiref.types.WSGIApplication)
     if listener is None:
         yield
         return
-    with listener:
-        probes = probe_server.ProbeServer(listener, application)
-        probes.start()
-        try:
-            yield
-        finally:
-            probes.stop(wait=True)
+    with probe_server.serving(listener, application):
+        yield
 
 
 def options_from(
@@ -291,18 +286,9 @@ def max_connections(threads: int) -> int:
 def _health_listener(options: Options) -> socket.socket | None:
     if options.health_port is None:
         return None
-    listener = _listener("server.health_port", options.health_host, options.health_port)
+    listener = ports.open_port("server.health_port", options.health_host, options.health_port)
     log.info("serving probes and metrics", address=listener.getsockname()[:2])
     return listener
-
-
-def _listener(setting: str, host: str, port: int) -> socket.socket:
-    """Raises PortTaken, and BadOptions for an address that the machine does not have."""
-    place = f"{setting} {host}:{port}"
-    try:
-        return ports.open_port(lambda: ports.listen(host, port), place)
-    except OSError as error:
-        raise errors.BadOptions(f"cannot listen on {place}: {error.strerror}") from error
 
 
 def _is_loopback(host: str) -> bool:

@@ -2,10 +2,9 @@
 
 import os
 import random
-import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from prometheus_client import registry
@@ -13,7 +12,6 @@ from prometheus_client import registry
 from app.serving import probe_server
 from app.telemetry import loops, probes
 from tests.support.monitoring import samples
-from workers import probe_server as worker_probing
 
 dies = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 """For tests in which a thread dies on purpose."""
@@ -104,45 +102,32 @@ def test_a_loop_that_returns_is_not_dead() -> None:
     assert "done" not in loops.dead()
 
 
-def request(ask: Callable[[str], bytes], path: str) -> tuple[bytes, bytes]:
-    head, _, body = ask(path).partition(b"\r\n\r\n")
-    return head.split(b" ")[1], body
-
-
-def extender(path: str) -> bytes:
-    return probe_server.respond(
-        probes.application(dict, registry.CollectorRegistry()), f"GET {path} HTTP/1.1\r\n\r\n".encode()
+def ask(path: str) -> tuple[bytes, list[bytes], bytes]:
+    """Status, header lines and body that the health port of a process answers."""
+    application = probes.application(dict, registry.CollectorRegistry())
+    head, _, body = probe_server.respond(application, f"GET {path} HTTP/1.1\r\n\r\n".encode()).partition(
+        b"\r\n\r\n"
     )
+    first, *headers = head.splitlines()
+    return first.split(b" ")[1], headers, body
 
 
-def worker(path: str) -> bytes:
-    """The health port of a worker, over a socket."""
-    with (
-        worker_probing.serving("127.0.0.1", 0, dict, registry.CollectorRegistry()) as port,
-        socket.create_connection(("127.0.0.1", port)) as connection,
-    ):
-        connection.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
-        return b"".join(iter(lambda: connection.recv(65536), b""))
-
-
-@pytest.mark.parametrize("ask", [extender, worker])
-def test_the_health_ports_of_all_processes_answer_alike(ask: Callable[[str], bytes]) -> None:
-    assert request(ask, "/readyz") == (b"200", b"ready\n")
-    assert request(ask, "/") == (b"404", b"this port serves /livez, /readyz and /metrics\n")
-    head = ask("/livez").partition(b"\r\n\r\n")[0].splitlines()
-    assert {b"Content-Type: text/plain; charset=utf-8", b"Cache-Control: no-store"} <= set(head)
+def test_a_health_port_answers_probes_and_names_its_paths() -> None:
+    status, headers, body = ask("/readyz")
+    assert (status, body) == (b"200", b"ready\n")
+    assert {b"Content-Type: text/plain; charset=utf-8", b"Cache-Control: no-store"} <= set(headers)
+    status, _, body = ask("/")
+    assert (status, body) == (b"404", b"this port serves /livez, /readyz and /metrics\n")
 
 
 @dies
-@pytest.mark.parametrize("ask", [extender, worker])
-def test_livez_fails_once_the_thread_of_a_loop_has_died(
-    ask: Callable[[str], bytes], died: loops.Loop
-) -> None:
-    status, body = request(ask, "/livez")
+def test_livez_fails_once_the_thread_of_a_loop_has_died(died: loops.Loop) -> None:
+    status, _, body = ask("/livez")
     assert status == b"503"
     assert b"the thread 'mortal' has died" in body
     died.join(1.0)
-    assert request(ask, "/livez") == (b"200", b"ok\n")
+    status, _, body = ask("/livez")
+    assert (status, body) == (b"200", b"ok\n")
 
 
 @dies

@@ -189,6 +189,25 @@ def test_a_port_that_is_free_soon_is_waited_for(start: worker_processes.Start) -
     recordings.eventually(lambda: worker_processes.ask(port, "/livez")[0] == 200, "it has the port")
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this system has no IPv6")
+def test_a_worker_serves_its_health_port_on_all_addresses_of_ipv6(start: worker_processes.Start) -> None:
+    port = child_processes.free_port()
+    start("compact", TOPOLOG_SERVER_BIND="::", TOPOLOG_SERVER_HEALTH_PORT=str(port))
+    recordings.eventually(lambda: worker_processes.ask(port, "/livez", "[::1]")[0] == 200, "IPv6 is answered")
+    assert worker_processes.ask(port, "/livez") == (200, "ok\n")
+
+
+def test_a_client_that_sends_nothing_is_disconnected_without_a_line(start: worker_processes.Start) -> None:
+    port = child_processes.free_port()
+    process = start("compact", TOPOLOG_SERVER_HEALTH_PORT=str(port))
+    recordings.eventually(lambda: worker_processes.ask(port, "/livez")[0] == 200, "it listens")
+    with socket.create_connection(("127.0.0.1", port), timeout=recordings.LIMIT) as silent:
+        assert silent.recv(1) == b""
+    process.send_signal(signal.SIGTERM)
+    code, stderr = worker_processes.ended(process)
+    assert (code, [line for line in stderr.splitlines() if not line.startswith("{")]) == (0, []), stderr
+
+
 def test_a_port_of_an_address_that_is_not_here_is_a_wrong_setting(start: worker_processes.Start) -> None:
     changes = {
         "TOPOLOG_SERVER_BIND": "192.0.2.1",

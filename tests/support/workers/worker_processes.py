@@ -13,10 +13,10 @@ ROOT = pathlib.Path(__file__).parents[3]
 """The repository, whose ``workers`` is the module that is run."""
 
 
-def ask(port: int, path: str) -> tuple[int, str]:
+def ask(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
     """Status and text of the health port; 0 and the error if nothing answers."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=5) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as refused:
         with refused:
