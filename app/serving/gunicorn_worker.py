@@ -86,17 +86,16 @@ class ExtenderWorker(gthread.ThreadWorker):
 
     def accept(self, listener: socket.socket) -> None:
         """Accept a connection and register it with the poller."""
-        try:
-            accepted, client = listener.accept()
-        except OSError as error:
-            ports.accept_failed(error, pause=SWEEP_SECONDS)
+        accepted = ports.accept(listener)
+        if accepted is None:
             return
+        connection, client = accepted
         try:
-            conn = connections.Connection(self.cfg, accepted, client, listener.getsockname(), self.limits)
+            conn = connections.Connection(self.cfg, connection, client, listener.getsockname(), self.limits)
             self._waiting.watch(conn, selectors.EVENT_READ)
             self.nr_conns += 1
         except OSError:
-            accepted.close()
+            connection.close()
 
     def _end(self, conn: connections.Connection) -> None:
         self._waiting.forget(conn)

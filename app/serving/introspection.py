@@ -24,6 +24,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from app.serving import ports
 from app.serving.access import authorization, roles
 
 TIMEOUT_SECONDS: Final = 30.0
@@ -149,8 +150,9 @@ class IntrospectionServer:
         self._listener.setblocking(False)
         while keep_running():
             if select.select([self._listener], [], [], POLL_SECONDS)[0]:
-                with contextlib.suppress(BlockingIOError, ConnectionError):
-                    connection, _ = self._listener.accept()
+                accepted = ports.accept(self._listener)
+                if accepted is not None:
+                    connection, _ = accepted
                     connection.setblocking(True)
                     self._begin(connection)
 

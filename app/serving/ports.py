@@ -1,18 +1,21 @@
-"""Opens ports, with retries while a predecessor that is exiting still uses them."""
+"""Opens ports, with retries while a predecessor that is exiting still uses them, and accepts connections."""
 
 import errno
 import os
 import socket
 import time
+from typing import Any
 
 import structlog
 
 from app.serving import errors
 
-OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 RETRY_SECONDS = 5.0
 """Seconds."""
 _PAUSE = 0.1
+ACCEPT_PAUSE = 0.25
+"""Seconds between attempts to accept a connection while resources are missing."""
 _BACKLOG = 2048
 """Connections that wait to be accepted, at most; the system may allow fewer."""
 
@@ -49,11 +52,18 @@ def open_port(setting: str, host: str, port: int) -> socket.socket:
         time.sleep(_PAUSE)
 
 
-def accept_failed(error: OSError, *, pause: float) -> None:
-    """Continue after a failure of ``accept``, after a pause if resources are missing. Raises other errors."""
-    if error.errno in OUT_OF_RESOURCES:
-        # The listener stays readable: without a pause the loop would spin on the error.
-        log.error("cannot accept a connection", reason=error.strerror)
-        time.sleep(pause)
-    elif error.errno not in (errno.EAGAIN, errno.ECONNABORTED, errno.EWOULDBLOCK):
-        raise error
+def accept(listener: socket.socket) -> tuple[socket.socket, Any] | None:
+    """Return a connection and the address of its client, or None if the loop has to select again.
+
+    Without resources it returns after a pause. Raises OSError for a listener that cannot be used.
+    """
+    try:
+        return listener.accept()
+    except OSError as error:
+        if error.errno in _OUT_OF_RESOURCES:
+            # The listener stays readable: without a pause the loop would spin on the error.
+            log.error("cannot accept a connection", reason=error.strerror)
+            time.sleep(ACCEPT_PAUSE)
+        elif error.errno not in (errno.EAGAIN, errno.ECONNABORTED, errno.EWOULDBLOCK):
+            raise
+        return None

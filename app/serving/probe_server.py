@@ -20,6 +20,7 @@ from typing import Any
 import structlog
 
 from app import telemetry
+from app.serving import ports
 
 SECONDS = 2.0
 CONNECTIONS = 128
@@ -75,11 +76,10 @@ class ProbeServer:
                 self._forget(connection).close()
 
     def _accept(self) -> None:
-        try:
-            connection, _ = self._listener.accept()
-        except OSError:
-            # Another worker accepted it, or the process has no free descriptors.
+        accepted = ports.accept(self._listener)
+        if accepted is None:
             return
+        connection, _ = accepted
         connection.setblocking(False)
         if len(self._heads) >= CONNECTIONS:
             self._forget(next(iter(self._heads))).close()
