@@ -119,7 +119,7 @@ def control_command(outer: str | None, config: str | None) -> None:
 
 
 def _recorder(given: Resources) -> recorders.Recorder:
-    telemetry.metrics.watched(kind.name for kind in kinds.watched(given.store.checkpoints.schema))
+    telemetry.metrics.watched(kind.name for kind in kinds.watched(given.store.schema))
     return recorders.Recorder(
         given.store.log,
         given.store.follower,

@@ -32,6 +32,8 @@ class Store:
 
     client: redis.Redis
     keys: keys.Keys
+    schema: kinds.Schema
+    """The kinds and counters by which the log is folded."""
     log: logs.Log
     follower: followers.Follower
     histories: histories.Histories
@@ -176,6 +178,7 @@ def _opened(
     return Store(
         client=client,
         keys=names,
+        schema=schema,
         log=log,
         follower=follower,
         histories=past,

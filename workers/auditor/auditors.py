@@ -41,7 +41,7 @@ class Auditor:
     ) -> None:
         self._store = store
         self._options = options
-        self._kinds = kinds.watched(store.checkpoints.schema)
+        self._kinds = kinds.watched(store.schema)
         self._monotonic = monotonic
         self._stopped = threading.Event()
         self._reader = consumers.Consumer(store.client, store.keys)

@@ -36,7 +36,7 @@ class AuditLedger:
         self._board = board
         self._former = former
         self.incarnation = store.log.incarnation
-        empty = snapshots.empty(schema=store.checkpoints.schema, incarnation=self.incarnation)
+        empty = snapshots.empty(schema=store.schema, incarnation=self.incarnation)
         self.ledger = attribution.Ledger(empty, empty)
         self.integrity = log_integrity.LogIntegrity(raw_reader, board, page=page)
         self.checkpoints = checkpoint_checks.CheckpointChecks(

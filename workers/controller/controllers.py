@@ -79,7 +79,7 @@ class Controller:
             old=old,
         )
         self.statuses = statuses.StatusWriter(
-            client, status_targets.of(store.checkpoints.schema, plugins), limit, self._clock, now=_second
+            client, status_targets.of(store.schema, plugins), limit, self._clock, now=_second
         )
         recorder = event_recorders.EventRecorder(client, self._clock, now=_second, limit=limit)
         self.poster = pod_events.PodEventPoster(recorder)
