@@ -21,7 +21,8 @@ def node(before: model.Node | None, after: model.Node) -> tuple[events.AnyEvent,
     if before == after:
         return ()
     if before is not None and before.uid != after.uid:
-        return _node_gone(before, assumed=True), events.NodeSeen(node=after)
+        gone = events.NodeGone(name=before.name, uid=before.uid, assumed=True)
+        return gone, events.NodeSeen(node=after)
     return (events.NodeSeen(node=after),)
 
 
@@ -33,7 +34,3 @@ def declared(kind: declared_objects.Kind[T], before: T | None, after: T) -> tupl
         gone = kind.gone(before.namespace, before.name, before.uid, assumed=True)
         return gone, kind.observed(after)
     return (kind.observed(after),)
-
-
-def _node_gone(node: model.Node, *, assumed: bool) -> events.NodeGone:
-    return events.NodeGone(name=node.name, uid=node.uid, assumed=assumed)

@@ -62,10 +62,7 @@ class Registry:
         self.followed = tuple(one for shown in self.shown.values() for one in shown.followed)
         self.painted = {one.kind: one for shown in self.shown.values() for one in shown.painted}
         self.concerns = tuple(one for shown in self.shown.values() for one in shown.concerns)
-        _refuse_twice(
-            "kind of objects",
-            ((name, one.kind) for name, shown in self.shown.items() for one in shown.concerns),
-        )
+        _refuse_twice((name, one.kind) for name, shown in self.shown.items() for one in shown.concerns)
         self.measures = tuple(p for p in self.plugins if isinstance(p, capabilities.Measures))
         self.exceeds = tuple(p for p in self.plugins if isinstance(p, capabilities.Exceeds))
         self.wakes = tuple(p for p in self.plugins if isinstance(p, capabilities.Wakes))
@@ -159,13 +156,15 @@ def _refuse_conflicts(plugins: Sequence[capabilities.Plugin], weights: Mapping[s
         _refuse_halves(plugin)
 
 
-def _refuse_twice(what: str, declared: Iterable[tuple[str, str]]) -> None:
-    """Refuse a name that is declared twice; ``declared``: the plugin and the name."""
+def _refuse_twice(declared: Iterable[tuple[str, str]]) -> None:
+    """Refuse a kind of objects that is declared twice; ``declared``: the plugin and the kind."""
     known: dict[str, str] = {}
-    for plugin, name in declared:
-        if name in known:
-            raise ConfigurationRefused(f"plugins {known[name]} and {plugin} both declare the {what} {name}")
-        known[name] = plugin
+    for plugin, kind in declared:
+        if kind in known:
+            raise ConfigurationRefused(
+                f"plugins {known[kind]} and {plugin} both declare the kind of objects {kind}"
+            )
+        known[kind] = plugin
 
 
 def _methods() -> frozenset[str]:

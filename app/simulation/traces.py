@@ -31,6 +31,7 @@ _SHAPES = (
     (0.04, 32_000, 131_072, 4, "V100M16"),
     (0.03, 128_000, 786_432, 8, "G3"),
 )
+_SEED = 0
 _POD_CPU = (2000, 4000, 6000, 8000)
 """Milli-CPU."""
 _POD_MEMORY = (4096, 12_288)
@@ -84,9 +85,9 @@ def load(folder: Path) -> Trace:
     return Trace(nodes, pods, source=f"trace in {folder.name}")
 
 
-def generate(*, nodes: int = 1523, pods: int = 8152, seed: int = 0) -> Trace:
-    """A trace of the same shape from a seed, when the published one is not available."""
-    dice = random.Random(seed)
+def generate(*, nodes: int = 1523, pods: int = 8152) -> Trace:
+    """A trace of the same shape, when the published one is not available."""
+    dice = random.Random(_SEED)
     shapes, weights = _SHAPES, [shape[0] for shape in _SHAPES]
     chosen = dice.choices(shapes, weights, k=nodes)
     gpus = dice.choices((0, 1, 2, 4, 8), (1088, 6989, 16, 15, 44), k=pods)
@@ -99,13 +100,13 @@ def generate(*, nodes: int = 1523, pods: int = 8152, seed: int = 0) -> Trace:
             PodShape(f"pod-{at:04d}", dice.choice(_POD_CPU), dice.choice(_POD_MEMORY), count)
             for at, count in enumerate(gpus)
         ),
-        source=f"generated (seed {seed})",
+        source=f"generated (seed {_SEED})",
     )
 
 
-def node_objects(trace: Trace, *, seed: int = 0) -> Iterator[dict[str, Any]]:
+def node_objects(trace: Trace) -> Iterator[dict[str, Any]]:
     """v1.Node objects with zone and rack labels: one model per rack, zones of different sizes."""
-    dice = random.Random(seed)
+    dice = random.Random(_SEED)
     zones, weights = [zone for zone, _ in ZONES], [share for _, share in ZONES]
     by_model = sorted(trace.nodes, key=lambda shape: (shape.model, shape.name))
     zone = zones[0]

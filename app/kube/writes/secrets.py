@@ -21,6 +21,9 @@ OPAQUE = "Opaque"
 TLS = "kubernetes.io/tls"
 """The API server accepts only Secrets of this type that have `tls.crt` and `tls.key`."""
 
+_TIMEOUT = 10.0
+"""Seconds for one call."""
+
 _checked = msgspec.json.Decoder(schema.Secret)
 
 
@@ -51,17 +54,15 @@ class Secret:
 class Secrets:
     """The Secrets of a namespace. All calls raise ApiError, Unreachable or Undecodable."""
 
-    def __init__(self, client: clients.Client, namespace: str, *, timeout: float = 10.0) -> None:
-        """``timeout``: seconds for one call."""
+    def __init__(self, client: clients.Client, namespace: str) -> None:
         self.namespace = namespace
         self._client = client
-        self._timeout = timeout
         self._collection = f"/api/v1/namespaces/{namespace}/secrets"
 
     def read(self, name: str) -> Secret | None:
         """The Secret; None if it does not exist."""
         try:
-            body = self._client.get(f"{self._collection}/{name}", timeout=self._timeout)
+            body = self._client.get(f"{self._collection}/{name}", timeout=_TIMEOUT)
         except errors.ApiError as refused:
             if refused.status == http.HTTPStatus.NOT_FOUND:
                 return None
@@ -78,9 +79,9 @@ class Secrets:
         body = msgspec.json.encode(secret.as_object(self.namespace))
         try:
             if secret.manifest:
-                self._client.put(f"{self._collection}/{secret.name}", body, timeout=self._timeout)
+                self._client.put(f"{self._collection}/{secret.name}", body, timeout=_TIMEOUT)
             else:
-                self._client.post(self._collection, body, timeout=self._timeout)
+                self._client.post(self._collection, body, timeout=_TIMEOUT)
         except errors.ApiError as refused:
             lost = refused.status == http.HTTPStatus.CONFLICT
             # 404: the Secret was deleted meanwhile. When creating, 404 means that the namespace is missing.

@@ -15,6 +15,9 @@ from app.kube.objects import merge_patches
 
 Json = dict[str, Any]
 
+_TIMEOUT = 5.0
+"""Seconds for one call."""
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -31,9 +34,9 @@ class CurrentObject(NamedTuple):
     annotations: Mapping[str, Any] = MappingProxyType({})
 
 
-def read(client: clients.Client, path: str, *, timeout: float = 5.0) -> CurrentObject:
+def read(client: clients.Client, path: str) -> CurrentObject:
     """The object at the path. Raises ApiError (404: it is gone), Unreachable or Undecodable."""
-    return _current(client.get(path, timeout=timeout), path)
+    return _current(client.get(path, timeout=_TIMEOUT), path)
 
 
 def patch(
@@ -41,8 +44,6 @@ def patch(
     path: str,
     current: CurrentObject,
     status: Mapping[str, Any],
-    *,
-    timeout: float = 5.0,
 ) -> CurrentObject:
     """Replace the status of the object that was read; the object as it is then.
 
@@ -55,7 +56,7 @@ def patch(
             "status": merge_patches.difference(current.status, status),
         }
     )
-    return _current(client.patch(f"{path}/status", body, timeout=timeout), path)
+    return _current(client.patch(f"{path}/status", body, timeout=_TIMEOUT), path)
 
 
 def annotate(
@@ -64,8 +65,6 @@ def annotate(
     current: CurrentObject,
     annotations: Mapping[str, str | None],
     status: Mapping[str, Any],
-    *,
-    timeout: float = 5.0,
 ) -> CurrentObject:
     """Change annotations of the object that was read; the object as it is then.
 
@@ -78,7 +77,7 @@ def annotate(
             "status": merge_patches.difference(current.status, status),
         }
     )
-    return _current(client.patch(path, body, timeout=timeout), path)
+    return _current(client.patch(path, body, timeout=_TIMEOUT), path)
 
 
 def changed(annotations: Mapping[str, str | None], current: CurrentObject) -> dict[str, str | None]:

@@ -35,7 +35,7 @@ def reconcile(
     snapshot: snapshots.Snapshot, changes: effects.Changes, rules: StatusRules
 ) -> Iterator[effects.PatchStatus]:
     """The status of each quota that the changes concern."""
-    pods = _changed_pods(snapshot, changes)
+    pods = _changed_pods(changes)
     if rules.koordinator_annotations:
         yield from _annotated(snapshot, changes, rules)
     else:
@@ -92,7 +92,7 @@ def _of_namespace(snapshot: snapshots.Snapshot, quota: NamespaceQuota) -> dict[s
     return {"used": quantities.all_written(amounts)}
 
 
-def _changed_pods(snapshot: snapshots.Snapshot, changes: effects.Changes) -> list[model.Pod] | None:
+def _changed_pods(changes: effects.Changes) -> list[model.Pod] | None:
     """The pods whose quotas may have another status; None: any quota may.
 
     The events alone decide, and not a comparison with the state before: it may be older than the state of

@@ -76,8 +76,8 @@ def of_json(environ: Mapping[str, Any], limit: int) -> int | RequestRefusal:
     return length
 
 
-def of_any(environ: Mapping[str, Any], limit: int = SMALL) -> int | RequestRefusal:
-    """Return the size of a small body of any type, 0 without one, or why it is refused."""
+def of_any(environ: Mapping[str, Any], limit: int) -> int | RequestRefusal:
+    """Return the size of a body of any type, 0 without one, or why it is refused."""
     length = _content_length(environ, limit)
     if isinstance(length, RequestRefusal):
         return length

@@ -30,7 +30,7 @@ class CatchUp:
         cursor: log_cursors.LogCursor,
         subscribed: subscribers.Subscribers,
         *,
-        on_caught_up: Callable[[int], None] = lambda _: None,
+        on_caught_up: Callable[[int], None],
     ) -> None:
         """``on_caught_up`` is called with the offset after each read to the head, under the lock."""
         self._cursor = cursor
