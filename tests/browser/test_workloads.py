@@ -94,6 +94,26 @@ def test_a_panel_of_a_plugin_or_a_shadow_shows_the_numbers_of_its_link_and_its_c
     panels.same_numbers(page, seen.viewer.url)
 
 
+def test_a_map_and_a_chart_that_were_left_are_freed(page: browsers.Browser) -> None:
+    """Whatever listens to the window or to the scheme holds its canvas: a tab is open for days."""
+    source = {"source": scripts.read("listening")}
+    page.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", source)
+    page.open("/dashboard/")
+    counts = []
+    for _ in range(4):
+        page.click("nav a[href*='workloads']")
+        page.until(lambda: page.run("return !!document.querySelector('#chart canvas')"), "the chart")
+        page.click("nav a")
+        page.until(lambda: page.run("return !!document.querySelector('cluster-map')?.drawn"), "the map")
+        page.settled()
+        counts.append(page.run("return listening"))
+    assert counts == counts[:1] * 4
+    colour = "return document.querySelector('cluster-map').drawn.ink"
+    light = page.run(colour)
+    browsers.emulate(page.driver, dark=True)
+    page.until(lambda: page.run(colour) != light, "the map in the other scheme")
+
+
 def rows(page: browsers.Browser, panel: str) -> dict[str, list[str]]:
     """First cell of a row -> the others."""
     script = (

@@ -1,8 +1,15 @@
 // @ts-check
 /** Step charts by uPlot, which draws on a canvas; a table below has the same numbers. */
-import { onScheme } from "./palette.js";
+import { Drawing } from "./palette.js";
 
-class StepChart extends HTMLElement {
+class StepChart extends Drawing {
+  disconnectedCallback() {
+    super.disconnectedCallback();
+    // The window holds a chart until it is destroyed.
+    this.chart?.destroy();
+    this.chart = null;
+  }
+
   /** @param {{lines: {name: string, points: [number, number, number|null][]}[], marks: [number, number, string][], metadata: {last: number}}} body @param {number|null} shown the moment to mark */
   show({ lines, marks, metadata: { last } }, shown) {
     const same = lines === this.lines && last === this.last;
@@ -10,9 +17,8 @@ class StepChart extends HTMLElement {
     if (!this.observed) {
       this.observed = new ResizeObserver(() => this.draw());
       this.observed.observe(this);
-      onScheme(() => this.draw());
     }
-    if (same) this.mark();
+    if (same && this.chart) this.mark();
     else this.draw();
   }
 

@@ -2,17 +2,8 @@
 /** The map: a canvas in a grid whose active cell has the text of the current node, for keyboards and readers. */
 import { html } from "../vendor/lit-html-3.3.3/lit-html.js";
 import { arrange, hit, neighbour } from "./layout.js";
-import { cell, colours, onScheme, tokens } from "./palette.js";
+import { cell, colours, Drawing, tokens } from "./palette.js";
 import { number } from "./format.js";
-
-/** The latest names and domains by layout: an answer of the same layout leaves them out. */
-const known = new Map();
-
-/** @param {any} picture an answer of /map, or the same shape made of a frame */
-export function remember(picture) {
-  if (picture.nodes) known.set(picture.layout, { nodes: picture.nodes, domains: picture.domains });
-  return known.get(picture.layout) ?? { nodes: [], domains: [] };
-}
 
 /** In place of a value, that nodes have none of the label: no label has this value. */
 export const UNLABELLED = "-";
@@ -31,8 +22,8 @@ const latest = { picture: null, around: null, placed: null };
  */
 export function placed(picture, around) {
   if (latest.picture !== picture || latest.around !== around) {
-    const letters = new Map(remember(picture).nodes.map((name, index) => [name, picture.values[index]]));
-    const { nodes, domains } = remember(around);
+    const letters = new Map(picture.nodes.map((name, index) => [name, picture.values[index]]));
+    const { nodes, domains } = around;
     const all = nodes.filter((name) => letters.has(name)).length === letters.size;
     const values = nodes.map((name) => letters.get(name) ?? "-").join("");
     Object.assign(latest, { picture, around, placed: all ? { ...picture, layout: around.layout, nodes, domains, values } : picture });
@@ -40,7 +31,7 @@ export function placed(picture, around) {
   return latest.placed;
 }
 
-class ClusterMap extends HTMLElement {
+class ClusterMap extends Drawing {
   picture = null;
   current = 0;
   /** @type {import("./layout.js").Layout|null} */
@@ -52,6 +43,7 @@ class ClusterMap extends HTMLElement {
   drawn = null;
 
   connectedCallback() {
+    super.connectedCallback();
     if (this.canvas) return;
     this.setAttribute("role", "grid");
     this.setAttribute("tabindex", "0");
@@ -89,7 +81,6 @@ class ClusterMap extends HTMLElement {
       this.width = entry.contentRect.width;
       this.show(this.picture);
     }).observe(this);
-    onScheme(() => this.draw());
   }
 
   /** Show a picture; the layout is made again only if the nodes or the size have changed. */
@@ -97,7 +88,7 @@ class ClusterMap extends HTMLElement {
     this.picture = picture;
     this.width ||= this.clientWidth;
     if (!picture || !this.isConnected || !this.width) return;
-    const { nodes, domains } = remember(picture);
+    const { nodes, domains } = picture;
     this.nodes = nodes;
     this.domains = domains;
     const key = `${picture.layout} ${this.width}`;
@@ -286,24 +277,20 @@ function fitted(context, text, available) {
   return cut ? `${cut}…` : "";
 }
 
-/** Those on the page: they are many, and come and go with the classes. */
-const swatches = new Set();
-onScheme(() => swatches.forEach((one) => one.attributeChangedCallback()));
-
-class ClassSwatch extends HTMLElement {
+class ClassSwatch extends Drawing {
   static observedAttributes = ["token", "mark"];
 
   connectedCallback() {
+    super.connectedCallback();
     this.setAttribute("aria-hidden", "true");
-    this.attributeChangedCallback();
-    swatches.add(this);
-  }
-
-  disconnectedCallback() {
-    swatches.delete(this);
+    this.draw();
   }
 
   attributeChangedCallback() {
+    this.draw();
+  }
+
+  draw() {
     if (!this.isConnected) return;
     this.canvas ??= this.appendChild(document.createElement("canvas"));
     Object.assign(this.canvas, { width: 28, height: 28 });
@@ -321,7 +308,7 @@ customElements.define("class-swatch", ClassSwatch);
 /** The nodes with their classes, as rows of a CSV file. */
 export function rows(picture) {
   const labels = new Map(picture.classes.map((one) => [one.letter, one.label]));
-  return remember(picture).nodes.map((name, index) => ({ node: name, class: labels.get(picture.values[index]) ?? "" }));
+  return picture.nodes.map((name, index) => ({ node: name, class: labels.get(picture.values[index]) ?? "" }));
 }
 
 /** The classes with their numbers. */
@@ -337,7 +324,7 @@ export function legend(picture) {
 
 /** The domains as a table with the numbers of their nodes by class; ``href``: the address of a domain by its values. */
 export function table(picture, href) {
-  const { domains, nodes } = remember(picture);
+  const { domains, nodes } = picture;
   const rows = domains.length ? domains : [["all nodes", -1, 0, nodes.length]];
   const depth = (row) => (row[1] < 0 ? 0 : 1 + depth(domains[row[1]]));
   const named = (row, index) => (domains.length ? html`<a href=${href(valuesOf(domains, index))}>${row[0] || "(no label)"}</a>` : row[0]);

@@ -63,10 +63,20 @@ export function colours(element) {
   return (token) => style.getPropertyValue(`--class-${token}`).trim() || style.color;
 }
 
-/** Have a function called when the scheme changes, and with it the colours of the style sheet. */
-export function onScheme(changes) {
-  for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) {
-    matchMedia(query).addEventListener("change", changes);
+/** The drawings on the page. One that left it must be held by nothing, so that its canvas is freed. */
+const drawings = new Set();
+for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) {
+  matchMedia(query).addEventListener("change", () => drawings.forEach((one) => one.draw()));
+}
+
+/** An element whose `draw` draws it: once more when the scheme changes, and with it the colours of the style sheet. */
+export class Drawing extends HTMLElement {
+  connectedCallback() {
+    drawings.add(this);
+  }
+
+  disconnectedCallback() {
+    drawings.delete(this);
   }
 }
 

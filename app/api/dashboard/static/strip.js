@@ -1,7 +1,7 @@
 // @ts-check
 /** The strip above the slider: events by kind, marks, hatching of what was not watched, and walls between incarnations. */
 import { clock } from "./format.js";
-import { onScheme } from "./palette.js";
+import { Drawing } from "./palette.js";
 import { begins } from "./walls.js";
 
 /** The kinds of events, from the bottom up; the style sheet has a colour for each. */
@@ -27,7 +27,7 @@ export function marked({ buckets }) {
   return MARKS.map(({ sign, ink, holds }) => ({ sign, ink, names: kinds.filter(holds).join(", ") })).filter(({ names }) => names);
 }
 
-class TimeStrip extends HTMLElement {
+class TimeStrip extends Drawing {
   show(found, first, last, { A, B }) {
     // While the slider is dragged nothing of it changes.
     if (this.found === found && this.first === first && this.last === last && this.A === A && this.B === B) return;
@@ -35,7 +35,6 @@ class TimeStrip extends HTMLElement {
     if (!this.canvas) {
       this.canvas = this.appendChild(document.createElement("canvas"));
       new ResizeObserver(() => this.draw()).observe(this);
-      onScheme(() => this.draw());
     }
     this.draw();
   }

@@ -2,7 +2,7 @@
 /** What is in a domain, which is a box of the map. */
 import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { announce } from "../focus.js";
-import { remember, UNLABELLED, valuesOf } from "../map.js";
+import { UNLABELLED, valuesOf } from "../map.js";
 import { bar, command, panel } from "../panel.js";
 import { answer, moment, state } from "../store.js";
 import { number, plural } from "../format.js";
@@ -69,7 +69,7 @@ function shown(one, values, picture, metadata) {
 
 /** The names of its nodes, as the map has them. */
 function nodes(values, picture) {
-  const { nodes: names, domains } = remember(picture);
+  const { nodes: names, domains } = picture;
   const index = domains.findIndex((_, at) => valuesOf(domains, at).join(",") === values.join(","));
   return index < 0 ? [] : names.slice(domains[index][2], domains[index][2] + domains[index][3]);
 }
