@@ -5,6 +5,7 @@ import io
 import pathlib
 import re
 import secrets
+import urllib.parse
 from collections.abc import Iterator
 
 import msgspec
@@ -148,6 +149,15 @@ def test_a_point_without_a_time_has_an_empty_field_in_the_file(page: browsers.Br
     text = page.later(scripts.read("saved"), "#over-time .menu", "as CSV")
     saved = [(one["offset"], one["at"], one["value"]) for one in csv.DictReader(io.StringIO(text))]
     assert saved == [("0", "", "3"), ("7", "2026-07-01T10:00:00.000Z", "4")]
+
+
+def test_nothing_is_asked_about_the_object_of_a_link_before_its_kind_is_known(page: browsers.Browser) -> None:
+    """It was asked about as a quota: a heavy question, behind which the right one waited."""
+    page.requests()
+    page.open("/dashboard/workloads?of=gang:ml/train")
+    page.until(lambda: rows(page, "#over-time"), "the lines")
+    series = [path for path in page.requests() if path.startswith("/apis/v1/series")]
+    assert {urllib.parse.parse_qs(path.partition("?")[2])["of"][0] for path in series} == {"gang:ml/train"}
 
 
 def test_a_gang_that_waits_is_shown_with_what_it_needs(page: browsers.Browser) -> None:

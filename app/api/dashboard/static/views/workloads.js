@@ -23,15 +23,16 @@ export function workloads() {
     ${of === null ? nothing : chosen ? followed(chosen, of, cluster) : quota(of, cluster)}</div>`;
 }
 
-/** The kind and the object of the address; the first that there is without one. A quota has no kind. */
+/** The kind and the object of the address; the first that there is without one. A quota has no kind. Both are null until the kinds are known. */
 function choice(body, kinds) {
+  if (!body) return [null, null];
   const asked = state.query.get("of");
   if (asked !== null) {
     const [name, ...rest] = asked.split(":");
     const kind = kinds.find((one) => one.kind === name);
     return kind ? [kind, rest.join(":")] : [null, asked];
   }
-  if (!body || body.quotas.length) return [null, body?.quotas[0].of ?? null];
+  if (body.quotas.length) return [null, body.quotas[0].of];
   const kind = kinds.find((one) => one.listed.body?.items.length);
   return kind ? [kind, named(kind.listed.body.items[0], kind.name)] : [null, null];
 }
