@@ -139,17 +139,27 @@ export async function ask(path, body, needed = () => true, taken = (found) => fo
 const PAGES = 20;
 
 /**
- * As `ask`, for a list: the last page that was read, with the items of all. A page ends with a number of bytes, too.
+ * As `ask`, for a list: its pages. A page ends with a number of bytes, too, and may be empty before the last one.
+ * @param {string} path with a query @param {object} [body] @param {() => boolean} [needed]
+ */
+export async function* pages(path, body, needed) {
+  for (let left = PAGES, more = ""; left; left -= 1) {
+    const page = await ask(more ? `${path}&continue=${encodeURIComponent(more)}` : path, body, needed);
+    yield page;
+    more = page.metadata.continue;
+    if (!more) return;
+  }
+}
+
+/**
+ * The last page that was read, with the items of all.
  * @type {typeof ask} @param {string} path with a query
  */
 export async function all(path, body, needed) {
   const items = [];
-  for (let left = PAGES, more = ""; ; left -= 1) {
-    const page = await ask(more ? `${path}&continue=${encodeURIComponent(more)}` : path, body, needed);
-    items.push(...page.items);
-    more = page.metadata.continue;
-    if (!more || left === 1) return { ...page, items };
-  }
+  let last;
+  for await (last of pages(path, body, needed)) items.push(...last.items);
+  return { ...last, items };
 }
 
 async function askOnce(path, body, taken) {
