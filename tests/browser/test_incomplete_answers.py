@@ -85,6 +85,21 @@ def test_waiting_pods_that_were_not_tried_are_counted(on_small: browsers.Browser
     on_small.until(lambda: sentence in on_small.text("#groups .advice"), sentence)
 
 
+def test_pods_and_counts_that_are_not_listed_are_counted(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    cut = answer({"a": "n1"}, placedPods=3, pods=3, counts=[count("host", 4)], moreCounts=2)
+    on_small.open("/dashboard/pending")
+    on_small.settled(f"/{small.head}")
+    amend(on_small, "simulate", cut)
+    on_small.press("simulate all of them")
+    on_small.until(lambda: "… and 2 more counts" in on_small.text("#groups .advice"), "the counts")
+    assert "… and 2 more pods that are placed" in on_small.text("#groups .advice")
+    assert compared(on_small, cut, {**cut, "moreCounts": 5}).count("… and 2 more counts") == 1
+    assert "… and 5 more counts" in on_small.text(OUTCOME)
+    assert "… and" not in compared(on_small, FIRST, FIRST)
+
+
 def test_that_there_are_more_changes_is_stated(on_small: browsers.Browser, small: shown.Shown) -> None:
     on_small.open("/dashboard/pending")
     on_small.settled(f"/{small.head}")

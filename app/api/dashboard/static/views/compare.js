@@ -307,7 +307,8 @@ function simulated(body) {
     ${more(Math.max(0, body.placedPods - ROWS), "pods that are placed")}
     ${body.refused.length ? table([["refused"], ["reason", "w"]], body.refused.slice(0, ROWS).map((one) => [podLink(one.pod), cut(one.reason, 300)])) : nothing}
     ${more(Math.max(0, body.pods - body.placedPods - ROWS), "pods that are refused")}
-    ${body.counts.length ? table([["count"], ["before", "n"], ["after", "n"]], body.counts.map((one) => [one.count, number(one.before), number(one.after)])) : nothing}`;
+    ${body.counts.length ? table([["count"], ["before", "n"], ["after", "n"]], body.counts.map((one) => [one.count, number(one.before), number(one.after)])) : nothing}
+    ${more(body.moreCounts, "counts")}`;
 }
 
 function replayed(body) {

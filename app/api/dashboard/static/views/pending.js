@@ -105,7 +105,9 @@ function outcome() {
   return html`<div class="advice" role="status">
     <p><b>${number(body.placedPods)} of ${plural(body.pods, "waiting pod")} would be placed</b>${body.baseline && simulated.overrides.length ? html`; without the change ${number(body.baseline.kept)}` : nothing}. ${untried(body)}</p>
     ${body.placed.length ? table([["pod"], ["node"]], body.placed.map((one) => [podLink(one.pod), one.node])) : nothing}
+    ${more(body.placedPods - body.placed.length, "pods that are placed")}
     ${body.counts.length ? table([["count"], ["before", "n"], ["after", "n"]], body.counts.map((one) => [one.count, number(one.before), number(one.after)])) : nothing}
+    ${more(body.moreCounts, "counts")}
     <p class="limits">${body.limits.join("; ")}</p> ${askedAt(simulated.position)}
     <div class="forms">${forms({ id: "simulate", body, rows: answers.ROWS.simulate, line: simulated.line })}</div></div>`;
 }
