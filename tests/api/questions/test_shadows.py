@@ -66,6 +66,15 @@ def test_the_same_shadow_is_not_set_twice_and_another_one_replaces_it(world: api
     assert len(world.store.histories.part(1, kind="ShadowSet").entries) == 2
 
 
+def test_a_shadow_begins_again_with_another_end_as_a_ttl_is_each_time(world: api_worlds.World) -> None:
+    first = body(put(world, ttl="24h"))
+    assert body(put(world, until=first["until"])) == first
+    world.now[0] += 1
+    second = body(put(world, ttl="24h"))
+    assert second["since"] > first["since"]
+    assert second["until"] > first["until"]
+
+
 def test_a_shadow_that_has_ended_is_still_shown(world: api_worlds.World) -> None:
     put(world, until="2026-07-01T12:00:30+02:00")
     world.now[0] += 31

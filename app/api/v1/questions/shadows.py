@@ -90,7 +90,8 @@ def put(_: pages.Query, name: str) -> pages.Body:
     """Set a shadow, or replace it; at an extender. Nothing that is decided depends on it.
 
     The operations must apply to the present state. One that does not apply at a later decision changes
-    nothing there. A shadow that is sent again as it is stays as it is, with its differences.
+    nothing there. A shadow that is sent again as it is, with the same end, stays as it is, with its
+    differences. With another one, as ``ttl`` is each time, its comparison begins again.
     """
     question = bodies.read(shadowed.SetShadow)
     given = services.current()
