@@ -77,7 +77,7 @@ def environment(config: str | None, changes: Mapping[str, str]) -> dict[str, str
 
 def local_address(loaded: settings.Settings) -> str:
     """The address at which this machine reaches the ports of its own processes."""
-    return "127.0.0.1" if loaded.server.bind in ("0.0.0.0", "::") else loaded.server.bind
+    return "127.0.0.1" if loaded.server.bind in ("", "0.0.0.0", "::") else loaded.server.bind
 
 
 def default_ports(loaded: settings.Settings) -> list[int]:

@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Final, Protocol
 
 from app import exit_codes, parent_death, telemetry
+from app.serving import ports
 from app.store import errors
 
 Report = Callable[[str], None]
@@ -51,7 +52,7 @@ class Child:
     """When to start it (monotonic)."""
     started: float = 0.0
     bind: str = ""
-    """The address of its ports."""
+    """The address of its ports; empty: all."""
 
     @property
     def health_port(self) -> int | None:
@@ -73,8 +74,7 @@ class Child:
         return port
 
     def _listener(self, port: int) -> socket.socket:
-        family = socket.AF_INET6 if ":" in self.bind else socket.AF_INET
-        return socket.create_server((self.bind, port), family=family)
+        return ports.listen(self.bind, port)
 
     def start(self, now: float) -> None:
         """Start it in a new session."""

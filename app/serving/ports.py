@@ -23,13 +23,17 @@ log = structlog.get_logger(__name__)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket, of ``::`` for IPv4 as well; call it before the workers are forked.
+    """Return a listening socket; call it before the workers are forked. Raises OSError.
 
-    Raises OSError.
+    ``host`` is an address or a name; ``::`` accepts IPv4 as well. Empty: all interfaces of both families, or of
+    IPv4 where the system has no IPv6.
     """
+    both = socket.has_dualstack_ipv6()
+    host = host or ("::" if both else "0.0.0.0")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
-    listener = socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=both)
+    listener = socket.create_server(
+        (host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=both and family == socket.AF_INET6
+    )
     listener.setblocking(False)
     return listener
 

@@ -46,7 +46,7 @@ def _nothing() -> None:
 class Options:
     """Options of the server.
 
-    host, port: the address for kube-scheduler and operators; setting: the setting that the port is from.
+    host, port: the address for kube-scheduler and operators, as of ports.listen; setting: that of the port.
     health_port: the plain port for probes and metrics, or None. threads: concurrent verbs per worker; a bind
     that waits for the API server occupies one.
     introspection_threads: concurrent requests to the introspection API per worker.
@@ -54,10 +54,10 @@ class Options:
     loopback. small_body: size in bytes above which few bodies are processed concurrently.
     """
 
-    host: str = "0.0.0.0"
+    host: str = ""
     port: int = 8443
     setting: str = "server.port"
-    health_host: str = "0.0.0.0"
+    health_host: str = ""
     health_port: int | None = 8081
     threads: int = 64
     introspection_threads: int = gunicorn_worker.INTROSPECTION_THREADS
@@ -151,7 +151,7 @@ def check(options: Options, rotating: rotation.RotatingContext | None) -> None:
         )
     if options.insecure and not _is_loopback(options.host):
         raise errors.BadOptions(
-            f"server.insecure requires a loopback address, not {options.host}:"
+            f"server.insecure requires a loopback address, not {options.host or 'all interfaces'}:"
             " any client of the port would be authorized"
         )
     if options.threads < 1 or options.workers < 1:

@@ -92,8 +92,9 @@ class Election:
 class Server:
     """The extender's ports and threads."""
 
-    bind: str = setting("0.0.0.0")
-    """Listen address of both ports. Default: all interfaces; the mTLS port requires client certificates."""
+    bind: str = setting("")
+    """Listen address of both ports. Empty: all interfaces, by IPv6 and IPv4; the mTLS port requires client
+    certificates."""
     port: int = setting(8443, at_least=1, at_most=65_535)
     """Port of the verbs and of the introspection API (mTLS)."""
     health_port: int = setting(8081, at_least=1, at_most=65_535)

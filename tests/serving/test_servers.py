@@ -194,6 +194,8 @@ def test_contradictory_options_are_refused(certificates: pathlib.Path) -> None:
         servers.check(servers.Options(), None)
     with pytest.raises(errors.BadOptions, match="at least one"):
         servers.check(servers.Options(threads=0), rotating)
+    with pytest.raises(errors.BadOptions, match="not all interfaces"):
+        servers.check(servers.Options(insecure=True), None)
 
 
 def test_options_of_the_settings() -> None:
@@ -226,11 +228,22 @@ def test_a_port_in_use_is_reported(
 
 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this system has no IPv6")
-def test_a_listener_on_all_addresses_of_ipv6_accepts_ipv4_too() -> None:
-    with ports.listen("::", 0) as listener:
+@pytest.mark.parametrize("bind", [settings.Server().bind, "::"])
+def test_a_listener_on_all_addresses_accepts_both_families(bind: str) -> None:
+    with ports.listen(bind, 0) as listener:
         for host in ("127.0.0.1", "::1"):
             with socket.create_connection((host, listener.getsockname()[1]), timeout=10) as client:
                 assert client.getpeername()[0] == host
+
+
+def test_a_listener_on_all_addresses_accepts_ipv4_where_there_is_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
+    with ports.listen(settings.Server().bind, 0) as listener:
+        assert listener.family == socket.AF_INET
+        with socket.create_connection(("127.0.0.1", listener.getsockname()[1]), timeout=10):
+            pass
 
 
 def test_an_address_that_the_machine_does_not_have_is_reported(certificates: pathlib.Path) -> None:

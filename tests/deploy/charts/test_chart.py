@@ -309,7 +309,11 @@ def test_an_autoscaler_sets_the_number_of_extenders() -> None:
 
 def test_further_names_are_given_to_bootstrap() -> None:
     pod = of_case("everything")["Deployment", "topolog-bootstrap"]["spec"]["template"]["spec"]
-    assert pod["containers"][0]["args"][3:] == ["--host=topolog.internal", "--host=10.0.0.7"]
+    assert pod["containers"][0]["args"][3:] == [
+        "--host=topolog.internal",
+        "--host=10.0.0.7",
+        "--host=fd00::7",
+    ]
 
 
 def test_the_test_of_the_release_exists_only_as_a_hook() -> None:

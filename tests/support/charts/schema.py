@@ -117,7 +117,7 @@ _OWN: Final[Mapping[str, Schema]] = {
         },
         "dependencies": {"kind": ["name"], "group": ["name"]},
     },
-    "extraHosts": {"type": "array", "items": {"type": "string", "pattern": "^[-A-Za-z0-9.*]+$"}},
+    "extraHosts": {"type": "array", "items": {"type": "string", "pattern": "^[-A-Za-z0-9.:*]+$"}},
     **{each: {"type": "array", "items": _CIDR} for each in _CIDRS},
     **dict.fromkeys(("ports", "apiServerPorts", "storePorts"), _PORTS),
     "runbooks": {"type": "string", "pattern": '^(https?://[^\\s"\\\\]+)?$'},
@@ -223,6 +223,17 @@ _RULES: Final[list[Schema]] = [
                     "properties": {
                         "bundled": {"properties": {"image": {"properties": {"tag": {"minLength": 1}}}}}
                     }
+                }
+            }
+        },
+    },
+    # cert-manager gets them as DNS names, among which no client looks for an address.
+    {
+        "if": _at("certificates", "source", where={"const": "certManager"}),
+        "then": {
+            "properties": {
+                "certificates": {
+                    "properties": {"extraHosts": {"items": {"not": {"pattern": "^[0-9.]+$|:"}}}}
                 }
             }
         },

@@ -31,7 +31,8 @@ COMMENTS: Final[Mapping[str, str]] = {
     " An empty tag is the API server's minor version.",
     "certificates": "bootstrap: made and renewed in the cluster by topolog-bootstrap. certManager: by"
     " cert-manager, of a CA of its own or of issuerRef. existing: by you, as the"
-    " Secrets that NOTES names. extraHosts are further names of the server.",
+    " Secrets that NOTES names. extraHosts are further names of the server, and with bootstrap also"
+    " addresses.",
     "store": "Either the bundled Valkey, or a store of yours: its URL, or a Secret with a URL for each"
     " process. With bundled.tls it is reached by TLS alone.",
     "archive": "Where events are kept before they are trimmed: url is s3://BUCKET/PREFIX, gs:// or az://."

@@ -42,6 +42,11 @@ TABLE: Final = (
     Wrong({"scheduler": {"resources": {"requests": {"cpu": "fast"}}}}, "/scheduler/resources/requests/cpu"),
     Wrong({"certificates": {"source": "cert-manager"}}, "/certificates/source"),
     Wrong({"certificates": {"issuerRef": {"kind": "ClusterIssuer"}}}, "/certificates/issuerRef"),
+    Wrong({"certificates": {"extraHosts": ["[fd00::7]"]}}, "/certificates/extraHosts/0"),
+    *(
+        Wrong({"certificates": {"source": "certManager", "extraHosts": [each]}}, "/certificates/extraHosts/0")
+        for each in ("10.0.0.7", "fd00::7")
+    ),
     Wrong({"store": {"external": {"url": "redis://a:6379"}}}, "/store/external/url"),
     Wrong({"store": {"bundled": {"enabled": False}}, "cluster": "a"}, "/store/external"),
     Wrong(
