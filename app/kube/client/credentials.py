@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from urllib3 import PoolManager
+from urllib3.exceptions import LocationParseError
+from urllib3.util import parse_url
 
 from app import optional_modules, telemetry
 from app.kube import errors
@@ -34,6 +36,8 @@ _UNUSABLE = (config.ConfigException, OSError, ValueError, TypeError, KeyError, A
 _load_file: Callable[..., None] = config.load_kube_config
 _load_service_account: Callable[..., None] = config.load_incluster_config
 _contexts: Callable[..., tuple[list[Any], Any]] = config.list_kube_config_contexts
+_bypassed: Callable[[str, str], bool] = rest.should_bypass_proxies
+_PROXIES = ("http", "https", *sorted(rest.SUPPORTED_SOCKS_PROXIES))
 HEADER_SECONDS = 1.0
 """How long the Authorization header is cached, because the official client derives it from its whole
 configuration at each call.
@@ -70,7 +74,7 @@ class Access:
         self.key_file: str | None = configuration.key_file
         self.verified = bool(configuration.verify_ssl)
         self.server_name: str | None = configuration.tls_server_name
-        self.direct = not configuration.proxy
+        self.direct = not configuration.proxy or _bypassed(self.host, configuration.no_proxy or "")
         """The server is reached without a proxy."""
         self._authorization: str | None = None
         self._stale_at = 0.0
@@ -124,11 +128,31 @@ def find(kubeconfig: str | None = None, context: str | None = None) -> Access:
                 client_configuration=configuration,
                 persist_config=False,
             )
+        if configuration.proxy and not _bypassed(str(configuration.host), configuration.no_proxy or ""):
+            configuration.proxy = _proxy(configuration.proxy)
     except _UNUSABLE as problem:
         raise errors.Misconfigured(
             f"cannot load the credentials of the API server from {source}: {problem}"
         ) from problem
     return Access(configuration, namespace=pod_namespace() if inside else _context_namespace(path, context))
+
+
+def _proxy(url: str) -> str:
+    """The URL of a proxy; without a scheme it is http, as for kubectl.
+
+    Raises ValueError, whose text has no more of the URL than its scheme: it may have a password.
+    """
+    whole = url if "://" in url else f"http://{url}"
+    where = "(proxy-url of the kubeconfig, or HTTPS_PROXY, HTTP_PROXY or ALL_PROXY)"
+    try:
+        parsed = parse_url(whole)
+    except LocationParseError:
+        parsed = parse_url("")
+    if not parsed.host:
+        raise ValueError(f"the URL of the proxy is not SCHEME://HOST:PORT {where}")
+    if parsed.scheme not in _PROXIES:
+        raise ValueError(f"a proxy is reached by {', '.join(_PROXIES)}, not by {parsed.scheme} {where}")
+    return whole
 
 
 def _context_namespace(path: str, context: str | None) -> str:

@@ -125,6 +125,60 @@ def test_the_token_of_a_service_account_is_reloaded(
     assert reads(access)
 
 
+@pytest.mark.parametrize("by", ["environment", "kubeconfig"])
+@pytest.mark.parametrize("scheme", ["", "http://", "socks5://"])
+def test_a_proxy_that_is_away_is_an_api_server_that_is_not_reached(
+    secured: apiservers.ApiServer,
+    folder: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    scheme: str,
+    by: str,
+) -> None:
+    proxy = f"{scheme}127.0.0.1:9"
+    path = kubeconfig(tmp_path / "config", secured.url, folder / "ca.crt", {"token": TOKEN})
+    if by == "environment":
+        monkeypatch.setenv("HTTPS_PROXY", proxy)
+    else:
+        text = json.loads(pathlib.Path(path).read_text())
+        text["clusters"][0]["cluster"]["proxy-url"] = proxy
+        pathlib.Path(path).write_text(json.dumps(text))
+    with pytest.raises(errors.Unreachable):
+        reads(credentials.find(path))
+
+
+@pytest.mark.parametrize(
+    ("proxy", "why"),
+    [("ftp://me:secret@10.0.0.9:3128", "not by ftp"), ("http://me:secret@10.0.0.9:port", "SCHEME://HOST:PORT")],
+)
+def test_a_proxy_that_cannot_be_used_is_reported_without_its_password(
+    folder: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, proxy: str, why: str
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    path = kubeconfig(tmp_path / "config", "https://10.0.0.1", folder / "ca.crt", {"token": TOKEN})
+    with pytest.raises(errors.Misconfigured) as refused:
+        credentials.find(path)
+    assert why in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_an_api_server_that_is_exempt_from_the_proxy_is_reached_directly(
+    secured: apiservers.ApiServer,
+    folder: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    path = kubeconfig(tmp_path / "config", secured.url, folder / "ca.crt", {"token": TOKEN})
+    assert not credentials.find(path).direct
+    monkeypatch.setenv("NO_PROXY", "127.0.0.0/8")
+    access = credentials.find(path)
+    assert access.direct
+    assert reads(access)
+    monkeypatch.setenv("HTTPS_PROXY", "ftp://127.0.0.1:9")
+    assert credentials.find(path).direct, "a proxy that is not used is not checked"
+
+
 def test_the_header_is_cached_for_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     """The official client derives it from its whole configuration: too slow for each Binding."""
     now = [1000.0]
