@@ -67,12 +67,21 @@ def adopt_command(config: str | None, yes: bool, force: bool, by: str, output: s
         later = incarnations.next_era(state.epoch)
         why = _refusal(state, yes=yes, force=force)
         if not why:
-            _adopt(log, state.epoch, later, by or f"{getpass.getuser()}@{socket.gethostname()}")
+            _adopt(log, state.epoch, later, by or _operator())
     except errors.StoreError as error:
         raise exits.Failed(exit_codes.STORE, str(error)) from error
     _report(output, {"cluster": loaded.cluster, "from": state.epoch, "to": later, "adopted": not why})
     if why:
         raise exits.Failed(exit_codes.NEGATIVE, why)
+
+
+def _operator() -> str:
+    """USER@HOST, with the number of a user that has no name, as in the image."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # KeyError before Python 3.13
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
 
 
 def _refusal(state: "incarnations.StoreState", *, yes: bool, force: bool) -> str:

@@ -1,6 +1,8 @@
 """Which Kubernetes cluster a log is of: the UID of its kube-system namespace decides."""
 
 import contextlib
+import os
+import socket
 
 import pytest
 
@@ -67,6 +69,20 @@ def test_a_cluster_whose_etcd_was_restored_keeps_its_store(own: lossy_worlds.Wor
         )
         assert own.log.state().kubernetes == "uid-of-the-first"
         again.stop()
+
+
+def test_an_operator_without_a_name_is_recorded_by_number(
+    own: lossy_worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the image, whose user is in no file of users."""
+    lossy_worlds.filled(own).stop()
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_001)
+    environ = {"TOPOLOG_STORE_URL": own.server.url, "TOPOLOG_CLUSTER": "own"}
+    done = commands.called("adopt", "--yes", "--force", **environ)
+    assert done.returncode == 0, done.stderr
+    assert own.log.state().writer == f"4000000001@{socket.gethostname()}"
 
 
 def test_a_store_that_names_no_cluster_adopts_the_first_one(own: lossy_worlds.World) -> None:
