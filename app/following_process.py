@@ -168,9 +168,7 @@ class Standby:
         """Report that the store cannot be reached."""
         first, self._problem = not self._problem, problem
         if first:
-            application = probes.application(
-                lambda: {"store": self._problem}, self._metrics, alone=self._server.workers == 1
-            )
+            application = probes.application(lambda: {"store": self._problem}, self._metrics)
             self._stack.enter_context(servers.serving_probes(servers.options_from(self._server), application))
         log_waiting(problem)
 

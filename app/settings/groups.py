@@ -106,7 +106,8 @@ class Server:
     """Number of worker processes, in addition to the one for the introspection API. Of the calls of
     a kube-scheduler only binds overlap with others, so more workers serve more schedulers but do not filter
     for one of them faster; each holds the whole state in memory. With more than one, /metrics is disabled,
-    because a scrape would reach an arbitrary worker: prefer replicas."""
+    because a scrape would reach an arbitrary worker: no alert watches the extender, and TopologExtenderDown
+    fires. Prefer replicas."""
     connection_age: int = setting(3_600, at_least=10, at_most=604_800)
     """Seconds after which a connection is closed after its next response. Certificates are verified only in
     the handshake: a revoked or expired one remains valid on an open connection until then."""

@@ -4,9 +4,13 @@ import time
 from collections.abc import Mapping
 
 import pytest
+from prometheus_client import registry
 
+from app import following_process, settings
 from app.doctor.run import checks, processes
-from app.telemetry import metrics
+from app.serving import ports, probe_server
+from app.telemetry import metrics, probes
+from tests.support import child_processes
 
 
 def test_a_view_counts_as_a_process_and_is_not_required() -> None:
@@ -30,6 +34,42 @@ def test_a_view_counts_as_a_process_and_is_not_required() -> None:
         one for one in checks.of_processes([behind], time.time(), "topolog-system") if "view" in one.subject
     ]
     assert (result.verdict, result.seen) == ("problem", "lag: 40 s behind")
+
+
+@pytest.mark.parametrize(
+    ("problem", "verdict", "seen"), [(None, "ok", "ready"), ("40 s behind", "problem", "lag: 40 s behind")]
+)
+def test_an_extender_of_several_workers_is_as_ready_as_it_answers(
+    problem: str | None, verdict: str, seen: str
+) -> None:
+    application = probes.application(lambda: {"lag": problem}, registry.CollectorRegistry(), alone=False)
+    with ports.listen("127.0.0.1", 0) as listener:
+        server = probe_server.ProbeServer(listener, application)
+        server.start()
+        found = processes.by_urls([f"http://127.0.0.1:{listener.getsockname()[1]}"])
+        server.stop()
+    results = {
+        one.id: (one.verdict, one.seen)
+        for one in checks.of_processes(found, time.time(), "topolog-system")
+        if one.subject.startswith(metrics.EXTENDER)
+    }
+    assert results["R01"] == (verdict, seen)
+    assert results["R02"] == ("ok", "1")
+    assert {results.pop(each)[0] for each in ("R04", "R05", "R07", "R09", "R12", "R13")} == {"unsure"}
+    assert set(results) == {"R01", "R02"}
+
+
+def test_a_view_that_waits_for_the_store_does_not_count_as_an_extender() -> None:
+    port = child_processes.free_port()
+    server = settings.Server(bind="127.0.0.1", health_port=port, workers=2)
+    shown = metrics.registry_of(metrics.VIEW, version="1", schema=2)
+    waiting = following_process.Standby(server, shown)
+    try:
+        waiting.without_store("it does not answer")
+        (found,) = processes.by_urls([f"http://127.0.0.1:{port}"])
+    finally:
+        waiting.__exit__()
+    assert (found.role, found.problems) == (metrics.VIEW, ("store: it does not answer",))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from app.doctor import api_reader
 from app.doctor.run import processes
 from app.kube.client import clients
 from app.simulation.apiserver import faults, requests
-from app.telemetry import metrics, readiness
+from app.telemetry import metrics, probes, readiness
 from tests.support.doctor import clusters, runs
 from tests.support.monitoring import installations
 
@@ -122,6 +122,21 @@ def test_a_container_that_does_not_run_is_a_problem_and_no_process(
         "R01": ("problem", f"container {seen}"),
         "R02": ("problem", "0 of 1 answering"),
     }
+
+
+def test_an_extender_of_several_workers_is_ready_and_not_measured(cluster: clusters.Cluster) -> None:
+    cluster.add_own_pod("topolog-extender-a", metrics.EXTENDER)
+    own = {path.replace("recorder", "extender"): path for path in (READYZ, METRICS)}
+    serve(cluster, dict(zip(own, (reply(200, b"ready\n"), reply(501, probes.SEVERAL)), strict=True)))
+    found = [one for one in examined(cluster).checks if one["subject"].startswith(metrics.EXTENDER)]
+    assert {one["id"]: one["verdict"] for one in found} == {
+        "R01": "ok",
+        "R02": "ok",
+        **dict.fromkeys(("R04", "R05", "R07", "R09", "R10", "R11", "R12", "R13"), "unsure"),
+    }
+    (one,) = (one for one in found if one["id"] == "R07")
+    assert one["seen"].startswith("metrics need a single worker")
+    assert one["fix"] == "set server.workers to 1, and run more replicas"
 
 
 def test_a_process_is_asked_whatever_runs_beside_it(cluster: clusters.Cluster) -> None:

@@ -25,6 +25,15 @@ UPGRADE: Final = 900.0
 TAKEOVER: Final = 45.0
 """Seconds in which a process takes over the Lease of a predecessor that did not release it."""
 _NAMED = 3
+_MEASURED = (
+    catalog.VERSION,
+    catalog.CONFIGURATION,
+    catalog.FOLLOWING,
+    catalog.RECORDED,
+    catalog.CERTIFICATES,
+    catalog.STORE,
+)
+"""What the metrics of an extender show."""
 _REQUIRED = (metrics.EXTENDER, metrics.RECORDER, metrics.CONTROLLER)
 """Roles without which pods are not scheduled as they have to be."""
 
@@ -53,6 +62,10 @@ def of_processes(
         if one.role == metrics.COMPACTOR:
             yield _roomy(one)
         yield _connected(one)
+    for one in found:
+        if one.unseen and _answers(one):
+            for check in _MEASURED:
+                yield check.unsure(f"{one.role} {one.name}", one.unseen, fix=one.fix)
 
 
 def called(last: str, waiting: Sequence[Mapping[str, Any]]) -> doctor_checks.Result:
@@ -99,17 +112,22 @@ def archive(
 
 def _ready(one: processes.Process) -> doctor_checks.Result:
     subject = f"{one.role or 'process'} {one.name}"
-    if one.unseen:
+    if one.unseen and not _answers(one):
         return catalog.READY.unsure(subject, one.unseen, fix=one.fix)
     if not one.ready:
         return catalog.READY.problem(subject, "; ".join(one.problems) or "not ready", known={"LOG": one.log})
     return catalog.READY.ok(subject, "ready")
 
 
+def _answers(one: processes.Process) -> bool:
+    """Whether it shows its metrics, or why it has none."""
+    return bool(one.samples or (one.unseen and (one.ready or one.problems)))
+
+
 def _complete(found: Sequence[processes.Process]) -> Iterator[doctor_checks.Result]:
     for role in metrics.PROCESSES:
         own = [one for one in found if one.role == role]
-        answering = sum(bool(one.samples) for one in own)
+        answering = sum(map(_answers, own))
         unseen = next((one for one in own if one.unseen), None)
         seen = f"{answering} of {len(own)} answering" if answering < len(own) else str(answering)
         if answering:

@@ -18,6 +18,7 @@ from app.telemetry import metrics
 _SECONDS = 5.0
 _AT_ONCE = 16
 _BY_URLS = "--process with the URL of each health port"
+_ALONE = "set server.workers to 1, and run more replicas"
 _DENIED = (http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN)
 _UNREACHED = (
     http.HTTPStatus.BAD_GATEWAY,
@@ -42,7 +43,7 @@ class Process:
     problems: tuple[str, ...] = ()
     """The failing checks of its readiness."""
     unseen: str = ""
-    """Why nothing is known about it."""
+    """Why nothing is known about it, or no more than its readiness."""
     fix: str = ""
     """How it can be seen."""
     samples: Mapping[str, tuple[tuple[Mapping[str, str], float], ...]] = dataclasses.field(
@@ -77,8 +78,12 @@ def read(name: str, fetch: Fetch, *, role: str = "") -> Process:
     """A process by its health port. ``role``: what it has to be, if that is known."""
     try:
         status, text = fetch("/readyz")
-        _, exposed = fetch("/metrics")
-        families = list(parser.text_string_to_metric_families(exposed))
+        measured, exposed = fetch("/metrics")
+        # Only an extender has several workers.
+        several = measured == http.HTTPStatus.NOT_IMPLEMENTED
+        if measured != http.HTTPStatus.OK and not several:
+            raise ValueError(f"/metrics answers {measured}")
+        families = [] if several else list(parser.text_string_to_metric_families(exposed))
     except api_reader.Unseen as unseen:
         return Process(name, role, unseen=unseen.reason, fix=unseen.fix)
     except (OSError, ValueError) as problem:
@@ -90,9 +95,11 @@ def read(name: str, fetch: Fetch, *, role: str = "") -> Process:
     failing = tuple(line[4:] for line in text.splitlines() if line.startswith("[-] "))
     return Process(
         name,
-        role or _role(families),
+        role or (metrics.EXTENDER if several else _role(families)),
         status == 200,
         failing or (() if status == 200 else (f"/readyz answers {status}",)),
+        unseen=exposed.strip() if several else "",
+        fix=_ALONE if several else "",
         samples={each: tuple(values) for each, values in samples.items()},
     )
 
@@ -199,13 +206,20 @@ def _proxied(client: clients.Client, path: str, port: int, inner: str) -> tuple[
                 str(problem),
                 f"bind the Role {api_reader.ROLE} of deploy/roles (it may get pods/proxy), or {_BY_URLS}",
             ) from problem
+        if not problem.original and _answered(problem, inner):
+            return problem.status, problem.message
         if problem.status not in _UNREACHED:
             raise OSError(str(problem)) from problem
-        if not problem.original and inner == "/readyz" and "] " in problem.message:
-            return problem.status, problem.message  # The pod's own answer.
         raise _unreached(problem, port) from problem
     except errors.KubeError as problem:  # The API server has just listed the pods: it waits for this one.
         raise _unreached(problem, port) from problem
+
+
+def _answered(problem: errors.ApiError, path: str) -> bool:
+    """Whether it is the pod's own answer: of a process that is not ready, or has several workers."""
+    if path == "/readyz":
+        return problem.status in _UNREACHED and "] " in problem.message
+    return problem.status == http.HTTPStatus.NOT_IMPLEMENTED
 
 
 def _unreached(problem: errors.KubeError, port: int) -> api_reader.Unseen:

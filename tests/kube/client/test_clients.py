@@ -149,7 +149,10 @@ def test_a_proxy_that_is_away_is_an_api_server_that_is_not_reached(
 
 @pytest.mark.parametrize(
     ("proxy", "why"),
-    [("ftp://me:secret@10.0.0.9:3128", "not by ftp"), ("http://me:secret@10.0.0.9:port", "SCHEME://HOST:PORT")],
+    [
+        ("ftp://me:secret@10.0.0.9:3128", "not by ftp"),
+        ("http://me:secret@10.0.0.9:port", "SCHEME://HOST:PORT"),
+    ],
 )
 def test_a_proxy_that_cannot_be_used_is_reported_without_its_password(
     folder: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, proxy: str, why: str

@@ -232,9 +232,7 @@ _RULES: Final[list[Schema]] = [
         "if": _at("certificates", "source", where={"const": "certManager"}),
         "then": {
             "properties": {
-                "certificates": {
-                    "properties": {"extraHosts": {"items": {"not": {"pattern": "^[0-9.]+$|:"}}}}
-                }
+                "certificates": {"properties": {"extraHosts": {"items": {"not": {"pattern": "^[0-9.]+$|:"}}}}}
             }
         },
     },
