@@ -1,10 +1,8 @@
 """``topolog up``: runs all processes and a store on one machine."""
 
-import http.client
 import pathlib
 import socket
 import sys
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 
@@ -197,12 +195,17 @@ def _record(shared: settings.Settings, children: Sequence[supervisor.Child]) -> 
 
 def _announce(shared: settings.Settings, children: Sequence[supervisor.Child]) -> bool:
     """Print the addresses once the extender is ready; returns whether they were printed."""
+    import urllib3
+
     ports = {child.name: child.health_port for child in children}
     port = ports.pop(_EXTENDER)
     local = processes.local_address(shared)
+    health = f"{processes.local_url(shared, port or 0)}/readyz"
     try:
-        urllib.request.urlopen(f"http://{local}:{port}/readyz", timeout=1).close()
-    except (OSError, ValueError, http.client.HTTPException):
+        # urllib would send this to the proxy of the environment.
+        if urllib3.request("GET", health, timeout=1.0, retries=False).status != 200:
+            return False
+    except urllib3.exceptions.HTTPError:
         return False
     scheme = "http" if shared.server.insecure else "https"
     _report("ready")
@@ -210,7 +213,7 @@ def _announce(shared: settings.Settings, children: Sequence[supervisor.Child]) -
         f"  extender:  {scheme}://{shared.server.bind}:{shared.server.port}   (urlPrefix for kube-scheduler)"
     )
     _report(f"  dashboard: topolog dashboard   ({scheme}://{local}:{_view_port(shared)}, role viewer)")
-    _report(f"  health:    http://{local}:{port}/readyz, /metrics")
+    _report(f"  health:    {health}, /metrics")
     _report("             " + ", ".join(f"{name} :{port}" for name, port in ports.items()))
     _report("  try:       topolog get nodes; topolog get pending; topolog explain NAMESPACE/POD")
     return True

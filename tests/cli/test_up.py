@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -46,6 +47,13 @@ def alive(pid: int) -> bool:
     return True
 
 
+def _server(kubeconfig: pathlib.Path) -> str:
+    """Address and port of the API server."""
+    found = re.search(r"127\.0\.0\.1:\d+", kubeconfig.read_text())
+    assert found
+    return found[0]
+
+
 class Up:
     """`topolog up` with a free port, one for the view, and six for health from ``health`` on."""
 
@@ -60,6 +68,9 @@ class Up:
             "TOPOLOG_KUBE_KUBECONFIG": str(kubeconfig),
             "TMPDIR": str(folder),
             "XDG_STATE_HOME": str(folder / "state"),
+            # Its own processes are reached without the proxy of the workstation.
+            "http_proxy": "http://127.0.0.1:9",
+            "no_proxy": _server(kubeconfig),
         }
         self.lines: list[str] = []
 
