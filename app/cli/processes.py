@@ -75,9 +75,9 @@ def environment(config: str | None, changes: Mapping[str, str]) -> dict[str, str
     return {**os.environ, **file, **changes}
 
 
-def local_address(loaded: settings.Settings) -> str:
-    """The address at which this machine reaches the ports of its own processes."""
-    return "127.0.0.1" if loaded.server.bind in ("", "0.0.0.0", "::") else loaded.server.bind
+def bound_address(loaded: settings.Settings) -> str:
+    """The only address at which the ports are reached; empty if they listen on all interfaces."""
+    return "" if loaded.server.bind in ("0.0.0.0", "::") else loaded.server.bind
 
 
 def default_ports(loaded: settings.Settings) -> list[int]:
@@ -115,7 +115,11 @@ def _ports_file(cluster: str) -> pathlib.Path:
     return certs.default_directory(cluster).parent / "health-ports.json"
 
 
-def local_url(loaded: settings.Settings, port: int) -> str:
-    """The URL of a port of this machine's own processes."""
-    host = local_address(loaded)
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+def local_url(loaded: settings.Settings, port: int, *, scheme: str = "http") -> str:
+    """The URL at which this machine reaches a port of its own processes."""
+    return url(scheme, bound_address(loaded) or "127.0.0.1", port)
+
+
+def url(scheme: str, host: str, port: int) -> str:
+    """The URL of a port; ``host`` may be an address of IPv6."""
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"

@@ -43,7 +43,9 @@ def up_command(
     plugins.configured(loaded.plugins)
     _check_cluster(loaded)
     _check_ports(loaded)
-    changes |= _certificates(loaded, hosts)
+    names = _names(loaded, hosts)
+    called = next(name for name in names if "*" not in name)
+    changes |= _certificates(loaded, names)
     with _store(loaded) as url:
         environ = processes.environment(config, {**changes, "TOPOLOG_STORE_URL": url})
         # Validate the processes' settings before any of them is started.
@@ -57,7 +59,7 @@ def up_command(
         )
         _record(shared, children)
         try:
-            code = group.run(ready=lambda: _announce(shared, children))
+            code = group.run(ready=lambda: _announce(shared, children, called))
         finally:
             processes.forget_ports(shared.cluster)
     if code:
@@ -119,7 +121,13 @@ def _check_ports(loaded: settings.Settings) -> None:
             raise exits.Failed(exit_codes.SETTINGS, str(refused)) from refused
 
 
-def _certificates(loaded: settings.Settings, hosts: tuple[str, ...]) -> dict[str, str]:
+def _names(loaded: settings.Settings, hosts: tuple[str, ...]) -> list[str]:
+    """The names and addresses of this machine; the first without ``*`` is for kube-scheduler."""
+    usual = (processes.bound_address(loaded), socket.gethostname(), "localhost", "127.0.0.1")
+    return [name for name in dict.fromkeys([*hosts, *usual]) if name]
+
+
+def _certificates(loaded: settings.Settings, names: Sequence[str]) -> dict[str, str]:
     """Create certificates for this machine and return their variables; empty if the settings name some."""
     if loaded.server.insecure or loaded.tls.cert or loaded.tls.keystore_path:
         return {}
@@ -127,11 +135,8 @@ def _certificates(loaded: settings.Settings, hosts: tuple[str, ...]) -> dict[str
     from app.serving.tls import certificate_issuer
 
     folder = certs.default_directory(loaded.cluster)
-    names = dict.fromkeys([*hosts, socket.gethostname(), "localhost", "127.0.0.1"])
     try:
-        certificate_issuer.issue(
-            folder, [name for name in names if name], replace=certificate_issuer.Replace.SIGNED
-        )
+        certificate_issuer.issue(folder, names, replace=certificate_issuer.Replace.SIGNED)
     except (errors.ServingError, OSError) as error:
         raise exits.Failed(exit_codes.SETTINGS, f"cannot create certificates in {folder}: {error}") from error
     _report(f"certificates: {folder} (scheduler, viewer, operator; used by topolog get and explain)")
@@ -193,13 +198,15 @@ def _record(shared: settings.Settings, children: Sequence[supervisor.Child]) -> 
         )
 
 
-def _announce(shared: settings.Settings, children: Sequence[supervisor.Child]) -> bool:
-    """Print the addresses once the extender is ready; returns whether they were printed."""
+def _announce(shared: settings.Settings, children: Sequence[supervisor.Child], host: str) -> bool:
+    """Print the addresses once the extender is ready; returns whether they were printed.
+
+    ``host``: this machine, as kube-scheduler has to name it.
+    """
     import urllib3
 
     ports = {child.name: child.health_port for child in children}
     port = ports.pop(_EXTENDER)
-    local = processes.local_address(shared)
     health = f"{processes.local_url(shared, port or 0)}/readyz"
     try:
         # urllib would send this to the proxy of the environment.
@@ -209,10 +216,10 @@ def _announce(shared: settings.Settings, children: Sequence[supervisor.Child]) -
         return False
     scheme = "http" if shared.server.insecure else "https"
     _report("ready")
-    _report(
-        f"  extender:  {scheme}://{shared.server.bind}:{shared.server.port}   (urlPrefix for kube-scheduler)"
-    )
-    _report(f"  dashboard: topolog dashboard   ({scheme}://{local}:{_view_port(shared)}, role viewer)")
+    extender = processes.url(scheme, host, shared.server.port)
+    _report(f"  extender:  {extender}   (urlPrefix for kube-scheduler)")
+    view = processes.local_url(shared, _view_port(shared), scheme=scheme)
+    _report(f"  dashboard: topolog dashboard   ({view}, role viewer)")
     _report(f"  health:    {health}, /metrics")
     _report("             " + ", ".join(f"{name} :{port}" for name, port in ports.items()))
     _report("  try:       topolog get nodes; topolog get pending; topolog explain NAMESPACE/POD")

@@ -25,8 +25,8 @@ log = structlog.get_logger(__name__)
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket; call it before the workers are forked. Raises OSError.
 
-    ``host`` is an address or a name; ``::`` accepts IPv4 as well. Empty: all interfaces of both families, or of
-    IPv4 where the system has no IPv6.
+    ``host`` is an address or a name; ``::`` accepts IPv4 as well. Empty: all interfaces of both families,
+    or of IPv4 where the system has no IPv6.
     """
     both = socket.has_dualstack_ipv6()
     host = host or ("::" if both else "0.0.0.0")

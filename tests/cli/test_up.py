@@ -10,13 +10,18 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import urllib3
+from cryptography import x509
 
 from app import exit_codes
+from app.cli import supervisor
+from app.cli import up as up_module
 from app.simulation.apiserver import apiservers
 from app.store.server import embedded
 from app.telemetry import metrics
@@ -175,12 +180,62 @@ def test_two_do_not_share_the_data_of_a_store(kubeconfig: pathlib.Path, tmp_path
     assert "started" not in done.stderr
 
 
+def names_of(file: pathlib.Path) -> set[str]:
+    """The names and addresses of a certificate."""
+    found = x509.load_pem_x509_certificate(file.read_bytes()).extensions
+    return {str(each.value) for each in found.get_extension_for_class(x509.SubjectAlternativeName).value}
+
+
+@pytest.mark.parametrize(
+    ("bind", "hosts", "url", "local"),
+    [
+        ("", ["*.example", "a.example"], "https://a.example:9443", "http://127.0.0.1:8081"),
+        ("192.0.2.1", ["a.example"], "https://a.example:9443", "http://192.0.2.1:8081"),
+        ("192.0.2.1", [], "https://192.0.2.1:9443", "http://192.0.2.1:8081"),
+        ("2001:db8::1", [], "https://[2001:db8::1]:9443", "http://[2001:db8::1]:8081"),
+        *((each, [], f"https://{socket.gethostname()}:9443", "http://127.0.0.1:8081") for each in ("::", "")),
+    ],
+)
+def test_the_extender_is_shown_by_a_name_of_its_certificate(
+    bind: str,
+    hosts: list[str],
+    url: str,
+    local: str,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def answer(_: str, url: str, **options: object) -> urllib3.BaseHTTPResponse:
+        asked.append(url)
+        return urllib3.HTTPResponse(status=200)
+
+    monkeypatch.setattr(urllib3, "request", answer)
+    monkeypatch.setattr(supervisor.Supervisor, "run", lambda self, *, ready: int(not ready()))
+    monkeypatch.setattr(up_module, "_check_ports", lambda loaded: None)
+    options = [part for host in hosts for part in ("--host", host)]
+    environ = {
+        "TOPOLOG_SERVER_BIND": bind,
+        "TOPOLOG_SERVER_PORT": "9443",
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+        "TMPDIR": str(tmp_path),
+        "TOPOLOG_KUBE_KUBECONFIG": commands.kubeconfig(tmp_path, "http://127.0.0.1:9"),
+    }
+    done = commands.called("up", *options, **environ)
+    assert done.returncode == 0, done.stderr
+    assert f"extender:  {url}   (urlPrefix for kube-scheduler)" in done.stderr
+    assert asked == [f"{local}/readyz"]
+    (file,) = (tmp_path / "state").rglob("server.crt")
+    assert urllib.parse.urlsplit(url).hostname in names_of(file)
+
+
 def test_one_command_runs_all_processes_and_an_interrupt_stops_them(
     kubeconfig: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     up = Up(kubeconfig, tmp_path)
     # An extender that binds nothing before it is on disk is only ready with a server that syncs.
     up.environ["TOPOLOG_STORE_PLACEMENTS"] = "fsync"
+    up.environ["TOPOLOG_SERVER_BIND"] = ""
     with up:
         up.until("topolog up: ready\n")
         nodes, status = up.answer("get", "nodes"), up.answer("status")
@@ -189,6 +244,10 @@ def test_one_command_runs_all_processes_and_an_interrupt_stops_them(
     here = {one["role"]: one["name"] for one in status["processes"]}
     assert here.keys() == {*metrics.ALL}
     assert here["view"].endswith(f":{up.health + 5}")
+    (shown,) = re.findall(r"extender:  https://(\S+):(\d+)   \(urlPrefix for kube-scheduler\)", output)
+    assert shown == (socket.gethostname(), up.environ["TOPOLOG_SERVER_PORT"])
+    (file,) = (tmp_path / "state").rglob("server.crt")
+    assert shown[0] in names_of(file)
     # No process is left, and none exited with a traceback.
     started = members(up.lines)
     assert set(started) == {*metrics.ALL}
