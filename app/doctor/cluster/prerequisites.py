@@ -11,7 +11,6 @@ from app.framework import doctor_checks
 CREATED: Final = (
     *(("", name) for name in ("namespaces", "serviceaccounts", "configmaps", "secrets", "services")),
     *(("apps", name) for name in ("deployments", "statefulsets")),
-    ("batch", "jobs"),
     ("policy", "poddisruptionbudgets"),
     ("networking.k8s.io", "networkpolicies"),
     *(
@@ -22,7 +21,8 @@ CREATED: Final = (
     ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
     ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
 )
-"""Group and resource of each kind that the manifests of deploy/ have."""
+"""Group and resource of each kind that the manifests of deploy/ have, and of Secrets, where Helm keeps a
+release."""
 _CLUSTERED: Final = frozenset(
     (
         *("namespaces", "clusterroles", "clusterrolebindings", "customresourcedefinitions"),
