@@ -255,6 +255,14 @@ def test_install_test_upgrade_and_uninstall(
     left = cluster.kubectl("get", "-f", released, "--ignore-not-found", "-o", "name").split()
     assert left == ["customresourcedefinition.apiextensions.k8s.io/workloadpolicies.kosmos.io"]
     assert kinds_in(cluster, HOME) == LEFT
+    # The definition that was kept is of a release: another one has to take it over.
+    again = ("install", "again", str(generated_files.CHART), "--namespace", HOME, "--dry-run=server")
+    refused = run(program, *again, KUBECONFIG=str(config))
+    assert refused.returncode != 0
+    assert "invalid ownership metadata" in refused.stderr
+    for option in ("--take-ownership", "--set=crds.install=false"):
+        done = run(program, *again, option, KUBECONFIG=str(config))
+        assert done.returncode == 0, done.stdout + done.stderr
     # The Leases that are left are those of processes that have ended.
     helm_run("install", "topolog", str(generated_files.CHART))
     readiness.await_ready(cluster, within=300)
