@@ -85,6 +85,7 @@ def write(version: str, on: datetime.date, root: pathlib.Path) -> list[str]:
         ),
         "README.md": lambda text: _image(version, text),
         "docs/how-to/install.md": lambda text: _image(version, text),
+        "docs/how-to/monitoring.md": lambda text: re.sub(r"(?<=/blob/v)\d+\.\d+\.\d+", version, text),
     }
     edited = {path: edit((root / path).read_text(encoding="utf-8")) for path, edit in edits.items()}
     for path, text in edited.items():

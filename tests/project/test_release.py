@@ -57,6 +57,15 @@ def test_a_release_changes_the_version_and_nothing_else(copy: pathlib.Path) -> N
     assert after["deploy/components/images/kustomization.yaml"].count("7.8.9") == 1
 
 
+def test_no_how_to_leads_to_the_former_version(copy: pathlib.Path) -> None:
+    """But for the history of the schema, and a sample of what the doctor prints."""
+    version.write("7.8.9", DAY, copy)
+    pages = {path.name: path.read_text() for path in (copy / "docs" / "how-to").glob("*.md")}
+    assert "/blob/v7.8.9/docs/" in pages["monitoring.md"]
+    former = {name for name, text in pages.items() if app.__version__ in text}
+    assert former <= {"upgrade.md", "find-out-what-is-wrong.md"}
+
+
 def test_the_chart_lists_the_changes_of_its_version(copy: pathlib.Path) -> None:
     (copy / "CHANGELOG.md").write_text(
         "# Changelog\n\n## [7.8.9] - unreleased\n\n### Added\n\n#### Log\n\n- A word\n  ([how](docs/a.md)).\n"
