@@ -1,6 +1,7 @@
 """Output formats: every command has the same ones, and all formats show the same document."""
 
 import json
+import re
 from collections.abc import Iterator
 
 import click
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from app import cli
 from app.cli.output import formats
-from tests.support import commands
+from tests.support import commands, how_to_pages
 
 
 def with_output(command: click.Command, path: str) -> Iterator[tuple[str, click.Parameter]]:
@@ -31,7 +32,11 @@ def with_output(command: click.Command, path: str) -> Iterator[tuple[str, click.
 def test_every_command_with_output_has_the_formats_of_documents() -> None:
     found = dict(with_output(cli.topolog, ""))
     # One writes manifests as YAML, several documents; the others write a file.
-    del found["bootstrap"], found["bundle create"], found["bundle pseudonymize"]
+    page = how_to_pages.page("find-out-what-is-wrong.md")
+    (sentence,) = re.findall(r"Every command with `-o`[^.]*\.", page)
+    for path in ("bootstrap", "bundle create", "bundle pseudonymize"):
+        assert f"`{path}`" in sentence
+        assert not isinstance(found.pop(path).type, formats.Format), path
     assert {"get", "explain", "status", "doctor all", "settings", "version", "score", "fit"} <= set(found)
     for path, option in found.items():
         assert isinstance(option.type, formats.Format), path
