@@ -4,7 +4,7 @@ from unittest import mock
 
 import pytest
 
-from app.domain import topology
+from app.domain import selectors, topology
 from app.domain.fold import node_sums
 from app.framework import cycles, pipeline, plans, registry
 from app.plugins.preemption_rules import plugin as preemption_rules
@@ -57,3 +57,26 @@ def test_the_pods_of_a_node_are_examined_once() -> None:
     with mock.patch.object(node_sums, "attached", side_effect=AssertionError("a pod was examined again")):
         answers.append(preempting.judge(plugins, base, {"n1": ["database"]}))
     assert [answer.kept["n1"].uids for answer in answers] == [("server", "database")] * 2
+
+
+def test_the_pods_of_a_zone_are_not_compared_with_a_term_for_each_node() -> None:
+    """Pairs of which each is apart, as of tenants: no other pod meets the term of a server."""
+    plugins = registry.Registry([preemption_rules.PreemptionRules()])
+    names = [f"n{number}" for number in range(20)]
+    nodes = [crowded_nodes.node(name, labels={"zone": "a"}) for name in names]
+    pods = []
+    for name in names:
+        pair = {"app": "db", "tenant": name}
+        pods += [
+            crowded_nodes.pod(f"database-{name}", 10, node=name, start=2, labels=pair),
+            crowded_nodes.pod(f"server-{name}", 20, node=name, start=1, needs=pair, near="zone"),
+            *(crowded_nodes.pod(f"{number}-{name}", 10, node=name) for number in range(20)),
+        ]
+    base = cycles.cycle(crowded_nodes.pod("p", 50), frozenset(names), crowded_nodes.world(*nodes, *pods))
+    offer = {name: [f"database-{name}"] for name in names}
+    with mock.patch.object(selectors, "matches", side_effect=selectors.matches) as compared:
+        answer = preempting.judge(plugins, base, offer)
+    assert {name: kept.uids for name, kept in answer.kept.items()} == {
+        name: (f"server-{name}", f"database-{name}") for name in names
+    }
+    assert compared.call_count <= 5 * len(names)

@@ -1,5 +1,7 @@
 """Pods that depend on a victim are evicted with it, or the node is dropped."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -78,6 +80,47 @@ def test_another_pod_in_the_topology_domain_is_enough() -> None:
     finished = crowded_nodes.pod("other", 10, node="n2", labels={"app": "db"}, phase="Failed")
     snapshot = crowded_nodes.world(HERE, NEAR, DATABASE, server(near="zone"), finished)
     assert judged(snapshot, "database") == ["server", "database"]
+
+
+TIER = model.Selector({"app": "db", "tier": "a"})
+LISTED = model.Selector({}, (model.Requirement("app", "In", ("cache", "db")),))
+LABELLED = model.Selector({}, (model.Requirement("app", "Exists"),))
+
+
+@pytest.mark.scenario("PR-33")
+@pytest.mark.parametrize("selector", [TIER, LISTED, LABELLED, model.Selector()])
+@pytest.mark.parametrize("spaces", [{}, {"namespaces": ("ns", "other")}, {"any_namespace": True}])
+@pytest.mark.parametrize("near", ["zone", "region"])
+def test_a_dependent_stays_beside_another_pod_that_its_term_selects(
+    selector: model.Selector, spaces: dict[str, Any], near: str
+) -> None:
+    """The nodes have no region: there, only the pods of the node count."""
+    term = model.PodTerm(near, selector, **spaces)
+    pods = [
+        crowded_nodes.pod("database", 10, node="n1", start=2, labels={"app": "db", "tier": "a"}),
+        crowded_nodes.pod("server", 20, node="n1", start=1),
+        crowded_nodes.pod("other", 10, node="n2", labels={"app": "db", "tier": "a"}),
+    ]
+    pods[1] = msgspec.structs.replace(pods[1], constraints=model.Constraints(pod_affinity=(term,)))
+    itself = selector == model.Selector()  # A pod that its own term selects stays.
+    beside = ["database"] if near == "zone" or itself else ["server", "database"]
+    assert judged(crowded_nodes.world(HERE, NEAR, *pods), "database") == beside
+    alone = ["database"] if itself else ["server", "database"]
+    assert judged(crowded_nodes.world(HERE, NEAR, *pods[:2]), "database") == alone
+    pods[2] = msgspec.structs.replace(pods[2], namespace="third")
+    beside = beside if "any_namespace" in spaces else alone
+    assert judged(crowded_nodes.world(HERE, NEAR, *pods), "database") == beside
+
+
+@pytest.mark.scenario("PR-33")
+def test_a_dependent_needs_every_label_of_its_term() -> None:
+    other = crowded_nodes.pod("other", 10, node="n2", labels={"app": "db", "tier": "b"})
+    database = crowded_nodes.pod("database", 10, node="n1", start=2, labels=TIER.labels)
+    needy = crowded_nodes.pod("server", 20, node="n1", start=1, needs=TIER.labels, near="zone")
+    assert judged(crowded_nodes.world(HERE, NEAR, database, needy, other), "database") == [
+        "server",
+        "database",
+    ]
 
 
 @pytest.mark.scenario("PR-16", "PR-33")

@@ -4,10 +4,11 @@ A running pod keeps its node when its affinity is no longer met (IgnoredDuringEx
 requires another one near it is of no use without it, and could not be scheduled there again.
 """
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 
-from app.domain import model, selectors
-from app.domain.fold import node_sums
+from app.domain import model, selectors, snapshots
+from app.domain.fold import node_sums, pod_index
 from app.framework import cycles
 
 
@@ -42,21 +43,56 @@ def _stranded(
     terms = pod.constraints.pod_affinity if pod.constraints is not None else ()
     return any(
         any(_meets(term, pod, victim) for victim in victims)
-        and not any(_meets(term, pod, one) for one in _staying(cycle, node, term.topology_key, gone))
+        and not any(
+            one.uid not in gone and node_sums.holding(one) and _meets(term, pod, one)
+            for one in _near(cycle.snapshot, node, pod, term)
+        )
         for term in terms
     )
 
 
-def _staying(
-    cycle: cycles.Cycle, node: model.NodeName, key: str, gone: set[model.Uid]
-) -> Iterator[model.Pod]:
-    """The pods that stay in the node's topology domain; on the node alone if it has no such label."""
-    snapshot = cycle.snapshot
-    value = snapshot.nodes[node].labels.get(key)
-    for name in (node,) if value is None else snapshot.topology[key][value]:
-        for pod in snapshot.on(name):
-            if pod.uid not in gone and node_sums.holding(pod):
-                yield pod
+def _near(
+    snapshot: snapshots.Snapshot, node: model.NodeName, pod: model.Pod, term: model.PodTerm
+) -> Iterable[model.Pod]:
+    """The pods of the node's topology domain among which are all that the term selects; those of the node
+    alone if it has no such label.
+    """
+    domain = snapshot.nodes[node].labels.get(term.topology_key)
+    if domain is None or len(snapshot.topology[term.topology_key][domain]) == 1:
+        return snapshot.on(node)
+    spaces = () if term.any_namespace else term.namespaces or (pod.namespace,)
+    required = _required(term.selector or model.Selector())
+    key = __name__, spaces, term.topology_key, tuple(required)
+    grouped = snapshot.computed(key, lambda: _grouped(snapshot, spaces, term.topology_key, tuple(required)))
+    chosen = itertools.product((domain,), *required.values())
+    return itertools.chain.from_iterable(grouped.get(values, ()) for values in chosen)
+
+
+def _required(selector: model.Selector) -> Mapping[str, Sequence[str]]:
+    """Labels that every selected pod has, each with the values that it may have."""
+    listed = ({one.key: one.values} for one in selector.expressions if one.operator == "In")
+    return {label: (value,) for label, value in selector.labels.items()} or next(listed, {})
+
+
+def _grouped(
+    snapshot: snapshots.Snapshot, spaces: Sequence[str], topology_key: str, labels: Sequence[str]
+) -> Mapping[tuple[str, ...], Sequence[model.Pod]]:
+    """The pods of these namespaces, or of all without any, by topology domain and values of the labels.
+
+    Few terms differ in more than the values, and each is asked about for many nodes: one pass finds the pods
+    of all of them.
+    """
+    column = snapshot.topology[topology_key]
+    domains = {node: domain for domain in column for node in column[domain]}
+    found: dict[tuple[str, ...], list[model.Pod]] = {}
+    for uid in itertools.chain.from_iterable(
+        snapshot.namespaces.get(space, pod_index.NO_PODS) for space in spaces or snapshot.namespaces
+    ):
+        pod, domain = snapshot.pod(uid), domains.get(snapshot.node_of(uid))
+        if pod is not None and domain is not None:
+            values = (pod.labels.get(label, "") for label in labels)
+            found.setdefault((domain, *values), []).append(pod)
+    return found
 
 
 def _meets(term: model.PodTerm, pod: model.Pod, other: model.Pod) -> bool:
