@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from app.domain import model
-from tests.support.decisions.small_gangs import Cluster, defined, gang, node
+from app.plugins.coscheduling import options
+from tests.support.decisions.small_gangs import Cluster, defined, gang, node, pod
 
 
 @pytest.mark.scenario("CS-15")
@@ -100,6 +101,60 @@ def test_a_member_that_a_job_makes_again_goes_alone_after_the_others_have_ended(
     again = msgspec.structs.replace(four[3], name="again", uid="again")
     small.see(again)
     assert small.planned(again) == "n1"
+
+
+def led(minimum: int, workers: int) -> list[model.Pod]:
+    """The pods of one Job of which the first, the launcher, alone has the minimum of the gang."""
+    first, *others = gang("train", 1 + workers, minimum=minimum)
+    named = [msgspec.structs.replace(one, annotations={options.NAME: "train"}) for one in others]
+    return of_job("first", [first, *named])
+
+
+def ended(one: model.Pod, phase: str = "Succeeded") -> model.Pod:
+    return msgspec.structs.replace(one, node="n1", phase=phase)
+
+
+@pytest.mark.scenario("CS-6", "CS-16")
+def test_a_member_that_has_ended_defines_the_gang_of_its_run() -> None:
+    """The launcher has succeeded, and the Job creates a worker again."""
+    launcher, *workers = led(3, 2)
+    small = Cluster(node("n1"), ended(launcher), ended(workers[0], "Running"), workers[1])
+    assert small.planned(workers[1]) == "n1"
+
+
+@pytest.mark.scenario("CS-6")
+def test_a_gang_is_protected_after_the_member_that_defines_it_has_ended() -> None:
+    launcher, *workers = led(2, 2)
+    small = Cluster(node("n1", 4), ended(launcher), *(ended(one, "Running") for one in workers))
+    reason = "gang koordinator/x/train: 1 of 2 members would be left"
+    assert small.veto(pod("asking", 4, priority=10), "n1", workers[0]) == reason
+
+
+@pytest.mark.scenario("CS-6")
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_member_that_has_ended_does_not_define_the_next_run(phase: str) -> None:
+    """Two of its workers would go without the launcher, which may require more."""
+    last, *_ = led(2, 2)
+    last = msgspec.structs.replace(ended(last, phase), name="last", uid="last")
+    launcher, *workers = of_job("second", led(4, 3))
+    small = Cluster(node("n1"), last, *workers)
+    assert "no member defines" in small.why(workers[0])
+    small.see(launcher)
+    assert defined(small).minimum == 4
+    assert small.planned(workers[0]) == "n1"
+
+
+@pytest.mark.scenario("CS-6")
+def test_a_member_that_has_ended_defines_the_gang_if_no_other_can() -> None:
+    """The Job creates its launcher again, with another minimum since its template was changed."""
+    launcher, *workers = led(3, 2)
+    again = msgspec.structs.replace(led(2, 2)[0], name="again", uid="again", created="2026-01-02T00:00:00Z")
+    small = Cluster(node("n1"), ended(launcher, "Failed"), *workers)
+    assert defined(small).minimum == 3
+    small.see(again)
+    assert defined(small).minimum == 2
+    small.see(msgspec.structs.replace(again, terminating=True))
+    assert defined(small).minimum == 2
 
 
 @pytest.mark.scenario("CS-16")

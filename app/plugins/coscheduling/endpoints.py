@@ -221,7 +221,7 @@ def conflicts(gang: Gang) -> list[str]:
     pods = (*(seat.pod for seat in gang.seats), *gang.waiting, *gang.others)
     found = [
         f"pod {pod.key} has other options"
-        for pod in sorted(pods, key=gangs.age)
+        for pod in sorted(pods, key=membership.age)
         if options.minimum(pod.annotations, pod.labels) is not None
         and options.read(pod.annotations, pod.labels) != gang.given
     ]

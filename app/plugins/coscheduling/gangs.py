@@ -1,7 +1,7 @@
 """A gang in one state of the cluster: its definition, and where its members are."""
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -69,8 +69,7 @@ class Gang:
         """
         ended = tuple(pod for pod in self.finished if not pod.terminating)
         left = (*self.waiting, *(seat.pod for seat in self.seats)) if ended else ()
-        owners = {owner.uid for pod in left for owner in pod.owners}
-        return tuple(pod for pod in ended if not left or any(one.uid in owners for one in pod.owners))
+        return membership.of_same_owner(ended, left) if left else ended
 
     @property
     def together(self) -> tuple[GangKey, ...]:
@@ -183,7 +182,7 @@ def _found(
         return None
     pods = {pod.uid: pod for pod in membership.members(snapshot, key)}
     pods.update(deciding)
-    everyone = sorted(pods.values(), key=age)
+    everyone = sorted(pods.values(), key=membership.age)
     defined = _defined(snapshot, key, everyone)
     if defined is None:
         return None
@@ -209,7 +208,7 @@ def _found(
         defined,
         errors=tuple(errors),
         seats=tuple(seats),
-        waiting=tuple(sorted(waiting, key=_order)),
+        waiting=tuple(sorted(waiting, key=membership.order)),
         others=tuple(others),
         finished=tuple(finished),
     )
@@ -278,18 +277,6 @@ def _crowded(gang: Gang) -> str:
     return f"gang {gang.key}: invalid: its group {TOO_MANY}"
 
 
-def age(pod: model.Pod) -> tuple[str, model.Uid]:
-    """The oldest first."""
-    return pod.created, pod.uid
-
-
-def _order(pod: model.Pod) -> tuple[bool, int, str, str]:
-    """By index if there is one from 0, then by name."""
-    index = options.number(pod.annotations.get(options.INDEX))
-    without = index is None or index < 0
-    return without, 0 if without or index is None else index, pod.name, pod.uid
-
-
 def _demands_nothing(snapshot: snapshots.Snapshot, key: GangKey) -> bool:
     """Whether the pods are of a group of kube-scheduler's own that is not a gang."""
     if key.family != gang_model.NATIVE:
@@ -343,10 +330,18 @@ def _of_object(key: GangKey, held: gang_model.PodGroup, source: Source) -> Gang:
     )
 
 
+def _by_rank(everyone: Sequence[model.Pod]) -> Iterator[model.Pod]:
+    """The members that may define the gang: by age, then those that terminate, then those that have ended in
+    the run of those that are left, as the launcher of a Job may before its workers.
+    """
+    yield from sorted((one for one in everyone if not one.finished), key=lambda one: one.terminating)
+    ended = (one for one in everyone if one.finished and not one.terminating)
+    yield from membership.of_same_owner(ended, (one for one in everyone if one.counted))
+
+
 def _of_pods(key: GangKey, everyone: Sequence[model.Pod]) -> Gang:
-    """By the oldest member that can define the gang; by one that terminates if no other can."""
-    able = (one for one in sorted(everyone, key=lambda one: one.terminating) if not one.finished)
-    pod = next((one for one in able if options.minimum(one.annotations, one.labels) is not None), None)
+    able = (one for one in _by_rank(everyone) if options.minimum(one.annotations, one.labels) is not None)
+    pod = next(able, None)
     if pod is None:
         return Gang(key)
     given = options.read(pod.annotations, pod.labels)

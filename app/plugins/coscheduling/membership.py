@@ -1,6 +1,6 @@
 """The gang that a pod belongs to: a function of its labels, annotations and specification alone."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from app.domain import model, snapshots
@@ -66,6 +66,24 @@ def members(snapshot: snapshots.Snapshot, key: GangKey) -> Iterator[model.Pod]:
             if pod.uid not in seen and of(pod) == key:
                 seen.add(pod.uid)
                 yield pod
+
+
+def of_same_owner(pods: Iterable[model.Pod], others: Iterable[model.Pod]) -> tuple[model.Pod, ...]:
+    """The pods that share an owner with one of the others, such as a Job: they are of the same run."""
+    owners = {owner.uid for pod in others for owner in pod.owners}
+    return tuple(pod for pod in pods if any(owner.uid in owners for owner in pod.owners))
+
+
+def age(pod: model.Pod) -> tuple[str, model.Uid]:
+    """The oldest first."""
+    return pod.created, pod.uid
+
+
+def order(pod: model.Pod) -> tuple[bool, int, str, str]:
+    """In which members are placed: by index if there is one from 0, then by name."""
+    index = options.number(pod.annotations.get(options.INDEX))
+    without = index is None or index < 0
+    return without, 0 if without or index is None else index, pod.name, pod.uid
 
 
 def waits(snapshot: snapshots.Snapshot, pod: model.Pod) -> bool:
