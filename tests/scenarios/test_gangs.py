@@ -1,5 +1,7 @@
 """Scenarios of Coscheduling: who may go, and when. Nodes have 8 cores unless stated otherwise."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -9,7 +11,7 @@ from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.sigs import namespace_quota
 from app.store.log import codecs
 from tests.support.decisions import small_quotas
-from tests.support.decisions.small_gangs import Cluster, defined, gang, native, node, pod, sigs
+from tests.support.decisions.small_gangs import RACK, ZONE, Cluster, defined, gang, native, node, pod, sigs
 
 
 @pytest.mark.scenario("CS-1")
@@ -93,6 +95,22 @@ def test_the_size_is_the_larger_of_both_forms() -> None:
     small.see(four[3])
     assert small.planned(four[0]) == "n1"
     small = Cluster(node("n1"), sigs("g", 4), native("g", 2), *four[:3])
+    assert small.why(four[0]) == "gang sigs/x/g: 3 of 4 members exist"
+
+
+@pytest.mark.scenario("CS-7")
+@pytest.mark.parametrize(
+    "over", [{"phase": "Succeeded"}, {"phase": "Failed"}, {"phase": "Running", "terminating": True}]
+)
+def test_the_size_is_that_of_the_group_of_the_members_that_are_left(over: dict[str, Any]) -> None:
+    """kube-scheduler has a group for each Job, and the pods of the last one are kept."""
+    label = {membership.SIGS_LABEL: "g"}
+    last = [pod(f"last{n}", node="n1", labels=label, group="last", **over) for n in range(8)]
+    four = [pod(f"m{n}", labels=label, group="now", created="2026-01-02T00:00:00Z") for n in range(4)]
+    groups = native("last", 8, topology_key=RACK), native("now", 4, topology_key=ZONE)
+    small = Cluster(node("n1"), node("n2", labels={ZONE: "a"}), sigs("g", 3), *groups, *last, *four)
+    assert small.planned(four[0]) == "n2"
+    small.gone(four[3])
     assert small.why(four[0]) == "gang sigs/x/g: 3 of 4 members exist"
 
 

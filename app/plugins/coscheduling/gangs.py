@@ -298,7 +298,8 @@ def _defined(snapshot: snapshots.Snapshot, key: GangKey, everyone: Sequence[mode
     if not everyone and held is None:
         return None
     made = replace(made, relies_on=(kinds.OF_FAMILY[key.family].subject(key.short), *made.relies_on))
-    inner = next((pod.group for pod in everyone if pod.group), "")
+    # Those that have ended, or terminate, may be of an earlier run, with a group of its own.
+    inner = next((pod.group for pod in sorted(everyone, key=lambda one: not one.counted) if pod.group), "")
     below = _native(snapshot, GangKey(gang_model.NATIVE, key.namespace, inner), inner) if inner else None
     if below is None or not made.minimum:
         return made
