@@ -222,28 +222,34 @@ def _of_seats(
     changed: dict[model.Uid, model.Placement | None] = {}
     lost: dict[GangKey, list[_Loss]] = {}
     for event in happened:
-        match event:
-            case events.PlacementsCommitted():
-                changed.update((one.pod.uid, one) for one in event.placements)
-                yield from _placed(snapshot, event)
-            case events.PodSeen() if event.pod.node:
-                changed[event.pod.uid] = None
-            case events.PlacementReleased() | events.PodGone():
-                former = changed.get(event.uid, before.placements.get(event.uid))
-                changed[event.uid] = None
-                if former is not None and gangs.NAME in former.data:
-                    key, reason = gangs.committed_for(former), _reason(event)
-                    if key is not None and reason:
-                        lost.setdefault(key, []).append(_Loss(former.node, reason))
+        if isinstance(event, events.PlacementsCommitted):
+            changed.update((one.pod.uid, one) for one in event.placements)
+            yield from _placed(snapshot, event)
+        elif (ended := _ended(event)) is not None:
+            uid, reason = ended
+            former = changed.get(uid, before.placements.get(uid))
+            changed[uid] = None
+            if reason and former is not None and gangs.NAME in former.data:
+                key = gangs.committed_for(former)
+                if key is not None:
+                    lost.setdefault(key, []).append(_Loss(former.node, reason))
     for key, losses in sorted(lost.items()):
         yield from _lost(snapshot, key, losses)
 
 
-def _reason(event: events.PlacementReleased | events.PodGone) -> str:
-    """Why the seat of the pod is lost; empty if it is not, because it has moved."""
-    if isinstance(event, events.PodGone):
-        return "its pod is gone"
-    return event.reason if event.cause != "superseded" else ""
+def _ended(event: events.AnyEvent) -> tuple[model.Uid, str] | None:
+    """The pod whose seat has ended, and why it is lost; without a reason, the pod is bound or has moved."""
+    match event:
+        case events.PodSeen() if event.pod.node:
+            return event.pod.uid, ""
+        case events.PodSeen() if event.pod.finished:
+            return event.pod.uid, "its pod has ended"
+        case events.PodGone():
+            return event.uid, "its pod is gone"
+        case events.PlacementReleased():
+            return event.uid, event.reason if event.cause != "superseded" else ""
+        case _:
+            return None
 
 
 def _lost(snapshot: snapshots.Snapshot, key: GangKey, losses: list[_Loss]) -> Iterator[effects.Effect]:

@@ -123,6 +123,30 @@ def test_a_seat_whose_pod_is_gone_is_lost(minimum: int, bound: bool, others: set
     assert "a seat on n1 is lost: its pod is gone" in text
 
 
+@pytest.mark.parametrize("terminating", [False, True])
+def test_a_seat_whose_pod_ends_before_it_is_bound_is_lost(*, terminating: bool) -> None:
+    """So does a pod without a node that is deleted while a finalizer of its Job holds it."""
+    pods = gang("train", 3)
+    small = Cluster(node("n1"), *pods)
+    committed(small, pods)
+    ended = msgspec.structs.replace(pods[1], phase="Failed", terminating=terminating)
+    found = after(small, events.PodSeen(pod=ended), events.PodSeen(pod=ended))
+    assert given_up(found) == {"uid-x-train0", "uid-x-train2"}
+    (text,) = [message for _, message in posted(found) if "lost" in message]
+    assert "a seat on n1 is lost: its pod has ended; what is left is released" in text
+    gone = events.PodGone(uid=pods[1].uid, namespace="x", name=pods[1].name)
+    assert not any("lost" in message for _, message in posted(after(small, gone)))
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_a_member_that_ends_once_it_is_bound_has_lost_no_seat(phase: str) -> None:
+    pods = gang("train", 3)
+    small = Cluster(node("n1"), *pods)
+    committed(small, pods)
+    found = after(small, events.PodSeen(pod=msgspec.structs.replace(pods[1], node="n1", phase=phase)))
+    assert not any("lost" in text for _, text in posted(found))
+
+
 def test_a_bound_member_that_is_gone_has_lost_no_seat() -> None:
     pods = gang("train", 3)
     small = Cluster(node("n1"), *pods)
