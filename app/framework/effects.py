@@ -167,7 +167,9 @@ class Changes:
     events: tuple[domain_events.AnyEvent, ...] = ()
     """The events since then, in order; empty without ``before``."""
     missed: bool = False
-    """Whether events may have passed without a leader: then pods must be woken for all present capacity."""
+    """Whether events may have passed that no call has, as without a leader: then pods must be woken for all
+    present capacity.
+    """
     objection: Objection = field(default=_no_objection, compare=False, repr=False)
     """What all plugins answer to an eviction, before a plugin wants it; by default they have no objection."""
     peers: cycles.Peers = field(default=cycles.ALONE, compare=False, repr=False)

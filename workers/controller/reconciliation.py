@@ -102,7 +102,7 @@ class Reconciliation:
                 return
             pending.add(before, entry.event, after)
             if len(pending.collected) > MAX_EVENTS:
-                self._pending = _Pending(everything=True)
+                self._pending = _Pending(everything=True, missed=True)
 
     def on_run(self) -> None:
         """Wake pods for the capacity that the events since the last call free.
@@ -128,23 +128,20 @@ class Reconciliation:
         started = self._clock.monotonic()
         if started < self._due:
             return
-        if started - self._verified >= VERIFIED_EVERY:
-            self._verify(started)
         with self._lock:
             pending, self._pending = self._pending, _Pending()
         snapshot = _later(self._snapshot(), pending.after)
-        changes = None
+        changes = []
         if pending.everything or pending.collected:
-            changes = effects.Changes(pending.before, tuple(pending.collected), missed=pending.missed)
-        if changes is not None or any(until <= started for until in self._paused.values()):
-            took = self._reconcile(snapshot, changes)
+            changes.append(effects.Changes(pending.before, tuple(pending.collected), missed=pending.missed))
+        if started - self._verified >= VERIFIED_EVERY:
+            self._verified = started
+            self._executor.verify()
+            if not pending.everything:
+                changes.append(effects.Changes())  # After the events: only their effects report them.
+        if changes or any(until <= started for until in self._paused.values()):
+            took = sum(self._reconcile(snapshot, one) for one in changes or (None,))
             self._due = self._clock.monotonic() + max(EVERY, SHARE * took)
-
-    def _verify(self, now: float) -> None:
-        self._verified = now
-        self._executor.verify()
-        with self._lock:
-            self._pending = _Pending(everything=True, missed=self._pending.missed)
 
     def _reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes | None) -> float:
         """Ask the plugins; those whose pause is over about everything, the others about the changes, if any.

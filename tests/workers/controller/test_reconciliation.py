@@ -208,7 +208,7 @@ def test_more_events_than_are_kept_reconcile_everything(monkeypatch: pytest.Monk
     for name in ("a", "b", "c", "d", "e"):
         following.append(seen(name))
     following.run()
-    assert plugin.asked == [effects.Changes()]
+    assert plugin.asked == [effects.Changes(missed=True)]
 
 
 def test_everything_is_verified_from_time_to_time_without_waking_for_it() -> None:
@@ -219,6 +219,31 @@ def test_everything_is_verified_from_time_to_time_without_waking_for_it() -> Non
     assert following.executor.verified == 1
     assert plugin.asked == [effects.Changes(before=None, missed=False)]
     assert following.run(after=reconciliation.VERIFIED_EVERY - 1.0) == []
+
+
+def test_events_before_a_verification_are_reconciled_before_it() -> None:
+    """What they report, as the Event of a gang that was placed, does not follow from the state."""
+    plugin = Recording()
+    following = Following(plugin)
+    first = following.snapshot
+    following.run(after=reconciliation.VERIFIED_EVERY - 0.5)
+    following.append(seen("a"))
+    assert following.run(after=0.5) == ["Recording of 1"] * 2
+    assert plugin.asked == [effects.Changes(first, (seen("a"),)), effects.Changes()]
+    assert following.executor.verified == 1
+    assert following.run() == []
+    following.append(seen("b"))
+    following.run()
+    assert plugin.asked[2:] == [effects.Changes(plugin.states[0], (seen("b"),))]
+
+
+def test_a_verification_at_the_begin_of_a_tenure_reconciles_everything_once() -> None:
+    plugin = Recording()
+    following = Following(plugin)
+    following.reconciliation.resume()
+    assert following.run(after=reconciliation.VERIFIED_EVERY) == ["Recording of 0"]
+    assert plugin.asked == [effects.Changes(missed=True)]
+    assert following.executor.verified == 1
 
 
 def test_a_reconciliation_takes_at_most_a_tenth_of_the_time() -> None:
