@@ -122,6 +122,6 @@ def all_keys(snapshot: snapshots.Snapshot) -> set[GangKey]:
             key = of(pod) if pod is not None else None
             if key is not None:
                 found.add(key)
-                if key.name == value:
+                if (mark, value) in _marks(key):
                     break  # The others are of the same gang, or are found by the mark that counts for them.
     return found

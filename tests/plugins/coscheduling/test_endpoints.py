@@ -8,7 +8,7 @@ import pytest
 from app.cli.output import tables
 from app.domain import model
 from app.framework import pipeline, views
-from app.plugins.coscheduling import admission, samples
+from app.plugins.coscheduling import admission, membership, options, samples
 from app.plugins.coscheduling.plugin import Coscheduling
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from tests.support.decisions import call_counts, small_quotas
@@ -157,3 +157,12 @@ def test_explain_of_a_waiting_member_shows_what_is_missing_and_the_reason_of_oth
     ]
     small = Cluster(node("n1", 100), small_quotas.quota("q", 0, 9), *named, beside=(ElasticQuota(),))
     assert remarks(small, named[0])[1:] == ["gang koordinator/x/train: elastic quota q: no capacity in cpu"]
+
+
+def test_a_gang_is_listed_beside_another_one_of_the_same_name() -> None:
+    """Pods with the marks of both are members of Koordinator's alone; pods of a mark are in no order."""
+    sigs, koordinator = {membership.SIGS_LABEL: "g"}, {options.LABEL: "g"}
+    several = [pod(f"several{number}", labels=sigs | koordinator, group="g") for number in range(30)]
+    small = Cluster(node("n1"), *several, pod("outer", labels=sigs), pod("inner", group="g"))
+    families = ["koordinator", "native", "sigs"]
+    assert sorted((one["family"], one["name"]) for one in listed(small)) == [(one, "x/g") for one in families]
