@@ -48,8 +48,15 @@ class _Rules:
             return {}
         return found
 
-    def number(self, path: str, found: object, most: int = gang_model.LARGEST) -> int:
-        """A whole number from 0; 0 if there is none."""
+    def members(self, path: str, found: object) -> int:
+        """A number of members; 0 if there is none."""
+        return self._number(path, found, gang_model.LARGEST, "members are placed together")
+
+    def seconds(self, path: str, found: object) -> int:
+        """A number of seconds; 0 if there is none."""
+        return self._number(path, found, _MAX_SECONDS, "seconds are allowed")
+
+    def _number(self, path: str, found: object, most: int, what: str) -> int:
         if found is None:
             return 0
         if isinstance(found, bool) or not isinstance(found, int):
@@ -60,7 +67,7 @@ class _Rules:
             return 0
         if found > most:
             text = manifests.shortened(str(found), 40)
-            self.errors.append(f"{path} is {text}; at most {most:,} members are placed together")
+            self.errors.append(f"{path} is {text}; at most {most:,} {what}")
             return 0
         return found
 
@@ -152,8 +159,8 @@ def _declared(raw: Json, kind: type[G]) -> G:
     spec = read.spec
     return read.group(
         kind,
-        minimum=max(1, read.number("spec.minMember", spec.get("minMember"))),
-        timeout=read.number("spec.scheduleTimeoutSeconds", spec.get("scheduleTimeoutSeconds"), _MAX_SECONDS),
+        minimum=max(1, read.members("spec.minMember", spec.get("minMember"))),
+        timeout=read.seconds("spec.scheduleTimeoutSeconds", spec.get("scheduleTimeoutSeconds")),
         resources=read.amounts("spec.minResources", spec.get("minResources")),
     )
 
@@ -188,15 +195,15 @@ def _disrupted_whole(found: object) -> bool:
 def _minimum(read: _Reader, path: str, found: object) -> int:
     """minCount of a scheduling policy; 0 for the policy ``basic``."""
     gang = read.part(path, found).get("gang")
-    return read.number(f"{path}.gang.minCount", read.part(f"{path}.gang", gang).get("minCount"))
+    return read.members(f"{path}.gang.minCount", read.part(f"{path}.gang", gang).get("minCount"))
 
 
 def check(found: gang_model.PodGroup, *, least: int = 0) -> tuple[str, ...]:
     """What a PodGroup with these fields would be refused for; ``least``: the smallest minimum."""
     rules = _Rules()
-    if rules.number("minimum", found.minimum) < least and not rules.errors:
+    if rules.members("minimum", found.minimum) < least and not rules.errors:
         rules.errors.append(f"minimum is {found.minimum}; at least {least} is required")
-    rules.number("timeout", found.timeout, _MAX_SECONDS)
+    rules.seconds("timeout", found.timeout)
     rules.amounts("resources", found.resources)
     rules.text("topology_key", found.topology_key)
     for key, value in found.options.items():
@@ -211,7 +218,7 @@ def check_workload(found: gang_model.Workload) -> tuple[str, ...]:
     if len(found.groups) > GROUPS:
         rules.errors.append(f"groups has {len(found.groups)} entries; at most {GROUPS} are allowed")
     for name, minimum in found.groups.items():
-        rules.number(f"groups.{rules.text('groups', name)}", minimum)
+        rules.members(f"groups.{rules.text('groups', name)}", minimum)
     return rules.few()
 
 

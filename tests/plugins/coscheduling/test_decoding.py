@@ -56,6 +56,10 @@ def test_a_minimum_below_one_is_one(spec: object) -> None:
     [
         ({"minMember": -1}, "spec.minMember is negative: -1"),
         ({"minMember": 1001}, "spec.minMember is 1001; at most 1,000 members are placed together"),
+        (
+            {"minMember": 2, "scheduleTimeoutSeconds": 3 * 10**9},
+            "spec.scheduleTimeoutSeconds is 3000000000; at most 2,147,483,647 seconds are allowed",
+        ),
         ({"minMember": 10**30}, f"spec.minMember is {10**30}; at most 1,000 members are placed together"),
         ({"minMember": 2.5}, "spec.minMember must be a whole number"),
         ({"minMember": True}, "spec.minMember must be a whole number"),
