@@ -51,7 +51,9 @@ def reconcile(
 def _concerned(
     before: snapshots.Snapshot, after: snapshots.Snapshot, happened: tuple[events.AnyEvent, ...]
 ) -> set[GangKey]:
-    """The gangs whose members or definitions have changed, also those that a pod has left."""
+    """The gangs whose members or definitions have changed, also those that a pod has left, and those that are
+    placed together with one of them.
+    """
     found: set[GangKey | None] = set()
     families = {kind.name: family for family, kind in kinds.OF_FAMILY.items()}
     groups: set[model.NamespacedName] = set()
@@ -75,7 +77,9 @@ def _concerned(
             case _:
                 pass
     found.update(_inside(after, groups, workloads))
-    return {key for key in found if key is not None}
+    keys = {key for key in found if key is not None}
+    changed = (gangs.find(state, key) for state in (before, after) for key in keys)
+    return keys.union(*(gang.together for gang in changed if gang is not None))
 
 
 def _inside(

@@ -172,6 +172,17 @@ def test_members_are_woken_when_the_last_one_exists() -> None:
     assert woken(after(small, events.PodSeen(pod=msgspec.structs.replace(pods[1], unscheduled="x")))) == []
 
 
+def test_the_members_of_all_gangs_that_are_placed_together_are_woken_when_the_last_one_exists() -> None:
+    both = '["x/a", "x/b"]'
+    a, b = gang("a", 2, groups=both), gang("b", 2, groups=both)
+    small = Cluster(node("n1"), *a, b[0])
+    assert woken(after(small, events.PodSeen(pod=b[1]))) == ["a0", "a1", "b0", "b1"]
+    found = after(small, gone(b[1]))
+    assert posted(found) == [(key, "gang koordinator/x/b: 1 of 2 members exist") for key in ("x/a0", "x/b0")]
+    found = after(small, gone(b[0]))
+    assert posted(found) == [("x/a0", "gang koordinator/x/a: gang x/b of its group does not exist")]
+
+
 def test_events_missed_without_a_leader_wake_what_has_capacity() -> None:
     small = Cluster(node("n1"), sigs("g", 2), *members("g", 2))
     assert woken(everything(small)) == []
