@@ -169,7 +169,7 @@ def test_a_bind_does_not_use_the_seat_of_a_gang_that_the_pod_has_left(
         after = one.snapshot().placements[members[1].uid]
         if others == 1:
             assert found == ""
-            assert after.data[gangs.NAME] == {"gang": "sigs/shop/b"}
+            assert after.data[gangs.NAME] == {"gang": "sigs/shop/b", "minimum": 2}
             assert seats(one).keys() == {"a-1", "b-0"}
             (event,) = [one for one in shop.recorded() if isinstance(one, events.PlacementReleased)]
             assert (event.cause, event.reason) == ("unbound", "the pod has left gang sigs/shop/a")

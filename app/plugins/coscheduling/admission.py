@@ -254,7 +254,7 @@ def reserve(
             capabilities.Assignment(
                 cycle.pod if pod.uid == cycle.pod.uid else pod,
                 found.plan.seats[pod.uid],
-                data={"gang": str(of[pod.uid].key)},
+                data=_committed(of[pod.uid]),
                 annotations=marks,
                 patience=of[pod.uid].waiting_time,
             )
@@ -263,6 +263,21 @@ def reserve(
         subjects=(*definitions, *relied_on),
         claims=(CLAIM,),
     )
+
+
+def _committed(gang: Gang) -> dict[str, object]:
+    """What a seat keeps of its gang, whose definition may change or go before a member is bound."""
+    strict = {"minimum": gang.minimum} if gang.given.mode == "Strict" else {}
+    return {"gang": str(gang.key), **strict}
+
+
+def kept_from(snapshot: snapshots.Snapshot, gang: Gang) -> int:
+    """The number of seats from which on they are kept when one is lost: the least minimum of those that they
+    were committed by and of the present one, if the gang is defined.
+    """
+    placements = (snapshot.placements.get(seat.pod.uid) for seat in gang.seats)
+    committed = (one.data.get(gangs.NAME, {}).get("minimum") for one in placements if one is not None)
+    return min(filter(None, (gang.minimum, *committed)), default=0)
 
 
 def _relied_on(gang: Gang, planned: int) -> tuple[model.Pod, ...]:

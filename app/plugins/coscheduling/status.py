@@ -266,7 +266,7 @@ def _lost(snapshot: snapshots.Snapshot, key: GangKey, losses: list[_Loss]) -> It
     together, _ = gangs.group(snapshot, gang)
     every = [seat for one in together for seat in one.seats]
     bound = sum(seat.bound for seat in every)
-    left = _given_up(gang, together)
+    left = _given_up(snapshot, gang, together)
     about = _about(snapshot, gang)
     if about is not None:
         stay = f"{bound} bound members stay" if bound else f"{len(every) or 'no'} seats stay"
@@ -291,23 +291,23 @@ def _incomplete(snapshot: snapshots.Snapshot) -> Iterator[effects.Effect]:
         if gang is None:
             continue
         together, _ = gangs.group(snapshot, gang)
-        left = _given_up(gang, together)
+        left = _given_up(snapshot, gang, together)
         if not left or any(one.ran for one in together):  # After a member has run, others go alone.
             continue
         for one in together:
-            about = _about(snapshot, one)
-            if one.key not in reported and len(one.seats) < one.minimum and about is not None:
+            about, least = _about(snapshot, one), admission.kept_from(snapshot, one)
+            if one.key not in reported and len(one.seats) < least and about is not None:
                 reported.add(one.key)
-                held = f"{len(one.seats)} of {one.minimum} members have a seat"
+                held = f"{len(one.seats)} of {least} members have a seat"
                 text = f"gang {one.key}: {held} after a loss; {_GOING}"
                 yield effects.PostEvent(about, LOST, text)
         yield _released(gang, together, left)
 
 
-def _given_up(gang: Gang, together: tuple[Gang, ...]) -> list[gangs.Seat]:
+def _given_up(snapshot: snapshots.Snapshot, gang: Gang, together: tuple[Gang, ...]) -> list[gangs.Seat]:
     """The seats of gangs that are placed together which are not kept when this one has lost a seat."""
     every = [seat for one in together for seat in one.seats]
-    whole = all(len(one.seats) >= one.minimum for one in together)
+    whole = all(len(one.seats) >= admission.kept_from(snapshot, one) for one in together)
     # After a member has run, others go alone, and are seated one by one.
     alone = any(one.ran and one.given.match == "once-satisfied" for one in together)
     if gang.given.mode == "NonStrict" or whole or alone or any(seat.bound for seat in every):
@@ -337,7 +337,7 @@ def _released_again(key: GangKey, snapshot: snapshots.Snapshot) -> effects.Relea
     if gang is None:
         return None
     together, _ = gangs.group(snapshot, gang)
-    left = _given_up(gang, together)
+    left = _given_up(snapshot, gang, together)
     return _released(gang, together, left) if left else None
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from app.domain import events, model
 from app.framework import effects
+from app.plugins.coscheduling import kinds, options
 from tests.support.decisions.gang_effects import after, committed, everything, given_up, members, posted
 from tests.support.decisions.small_gangs import Cluster, gang, node, sigs
 
@@ -254,3 +255,79 @@ def test_seats_on_a_node_that_is_gone_are_released() -> None:
     planned = next(one for one in small.snapshot.placements.values() if one.planned)
     found = after(small, events.NodeGone(name=planned.node, uid=f"uid-{planned.node}"))
     assert given_up(found) == {planned.pod.uid}
+
+
+def gone(one: model.Pod) -> events.PodGone:
+    return events.PodGone(uid=one.uid, namespace=one.namespace, name=one.name)
+
+
+def led(mode: str) -> list[model.Pod]:
+    """A launcher that alone defines the gang, and two workers."""
+    launcher, *workers = gang("train", 3, mode=mode)
+    named = {options.NAME: "train"}
+    return [launcher, *(msgspec.structs.replace(one, annotations=named) for one in workers)]
+
+
+@pytest.mark.parametrize("mode", ["Strict", "NonStrict"])
+@pytest.mark.parametrize("bound", [False, True])
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_gang_whose_defining_pod_goes_is_released_by_the_minimum_of_its_commitment(
+    mode: str, *, bound: bool, leaves: bool
+) -> None:
+    pods = led(mode)
+    small = Cluster(node("n1"), *pods)
+    committed(small, pods)
+    if bound:
+        small.run(pods[1], "n1")
+    event: events.AnyEvent = gone(pods[0])
+    if leaves:
+        small.see(msgspec.structs.replace(pods[0], annotations={}))
+        event = released(pods[0], "n1")
+    found = after(small, event)
+    others = {pods[1].uid, pods[2].uid} if mode == "Strict" and not bound else set()
+    assert given_up(found) == others
+    assert any("a seat on n1 is lost" in text for _, text in posted(found))
+    later = everything(small)
+    assert given_up(later) == others
+    reported = any("2 of 3 members have a seat after a loss" in text for _, text in posted(later))
+    assert reported == bool(others)
+
+
+def test_a_gang_whose_pod_group_is_gone_is_released_by_the_minimum_of_its_commitment() -> None:
+    pods = members("g", 3)
+    small = Cluster(node("n1"), sigs("g", 3), *pods)
+    committed(small, pods)
+    assert given_up(after(small, kinds.SIGS.gone("x", "g", "uid-x-g"))) == set()
+    assert given_up(everything(small)) == set()
+    assert given_up(after(small, gone(pods[0]))) == {pods[1].uid, pods[2].uid}
+
+
+def test_seats_that_are_committed_are_kept_when_the_minimum_is_raised() -> None:
+    """No seat is lost: what was committed together is whole."""
+    pods = members("g", 4)
+    small = Cluster(node("n1"), sigs("g", 4), *pods)
+    committed(small, pods)
+    assert given_up(after(small, kinds.SIGS.observed(sigs("g", 5)))) == set()
+    assert given_up(everything(small)) == set()
+    assert given_up(after(small, gone(pods[0]))) == {one.uid for one in pods[1:]}
+
+
+def test_seats_beyond_a_minimum_that_was_lowered_may_be_lost() -> None:
+    pods = members("g", 4)
+    small = Cluster(node("n1"), sigs("g", 4), *pods)
+    committed(small, pods)
+    small.take(kinds.SIGS.observed(sigs("g", 2)))
+    assert [given_up(after(small, gone(one))) for one in pods[:3]] == [set(), set(), {pods[3].uid}]
+
+
+def test_the_present_minimum_decides_about_seats_without_one() -> None:
+    """As in a log that an earlier version has written."""
+    pods = gang("train", 3)
+    small = Cluster(node("n1"), *pods)
+    placements = tuple(
+        msgspec.structs.replace(one, data={"Coscheduling": {"gang": one.data["Coscheduling"]["gang"]}})
+        for one in small.commitment(pods[0], "n1").placements
+    )
+    small.take(events.PlacementsCommitted(placements=placements, at="now"))
+    assert given_up(everything(small)) == set()
+    assert given_up(after(small, gone(pods[2]))) == {pods[0].uid, pods[1].uid}
