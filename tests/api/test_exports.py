@@ -207,6 +207,22 @@ def test_a_pod_is_found_by_its_events_or_decisions_long_after_it_is_gone(source:
     assert about["first"] <= gone[0]["offset"] <= about["last"]
 
 
+def test_a_pod_that_is_gone_is_found_by_its_deletion_long_after_its_decisions(
+    process: api_worlds.Process,
+) -> None:
+    world = api_worlds.filled(process())
+    api_worlds.decide(world, api_worlds.pod("web-3"))
+    client, key, hour = world.store.client, world.store.keys.decisions, 3_600_000
+    decisions = client.xrange(key)
+    client.delete(key)
+    for identity, fields in decisions:
+        client.xadd(key, fields, id=f"{int(identity.partition(b'-')[0]) - hour}-*")
+    gone = world.append(events.PodGone(uid="uid-web-3", namespace="shop", name="web-3"))
+    world.now[0] = (world.store.histories.appended_ms(gone) or 0) / 1000
+    about = json.loads(bundled.members(bundled.exported(world, "?around=shop/web-3&minutes=1"))[layout.ABOUT])
+    assert about["first"] < gone <= about["last"]
+
+
 def test_a_range_has_the_decisions_that_saw_its_states(source: api_worlds.World) -> None:
     found = bundled.members(bundled.exported(source, "?from=100&to=200"))
     rows = ask(source, "decisions?limit=1000")["items"]

@@ -11,7 +11,7 @@ from app.verbs.pictures import chronicles
 MINUTES = 10
 """Before and after the middle, if nothing is asked for."""
 _MOST_READ = 100_000
-"""Events that are searched for a pod that neither exists nor has a decision."""
+"""Events that are searched for a pod that does not exist."""
 _READ = 5000
 
 
@@ -90,12 +90,14 @@ def _latest_of(key: model.NamespacedName, head: moments.Moment) -> float:
     given, snapshot = services.current(), head.snapshot
     found: list[float] = []
     uid = snapshot.names.get(key)
-    if uid is not None and (version := snapshot.versions.get(f"pod:{uid}")):
+    if uid is None:
+        # Its deletion is later than its decisions.
+        if at_ms := _latest_event(key, snapshot.offset):
+            found.append(at_ms)
+    elif version := snapshot.versions.get(f"pod:{uid}"):
         found.append(given.histories.appended_ms(version) or 0)
     for decision in given.decisions.search(records.DecisionQuery(pod=key), limit=1).records:
         found.append(int(decision.id.partition("-")[0]))
-    if not found and (at_ms := _latest_event(key, snapshot.offset)):
-        found.append(at_ms)
     if not found:
         raise errors.missing("pod", key)
     return max(found)
