@@ -46,7 +46,8 @@ export function typed(text) {
   const today = state.utc ? now.toUTCString().slice(0, 16) : now.toDateString();
   // A date in this form alone would be of UTC.
   const whole = /^\d{1,2}:/.test(text) ? `${today} ${text}` : DATE.test(text) ? `${text} 00:00` : text;
-  return new Date(state.utc && !ZONED.test(text) ? `${whole} UTC` : whole);
+  // No name of a zone may follow a time behind a T.
+  return new Date(state.utc && !ZONED.test(text) ? `${whole.replace(/^(\d{4}-\d\d-\d\d)T/, "$1 ")} UTC` : whole);
 }
 
 /** A span of seconds, in its two largest units. */
