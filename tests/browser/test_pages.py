@@ -117,6 +117,13 @@ def test_a_quantity_is_rounded_in_the_unit_that_it_fills(on_small: browsers.Brow
     shown_as = {
         "6992500m": "6,992.5",
         "500m": "0.5",
+        "250m": "0.25",
+        "25m": "0.025",
+        "1125m": "1.13",
+        "-1125m": "-1.13",
+        "9996m": "10",
+        "12345m": "12.3",
+        "1100Mi": "1.07Gi",
         "125080": "125,080",
         "11952448Mi": "11.4Ti",
         "12Gi": "12Gi",
@@ -127,6 +134,10 @@ def test_a_quantity_is_rounded_in_the_unit_that_it_fills(on_small: browsers.Brow
     }
     on_small.open("/dashboard/")
     assert on_small.later(scripts.read("quantity"), list(shown_as)) == list(shown_as.values())
+    # The numbers of all panels are compared with these.
+    assert {text: panels.quantity(text) for text in shown_as} == {
+        text: found.replace(",", "") for text, found in shown_as.items()
+    }
 
 
 def test_a_waiting_time_ends_now_or_at_the_moment_that_is_shown(on_small: browsers.Browser) -> None:

@@ -1,6 +1,7 @@
 """Whether the numbers of panels are those of their links and of their commands."""
 
 import datetime
+import decimal
 import json
 import re
 import shlex
@@ -27,6 +28,10 @@ _UNITS = {
     **{"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15},
     **{name: 1024.0**power for power, name in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi"), 1)},
 }
+
+_TENTH, _HALF = decimal.Decimal("0.1"), decimal.ROUND_HALF_UP
+_SMALL = decimal.Context(prec=3, rounding=_HALF)
+"""How the browser rounds quantities below ten."""
 
 
 def same_numbers(page: browsers.Browser, url: str) -> dict[str, set[str]]:
@@ -114,7 +119,9 @@ def quantity(text: str) -> str:
     value, unit = float(found[1]) * _UNITS.get(found[2] or "", 1.0), ""
     if found[2] and found[2].endswith("i"):
         unit = next(one for one in ("Pi", "Ti", "Gi", "Mi", "Ki", "") if abs(value) >= _UNITS.get(one, 0))
-    return f"{value / _UNITS.get(unit, 1.0):.1f}".removesuffix(".0") + unit
+    amount = decimal.Decimal(value / _UNITS.get(unit, 1.0))
+    rounded = _SMALL.create_decimal(amount) if abs(amount) < 10 else amount.quantize(_TENTH, _HALF)
+    return f"{rounded.normalize():f}{unit}"
 
 
 def _seconds(text: str) -> float:

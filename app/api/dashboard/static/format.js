@@ -4,19 +4,21 @@ import { state } from "./store.js";
 
 const numbers = new Intl.NumberFormat("en");
 const rounded = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const small = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 const UNITS = { m: 1e-3, k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40, Pi: 2 ** 50 };
 
 export function number(value) {
   return value === null || value === undefined ? "–" : numbers.format(value);
 }
 
-/** A quantity of Kubernetes, rounded: 6992500m is 6,992.5, and 11952448Mi is 11.4Ti. */
+/** A quantity of Kubernetes, rounded: 6992500m is 6,992.5, 11952448Mi is 11.4Ti, and 25m is 0.025. */
 export function quantity(text) {
   const found = /^(-?\d+(?:\.\d+)?)(m|[kMGTP]|[KMGTP]i)?$/.exec(String(text));
   if (!found) return String(text);
   const value = Number(found[1]) * (UNITS[found[2]] ?? 1);
   const unit = found[2]?.endsWith("i") ? ["Pi", "Ti", "Gi", "Mi", "Ki"].find((one) => Math.abs(value) >= UNITS[one]) : "";
-  return rounded.format(value / (UNITS[unit] ?? 1)) + (unit ?? "");
+  const amount = value / (UNITS[unit] ?? 1);
+  return (Math.abs(amount) < 10 ? small : rounded).format(amount) + (unit ?? "");
 }
 
 const DAY = { hour12: false, year: "numeric", month: "short", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" };
