@@ -57,12 +57,13 @@ def test_a_page_asks_again_about_the_store_without_an_event(
 
 
 def test_a_flag_is_shown_with_who_set_it_and_when(on_small: browsers.Browser, small: shown.Shown) -> None:
-    flag = model.Flag(name="f", value="true")
+    flag = model.Flag(name="f", value="true", until="2099-01-01T00:00:00Z")
     offset = small.world.append(events.FlagSet(flag=flag, by="alice@example"))
+    on_small.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Tokyo"})
     on_small.open("/dashboard/health")
     on_small.settled(f"/{offset}")
     (found,) = [row for row in rows(on_small, "#flags") if row[0] == "debugFilterFailure"]
-    assert found[5] == "alice@example"
+    assert found[4:6] == ["01 Jan 2099, 09:00:00", "alice@example"]
     assert found[6].startswith(f"{offset} ")
     assert ask(small, "flags")["items"][1]["at"].startswith("20")
     on_small.press(str(offset), "#flags")
