@@ -1,4 +1,4 @@
-"""A server that is busy, and one whose store is away: what the page shows, and what fails a test."""
+"""A server that is busy, ends, or whose store is away: what the page shows, and what fails a test."""
 
 import pathlib
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 import pytest
 
-from tests.support.browser import browsers, refusing_proxy, shown
+from tests.support.browser import browsers, refusing_proxy, scripts, shown
 
 pytestmark = pytest.mark.browser
 PATH = "/apis/v1/pending/reasons"
@@ -62,3 +62,15 @@ def test_a_store_that_is_away_is_shown_and_asked_again(
     assert {line.partition(PATH)[0] for line in page.found} == {server.url, f"console: {server.url}"}
     assert all("503" in line for line in page.found)
     page.found.clear()
+
+
+def test_an_answer_that_is_cut_off_is_asked_for_again(on_small: browsers.Browser, small: shown.Shown) -> None:
+    # Of the past: nothing but the panel itself asks again.
+    on_small.open(f"/dashboard/?at={small.head}")
+    on_small.run(scripts.read("cut"), "/apis/v1/map")
+    on_small.keys(",")
+    failed = "#map .failed"
+    on_small.until(lambda: on_small.text(failed) == "the server does not answer", "the error")
+    on_small.until(lambda: on_small.text("#map .legend"), "the map")
+    assert on_small.text(failed) == ""
+    on_small.settled(f"/{small.head - 1}")

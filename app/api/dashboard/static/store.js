@@ -170,12 +170,14 @@ async function askOnce(path, body, taken) {
     options.body = JSON.stringify(body);
   }
   let reply;
+  let found;
   try {
     reply = await fetch(path, options);
+    found = await reply.json();
   } catch {
-    throw Object.assign(new Error("the server does not answer"), { again: AWAY });
+    // An answer may be cut off behind its headers; an error has a status, and needs no JSON.
+    if (!reply || reply.ok) throw Object.assign(new Error("the server does not answer"), { again: AWAY });
   }
-  const found = await reply.json().catch(() => null);
   if (!reply.ok) {
     const error = new Error(found?.message ?? `${reply.status} ${reply.statusText}`);
     error.name = found?.reasonCode ?? "Error";
