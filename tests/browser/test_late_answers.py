@@ -1,4 +1,4 @@
-"""Answers that are later than those of the questions after them: they replace nothing."""
+"""Late answers: they replace nothing, and no answer about something else stands for them."""
 
 import pytest
 from selenium.webdriver.common import keys
@@ -67,3 +67,59 @@ def test_a_step_does_not_lead_away_from_a_moment_that_was_chosen_after_it(
     on_small.until(lambda: "at=" not in on_small.driver.current_url, "the live page")
     answered(on_small)
     assert "at=" not in on_small.driver.current_url
+
+
+WAITING = "loading …"
+
+
+def waits(page: browsers.Browser, *panels: str) -> bool:
+    """Whether these panels have no answer yet."""
+    return all(page.text(f"{panel} .content") == WAITING for panel in panels)
+
+
+def test_an_attempt_is_not_shown_with_the_answers_about_another(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    identity, *_ = api_worlds.decide(small.world, api_worlds.pod("web-3"))
+    last = small.world.append(api_worlds.node("between-attempts"))
+    api_worlds.decide(small.world, api_worlds.pod("web-3"), at="2026-07-01T10:00:09.000Z")
+    on_small.open(f"/dashboard/pods/shop/web-3?at={last}")
+    latest = on_small.text("#why h2")
+    on_small.run(scripts.read("held"), "/apis/v1/")
+    on_small.click(f"#life a[href*='{identity}']")
+    on_small.until(lambda: on_small.text("#why h2") != latest, "the other attempt")
+    assert waits(on_small, "#why", "#pod-map")
+    on_small.run("go()")
+    on_small.settled(f"/{last}")
+    assert "no capacity" in on_small.text("#why .content")
+
+
+def test_a_filter_is_not_shown_with_the_numbers_of_all_decisions(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    on_small.open(f"/dashboard/decisions?at={small.head}")
+    on_small.run(scripts.read("held"), "/apis/v1/")
+    on_small.press("filter", "#facets")
+    on_small.until(lambda: "verb: filter" in on_small.text(".filters"), "the filter")
+    assert waits(on_small, "#strip", "#facets", "#list")
+    on_small.run("go()")
+    on_small.settled(f"/{small.head}")
+    assert not waits(on_small, "#strip")
+
+
+def test_a_selection_is_not_shown_with_the_numbers_of_no_selection(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    """The columns from which it was selected stay, and so does the focus."""
+    on_small.open(f"/dashboard/decisions?at={small.head}")
+    on_small.run(scripts.read("held"), "/apis/v1/")
+    on_small.run("document.querySelectorAll('#strip svg.strip > g')[0].focus()")
+    on_small.keys(keys.Keys.ENTER, keys.Keys.ENTER)
+    on_small.until(lambda: "What differs in the selection" in on_small.text("#facets h2"), "a selection")
+    assert waits(on_small, "#facets")
+    assert "end the selection (\N{EN DASH} decisions)" in on_small.text("#strip")
+    assert on_small.run("return document.activeElement.matches('#strip svg.strip > g')")
+    on_small.run("go()")
+    on_small.settled(f"/{small.head}")
+    assert not waits(on_small, "#facets")
+    assert "\N{EN DASH}" not in on_small.text("#strip button")

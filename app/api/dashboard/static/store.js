@@ -210,7 +210,7 @@ export function answer(name, path, object = path?.split("?", 1)[0], asked = ask)
 }
 
 /** What a path asks about, at whatever moment or in whatever range. */
-export function subject(path) {
+function subject(path) {
   return path.replace(/([?&](?:at|from|to)=)[^&]*/g, "$1");
 }
 

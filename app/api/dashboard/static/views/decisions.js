@@ -21,12 +21,15 @@ export function decisions() {
   picked.set("buckets", "80");
   const none = filters ? "no decision matches" : "no decision is recorded at this moment";
   const empty = html`<p class="empty">${none}</p>`;
-  const facets = answer("facets", moment(`/apis/v1/decisions/facets?${picked}`));
-  const listed = answer("decisions", moment(`/apis/v1/decisions?limit=50${filters ? `&${filters}` : ""}`));
+  const path = `/apis/v1/decisions/facets?${picked}`;
+  const facets = answer("facets", moment(path), `facets ${filters}`);
+  // The columns stay while a selection of them is asked about: the focus is on one.
+  const selected = facets.body && !facets.url.startsWith(path) ? { ...facets, status: "loading", body: null } : facets;
+  const listed = answer("decisions", moment(`/apis/v1/decisions?limit=50${filters ? `&${filters}` : ""}`), `decisions ${filters}`);
   return html`
     ${query.size ? html`<p class="filters">Only ${[...query].map(([name, value]) => html`<button type="button" @click=${() => set({ [name]: null })} title="remove this filter">${name}: ${cut(value, 80)} ✕</button> `)}</p>` : nothing}
-    ${panel({ id: "strip", title: "Answers over time", answer: facets, wide: true, rows: (body) => body.buckets.map(({ outcomes, ...rest }) => ({ ...rest, ...outcomes })) }, (body) => html`${newest(body.complete)}${body.examined ? strip(body) : empty}`)}
-    ${panel({ id: "facets", title: state.query.get("pickedSince") ? "What differs in the selection" : "In common", answer: facets, wide: true, rows: (body) => body.facets.flatMap((one) => one.values.map((value) => ({ facet: one.name, ...value }))) }, (body) => html`
+    ${panel({ id: "strip", title: "Answers over time", answer: facets, wide: true, rows: (body) => body.buckets.map(({ outcomes, ...rest }) => ({ ...rest, ...outcomes })) }, (body) => html`${newest(body.complete)}${body.examined ? strip(body, selected.body?.picked) : empty}`)}
+    ${panel({ id: "facets", title: state.query.get("pickedSince") ? "What differs in the selection" : "In common", answer: selected, wide: true, rows: (body) => body.facets.flatMap((one) => one.values.map((value) => ({ facet: one.name, ...value }))) }, (body) => html`
       ${newest(body.complete)}${body.examined ? html`<div class="facets">${body.facets.filter((one) => one.values.length).map((one) => facet(one, body))}</div>` : empty}`)}
     ${panel({ id: "list", title: "Decisions, newest first", answer: listed, wide: true, rows: (body) => body.items, command: command("get", "decisions", "--limit", "50", "--at", state.position, ...[...query].flatMap(([name, value]) => ["--where", `${name}=${value}`])) }, (body) => html`${newest(body.items.length || !body.metadata.continue)}
       ${table([["when", "t"], ["verb"], ["pod", "p"], ["outcome"], ["kept", "n"], ["of", "n"], ["node", "p"], ["ms", "n"], ["reasons", "w"]], body.items.map((one) => [
@@ -35,7 +38,8 @@ export function decisions() {
       ${body.items.length && body.metadata.continue ? html`<p class="empty">… and older ones</p>` : nothing}`)}`;
 }
 
-function strip(body) {
+/** @param {number} [picked] the decisions in the selection, once they are counted */
+function strip(body, picked) {
   const { buckets } = body;
   const most = Math.max(1, ...buckets.map((one) => Object.values(one.outcomes).reduce((sum, count) => sum + count, 0)));
   const slow = Math.max(1, ...buckets.map((one) => one.p99 ?? 0));
@@ -60,7 +64,7 @@ function strip(body) {
   const started = (one) => begun && one.from <= begun.from && begun.from < one.to;
   return html`<p class="empty">${plural(body.examined, "decision")}, ${time(buckets[0].from)} to ${time(buckets.at(-1).to)}; at most ${number(most)} in a column; slowest 99th percentile ${slow.toFixed(1)} ms.
       Drag over columns, or use Enter on the first and the last one, to compare them with the rest.
-      ${since ? html`<button type="button" @click=${() => set({ pickedSince: null, pickedUntil: null })}>end the selection (${plural(body.picked, "decision")})</button>` : nothing}</p>
+      ${since ? html`<button type="button" @click=${() => set({ pickedSince: null, pickedUntil: null })}>end the selection (${plural(picked, "decision")})</button>` : nothing}</p>
     <svg class="strip" viewBox="0 0 ${buckets.length * 10} 100" preserveAspectRatio="none" role="group" aria-label="Decisions over time">
       ${buckets.map((one, index) => {
         let base = 100;

@@ -4,7 +4,7 @@ import { html, nothing } from "../../vendor/lit-html-3.3.3/lit-html.js";
 import { legend, rows as mapRows } from "../map.js";
 import { announce } from "../focus.js";
 import { command, forms, panel } from "../panel.js";
-import { answer, ask, changed, moment, offsetOf, onForget, state, subject } from "../store.js";
+import { answer, ask, changed, moment, offsetOf, onForget, state } from "../store.js";
 import { cut, number, plural, quantity, time } from "../format.js";
 import { address } from "../router.js";
 import { to } from "../timebar.js";
@@ -41,12 +41,12 @@ export function pod() {
   const chosen = state.query.get("decision") ?? attempts.findLast((one) => /^filter/.test(one.text))?.decision ?? attempts.at(-1)?.decision ?? null;
   const tried = attempts.find((one) => one.decision === chosen);
   const question = chosen ? `${base}/explain?decision=${encodeURIComponent(chosen)}&limit=20` : life.body ? moment(`${base}/explain?limit=20`) : null;
-  const why = answer("why", question, base);
+  const why = answer("why", question, `${base} ${chosen}`);
   // Such as one before the history that the log has now.
   const unexplained = life.body && why.status === "failed";
-  const map = answer("pod-map", chosen ? `/apis/v1/map?color=${encodeURIComponent(`decision:${chosen}`)}` : null);
+  const map = answer("pod-map", chosen ? `/apis/v1/map?color=${encodeURIComponent(`decision:${chosen}`)}` : null, `${base} ${chosen}`);
   if (map.body && chosen) queueMicrotask(() => /** @type {any} */ (document.querySelector("cluster-map"))?.show(map.body));
-  if (why.body && question && subject(why.url) === subject(question)) announce(`${chosen ? `Attempt ${chosen}` : "If it were tried now"}: ${cut(why.body.summary, 600)}`, "attempt");
+  if (why.body) announce(`${chosen ? `Attempt ${chosen}` : "If it were tried now"}: ${cut(why.body.summary, 600)}`, "attempt");
   return html`
     <div class="columns even">
       ${panel({ id: "pod", title: `Pod ${cut(key, 120)}`, answer: seen, command: command("get", "pods", key, "--at", state.position), rows: (body) => [body] }, (body) => html`
