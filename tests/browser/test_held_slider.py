@@ -94,7 +94,7 @@ def test_a_film_of_a_live_page_is_not_moved_by_events(on_small: browsers.Browser
 
 
 def test_a_film_that_waits_for_its_frames_begins_once(on_small: browsers.Browser, small: shown.Shown) -> None:
-    """Older frames are at hand; the second key ends what the first began, and the third plays."""
+    """Frames of a former window are at hand; the second key ends what the first began, the third plays."""
     on_small.open("/dashboard/")
     frames(on_small)
     last = appended(on_small, small, "more")
@@ -107,6 +107,46 @@ def test_a_film_that_waits_for_its_frames_begins_once(on_small: browsers.Browser
     on_small.run("ticks[0]()")
     on_small.run(SPACE)
     on_small.until(lambda: "at=" in str(on_small.driver.current_url), "the film rests")
+
+
+def test_the_slider_of_a_window_shows_no_frame_of_the_one_before(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    on_small.open("/dashboard/")
+    before = frames(on_small)[-1]
+    small.world.append(*(api_worlds.pod_seen(f"behind-{at}") for at in range(3)))
+    last = appended(on_small, small, "behind-frames")
+    on_small.settled(f"/{last}")
+    waiting = on_small.run("return [...document.querySelectorAll('#figures b')][3].textContent")
+    on_small.run(scripts.read("held"), "/apis/v1/frames")
+    on_small.run(scripts.read("hold"), True)
+    on_small.run(scripts.read("drag"), last - 1)
+    output = ".timebar output"
+    on_small.until(lambda: on_small.text(output).startswith(f"offset {last - 1}"), "the offset")
+    assert on_small.text(output) == f"offset {last - 1}"
+    on_small.run("go()")
+    on_small.until(lambda: f", {waiting} pods waiting" in on_small.text(output), "the frame of the moment")
+    on_small.run(scripts.read("drag"), before)
+    on_small.until(lambda: on_small.text(output).startswith(f"offset {before},"), "the frame of another one")
+    on_small.run(scripts.read("hold"), False)
+    on_small.settled(f"/{before}")
+
+
+def test_a_film_without_its_frames_plays_no_other_window(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    on_small.open("/dashboard/")
+    frames(on_small)
+    last = appended(on_small, small, "another-window")
+    on_small.settled(f"/{last}")
+    on_small.run(scripts.read("cut"), "/apis/v1/frames")
+    on_small.run(scripts.read("ticks"))
+    on_small.run(SPACE)
+    on_small.until(lambda: on_small.text("#moment-wrong") == "the server does not answer", "the error")
+    assert on_small.run("return ticks.length") == 0
+    on_small.run(SPACE)
+    on_small.until(lambda: on_small.run("return ticks.length"), "the film begins")
+    on_small.run(SPACE)
 
 
 def test_a_film_plays_after_the_colours_were_others_for_a_while(

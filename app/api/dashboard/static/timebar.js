@@ -102,7 +102,10 @@ export function paint(drawn) {
   bar.drawn = drawn;
 }
 
-/** Fetch the frames of the window once; called when the slider gets the focus or the pointer. */
+/**
+ * Fetch the frames of the window once: when the slider gets the focus or the pointer, and when it is dragged where there
+ * are none. Those of a former window of a live page serve for its moments meanwhile.
+ */
 export function prefetch() {
   const { first, last } = bounds();
   const wanted = `/apis/v1/frames?from=${first}&to=${last}&count=${FRAMES}&${bar.drawn}`;
@@ -116,8 +119,11 @@ export function prefetch() {
 async function fetched(wanted) {
   try {
     const found = await ask(wanted);
-    if (loading === wanted) bar.frames = unfolded(found, wanted);
+    if (loading !== wanted) return;
+    bar.frames = unfolded(found, wanted);
+    if (bar.dragging !== null) state.frame = framed(bar.dragging);
   } catch (error) {
+    if (loading !== wanted) return;
     loading = "";
     bar.wrong = error.message;
   }
@@ -133,12 +139,11 @@ function unfolded(found, url) {
   return { ...found, frames, url };
 }
 
-/** The frame at or before an offset, as a picture of the map. */
+/** The frame at or before an offset, as a picture of the map; null outside of the window of the frames. */
 export function framed(offset) {
-  if (!bar.frames) return null;
-  const frames = bar.frames.frames;
-  let found = frames[0];
-  for (const frame of frames) if (frame.offset <= offset) found = frame;
+  const frames = bar.frames?.frames ?? [];
+  const found = offset > frames.at(-1)?.offset ? undefined : frames.findLast((frame) => frame.offset <= offset);
+  if (!found) return null;
   const { layout, nodes, domains, classes, color, levels } = bar.frames;
   const counts = new Map();
   for (const letter of found.values) counts.set(letter, (counts.get(letter) ?? 0) + 1);
@@ -148,6 +153,7 @@ export function framed(offset) {
 function dragged(offset) {
   bar.dragging = offset;
   state.frame = framed(offset);
+  if (!state.frame) prefetch();
   clearTimeout(rest);
   if (!bar.held) rest = setTimeout(() => settle(offset), REST_MS);
   changed();
@@ -226,7 +232,8 @@ export async function play() {
   const mine = (film = {});
   await prefetch();
   if (film !== mine) return undefined;
-  if (!bar.frames) return halt();
+  // Those that were asked for last, or else of another window.
+  if (bar.frames?.url !== loading) return halt();
   const shown = offsetOf(state.position);
   const frames = bar.frames.frames;
   let at = frames.findIndex((frame) => frame.offset > shown);
