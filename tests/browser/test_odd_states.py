@@ -105,6 +105,26 @@ def test_no_step_leads_before_the_oldest_moment(seen: shown.Shown, page: browser
     excuse(page, 410)
 
 
+@pytest.mark.parametrize(("place", "text", "steps"), [("main", ".", 1), ("moment", "{}\n", 3)])
+def test_a_page_of_the_past_goes_beyond_the_head_of_when_it_was_opened(
+    seen: shown.Shown, page: browsers.Browser, place: str, text: str, steps: int
+) -> None:
+    """Nothing streams to it."""
+    before = seen.world.append(*api_worlds.history())
+    page.open(f"/dashboard/?at={before}")
+    last = seen.world.append(*(api_worlds.node(f"ahead-{at}") for at in range(3)))
+    lag = "fetch('/apis/v1/lag').then((reply) => reply.json()).then(arguments[0])"
+    page.until(lambda: page.later(lag)["position"].endswith(f"/{last}"), "the head of the server")
+    page.run("document.getElementById(arguments[0]).focus()", place)
+    page.keys(text.format(last))
+    page.settled(f"/{before + steps}")
+    assert page.text("#moment-wrong") == ""
+    page.run("document.getElementById('main').focus()")
+    page.keys(*"." * (last - before - steps + 1))
+    page.until(lambda: page.text("#moment-wrong") == f"offset {last} is the latest", "the end")
+    page.settled(f"/{last}")
+
+
 @pytest.mark.scenario("UI-12")
 def test_a_position_of_a_history_that_ended_leads_to_the_present_one(
     seen: shown.Shown, page: browsers.Browser

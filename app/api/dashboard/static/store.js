@@ -97,6 +97,13 @@ async function learnOldest() {
   changed();
 }
 
+/** The head of the log, for a page of the past: nothing streams to it. */
+export async function learnHead() {
+  const { position } = await ask("/apis/v1/lag");
+  if (incarnationOf(position) === incarnationOf(state.head)) state.head = position;
+  else dispatchEvent(new Event(GONE));
+}
+
 export function offsetOf(position) {
   return Number(position.slice(position.lastIndexOf("/") + 1));
 }

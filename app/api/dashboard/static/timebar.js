@@ -2,7 +2,7 @@
 /** The time bar: an axis of events. Dragging shows frames that are in the browser; at rest the moment is asked for. */
 import { html, nothing } from "../vendor/lit-html-3.3.3/lit-html.js";
 import { live as bound } from "../vendor/lit-html-3.3.3/directives/live.js";
-import { answer, ask, changed, earliest, offsetOf, onForget, state, TRIMMED } from "./store.js";
+import { answer, ask, changed, earliest, learnHead, offsetOf, onForget, state, TRIMMED } from "./store.js";
 import { clock, number, plural, time, typed } from "./format.js";
 import { address, go, set } from "./router.js";
 import { KINDS, marked } from "./strip.js";
@@ -34,9 +34,13 @@ export function moving() {
   return bar.held || bar.dragging !== null || Boolean(bar.playing);
 }
 
+function latest() {
+  return state.head ? offsetOf(state.head) : 0;
+}
+
 /** The window, as far as it is of the incarnation that is shown. */
 function bounds() {
-  const head = state.head ? offsetOf(state.head) : 0;
+  const head = latest();
   const shown = state.position ? offsetOf(state.position) : head;
   if (range && range.width === bar.width && moving()) return walls.inside(range, shown);
   const trimmed = range && range.first < earliest();
@@ -174,14 +178,25 @@ function settle(offset) {
 }
 
 /** Show the moment of an offset; the head is the present. */
-export function to(offset) {
-  const head = state.head ? offsetOf(state.head) : 0;
-  const oldest = Math.min(head, earliest());
+export async function to(offset) {
   clearTimeout(rest);
+  if (offset > latest()) {
+    const { at } = state;
+    try {
+      await learnHead();
+    } catch (error) {
+      bar.wrong = error.message;
+      return changed();
+    }
+    // Another moment was chosen meanwhile.
+    if (state.at !== at) return undefined;
+  }
+  const head = latest();
+  const oldest = Math.min(head, earliest());
   bar.wrong = offset < oldest ? `offset ${number(oldest)} is the oldest that is kept` : offset > head ? `offset ${number(head)} is the latest` : "";
   state.frame = null;
   set({ at: String(Math.max(oldest, Math.min(head, offset))) });
-  changed();
+  return changed();
 }
 
 export function live() {
