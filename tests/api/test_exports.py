@@ -7,6 +7,7 @@ import secrets
 import threading
 import types
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -212,7 +213,8 @@ def test_a_pod_that_is_gone_is_found_by_its_deletion_long_after_its_decisions(
 ) -> None:
     world = api_worlds.filled(process())
     api_worlds.decide(world, api_worlds.pod("web-3"))
-    client, key, hour = world.store.client, world.store.keys.decisions, 3_600_000
+    client: Any = world.store.client
+    key, hour = world.store.keys.decisions, 3_600_000
     decisions = client.xrange(key)
     client.delete(key)
     for identity, fields in decisions:
