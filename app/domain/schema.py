@@ -82,7 +82,7 @@ class Counter:
     """Unique. Keys begin with ``FAMILY|``; those of the empty name have a ``/`` before the first ``|``."""
     form: int
     """The version of the family's keys and amounts. Stored counts of another form are not used: ``topolog
-    migrate up`` builds the present ones beside them (ADR 0005)."""
+    migrate up`` builds the present ones beside them (decision 5)."""
     contributions: Contributions
     pod_fields: tuple[str, ...]
     """Fields of a pod on which contributions depend; dots lead into a field's fields."""

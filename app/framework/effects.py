@@ -1,7 +1,7 @@
 """Effects: changes that plugins want in the cluster, as data; the elected controller carries them out.
 
 Effects are idempotent: each is computed from the state of the log, and may be computed again by the next
-leader. The controller limits their rate, and drops those of a leadership that has ended (ADR 0024).
+leader. The controller limits their rate, and drops those of a leadership that has ended (decision 24).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -83,8 +83,8 @@ class PostEvent:
 class ReleasePlacements:
     """Look up in-flight placements at once, and release those that can no longer be bound.
 
-    Only the API server is evidence (ADR 0020): the controller fences each Binding first, and a pod that is
-    bound keeps its placement. A planned placement has no Binding (ADR 0023).
+    Only the API server is evidence (decision 20): the controller fences each Binding first, and a pod that is
+    bound keeps its placement. A planned placement has no Binding (decision 23).
 
     With ``renewed`` the planned ones are not looked up, and go together or not at all: they are released in
     one append, in a state in which no other is left, if the plugin wants their release in that state.

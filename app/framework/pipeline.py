@@ -53,7 +53,7 @@ def run_filter(
 def _beside_its_own(
     cycle: cycles.Cycle, refusals: tuple[verdicts.Refusal, ...]
 ) -> tuple[verdicts.Refusal, ...]:
-    """The refusals without the node on which the pod is placed in the log: that is decided (ADR 0023).
+    """The refusals without the node on which the pod is placed in the log: that is decided (decision 23).
 
     The pod counts there. A gang of which a member is refused later would stay partly bound.
     """

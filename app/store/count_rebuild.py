@@ -1,4 +1,4 @@
-"""Builds the counts in their present form beside the live ones (ADR 0005).
+"""Builds the counts in their present form beside the live ones (decision 5).
 
 A plugin's counter has a form, and a store's counts have the forms of all counters in their name. If they are
 not those of the present schema, the log is folded from the newest checkpoint into a hash of its own, up to

@@ -40,7 +40,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 
 
 class Header(msgspec.Struct, frozen=True):
-    """The header of an image."""
+    """The header of a serialized snapshot."""
 
     kind: str
     version: int
@@ -48,7 +48,7 @@ class Header(msgspec.Struct, frozen=True):
     incarnation: str
     offset: int
     at_ms: int
-    """When the event at the offset was appended: verifies that a log still continues the image."""
+    """When the event at the offset was appended: verifies that a log still continues the snapshot."""
     digest: str
     """SHA-256 over the lines, each with its newline."""
     lines: int
@@ -105,7 +105,7 @@ def digest(snapshot: snapshots.Snapshot) -> str:
 
 
 def serialize(snapshot: snapshots.Snapshot, *, cluster: str, at_ms: int) -> SerializedSnapshot:
-    """The image of a snapshot whose last event was appended at ``at_ms``."""
+    """The serialized form of a snapshot whose last event was appended at ``at_ms``."""
     summed = hashlib.sha256()
     members = []
     for line in _lines(snapshot):

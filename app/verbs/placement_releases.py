@@ -60,7 +60,7 @@ def release_together(
     """Append the release of planned placements that go together, in one call; the number released.
 
     ``renewed``: what is released in a state, None if nothing is. A bind that takes one of them over appends
-    before it sends a Binding (ADR 0023): the guard expects that none has, so no Binding can exist.
+    before it sends a Binding (decision 23): the guard expects that none has, so no Binding can exist.
 
     None if they cannot be released yet: the store is away, a pod is contended, one of them has a Binding,
     whose outcome may be that all stay, or the store may have lost the placement of such a Binding.

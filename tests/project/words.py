@@ -53,6 +53,7 @@ INSTEAD: Mapping[str, str] = {
     r"(?<!there\s)(?:is|are) no (?:JSON|UTF|YAML|text|bundle|candidate|configuration|event|extender|gang|id"
     "|list|lists|metric|number|object|objects|record|records|row|server|string|strings)": "is not a",
     "cannot be had|can be had": "cannot be obtained, is available",
+    r"ADRs?": "decision N",
 }
 """Pattern of a word or phrase -> what to write instead."""
 

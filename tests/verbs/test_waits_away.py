@@ -109,7 +109,7 @@ def silenced(one: replicas.Replica, clock: Clock, *, opened: bool, busy: float) 
     made = Silent(clock, opened=opened)
     wire.__dict__["_connection"] = made
     wire.open = opened
-    one.store.follower._head.__dict__["_lock"] = Held(clock, busy)
+    one.store.follower._reads.__dict__["_lock"] = Held(clock, busy)
     one.context = dataclasses.replace(one.context, monotonic=clock.monotonic, sleep=clock.sleep)
     clock.now = 0.0
     return made

@@ -224,7 +224,7 @@ class CheckpointChecks:
 
     def _examine(self, header: snapshot_format.Header) -> None:
         """Verify the digest and, if that was not done yet, compare the contents. Raises Damaged."""
-        snapshot_format.prove(header, self._kept.image(header).members)
+        snapshot_format.prove(header, self._kept.serialized(header).members)
         known = self._digests.get(header.offset)
         if known == header.digest:
             self._verified(header)

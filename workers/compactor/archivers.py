@@ -57,11 +57,11 @@ class Archiver:
         last = max((file.last for file in archive.history("checkpoint")), default=0)
         # A checkpoint with more items than there are events since the last one costs more than it saves.
         if newest.offset - last >= newest.items or not last:
-            image = self._verified(newest)
-            if image is not None:
+            serialized = self._verified(newest)
+            if serialized is not None:
                 # The log continues it. Under the name of a former incarnation it would not be history.
-                header = msgspec.structs.replace(image.header, incarnation=log.incarnation)
-                archive.keep_checkpoint(snapshot_format.SerializedSnapshot(header, image.members))
+                header = msgspec.structs.replace(serialized.header, incarnation=log.incarnation)
+                archive.keep_checkpoint(snapshot_format.SerializedSnapshot(header, serialized.members))
 
     def _accept(self, archive: archives.Archive) -> int:
         """Verify and prove the last segment, once; the offset behind which the archive is continued.

@@ -247,13 +247,13 @@ class Compactor:
     def _verified(self, header: snapshot_format.Header) -> snapshot_format.SerializedSnapshot | None:
         """The checkpoint if its digest is intact; a corrupt one is deleted."""
         try:
-            image = self._store.checkpoints.image(header)
-            snapshot_format.prove(header, image.members)
+            serialized = self._store.checkpoints.serialized(header)
+            snapshot_format.prove(header, serialized.members)
         except errors.Damaged as damaged:
             telemetry.log.error("deleting corrupt checkpoint", offset=header.offset, error=str(damaged))
             self._store.checkpoints.remove(header)
             return None
-        return image
+        return serialized
 
     def _thin(self, kept: list[snapshot_format.Header]) -> None:
         """Delete checkpoints that the log no longer continues from, and those that are too many."""

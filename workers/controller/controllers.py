@@ -24,6 +24,7 @@ from app.store.log import readers
 from app.verbs import placement_releases
 from workers import election
 from workers.controller import (
+    event_poster,
     evictions,
     executors,
     pod_events,
@@ -82,7 +83,7 @@ class Controller:
             client, status_targets.of(store.schema, plugins), limit, self._clock, now=_second
         )
         recorder = event_recorders.EventRecorder(client, self._clock, now=_second, limit=limit)
-        self.poster = pod_events.PodEventPoster(recorder)
+        self.poster = event_poster.EventPoster(recorder)
         self.evictor = evictions.Evictor(
             client, lambda: follower.snapshot, plugins, self.poster.submit, limit, self._clock
         )
@@ -163,7 +164,7 @@ class Controller:
             self._start("statuses", self.statuses.run_once, pause=STATUSES_EVERY),
             self._start("evictions", self._evict, pause=RECONCILED_EVERY),
             self._start("refused pods", self.pod_events.run_once, pause=EVENTS_EVERY),
-            self._start("pod events", self.poster.run_once, pause=EVENTS_EVERY),
+            self._start("events", self.poster.run_once, pause=EVENTS_EVERY),
             self._start("stale refusals", self.refusals.run_once, pause=REFUSALS_EVERY),
         ]
         self._stopped.wait()

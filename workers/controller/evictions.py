@@ -39,7 +39,7 @@ NOT_EVICTED = "TopologEvictionRefused"
 UNSUPPORTED = "several PodDisruptionBudgets select the pod, and the Eviction API supports one"
 
 Post = Callable[[effects.PostEvent, str], None]
-"""Posts an Event in a leadership (pod_events.PodEventPoster.submit)."""
+"""Posts an Event in a leadership (event_poster.EventPoster.submit)."""
 
 
 class _Wanted(NamedTuple):

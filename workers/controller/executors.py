@@ -21,7 +21,7 @@ class Waker(Protocol):
 
 
 class Poster(Protocol):
-    """Posts Events (pod_events.PodEventPoster)."""
+    """Posts Events (event_poster.EventPoster)."""
 
     def submit(self, found: effects.PostEvent, term: str) -> None:
         """Post the Event soon."""

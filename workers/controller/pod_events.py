@@ -1,26 +1,21 @@
-"""Posts Kubernetes Events on pods: refused on all nodes, and placement released.
+"""Events about pods: refused on all nodes, and placement released.
 
 Refusals are read from the decision records, so that an extender never waits for the API server to accept
 an Event. Each record is read once; the message carries the counts (``host: 3/3``), and the EventRecorder
 limits the rate.
 """
 
-from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from app import telemetry
-from app.domain import events, model, snapshots
+from app.domain import events, snapshots
 from app.framework import effects
-from app.kube.writes import event_recorders
 from app.store.decisions import records
 from app.store.log import readers
 
 REFUSED = "TopologRefused"
 RELEASED = "TopologReleased"
 _PAGE = 200
-_MAX_WAITING = 10_000
-"""Events that may wait; beyond that the oldest are dropped."""
 
 
 class Records(Protocol):
@@ -29,60 +24,6 @@ class Records(Protocol):
     def latest(self, *, limit: int = 100) -> list[records.Decision]:
         """The latest records, newest first. Raises StoreAway."""
         ...
-
-
-class PodEventPoster:
-    """Carries out PostEvent; ``run_once`` is used by one thread.
-
-    An Event about a pod that is beyond the rate, or that the API server does not accept, is dropped: the
-    decision records have it, and the next attempt brings another one. Nothing brings another one about a gang
-    that waits, so an Event about any other object waits for the rate, and for an API server that is busy or
-    away: the latest of each object and reason.
-    """
-
-    def __init__(self, recorder: event_recorders.EventRecorder) -> None:
-        self._recorder = recorder
-        self._queue: deque[tuple[effects.PostEvent, str]] = deque(maxlen=_MAX_WAITING)
-        self._waiting: dict[tuple[model.Uid, str], tuple[effects.PostEvent, str]] = {}
-        self._failing = False
-
-    def submit(self, found: effects.PostEvent, term: str) -> None:
-        """Post the Event soon. Thread-safe."""
-        self._queue.append((found, term))
-
-    def run_once(self) -> None:
-        """Post the Events that wait; the first of several failures is logged."""
-        pods: list[tuple[effects.PostEvent, str]] = []
-        while self._queue:
-            found, term = self._queue.popleft()
-            if isinstance(found.about, model.Pod):
-                pods.append((found, term))
-            else:
-                self._waiting[found.about.uid, found.reason] = (found, term)
-        while self._waiting:
-            key = next(iter(self._waiting))
-            found, term = self._waiting.pop(key)
-            if not self._post(found, term, again=True):
-                # Behind the others: a failure may be that of its namespace alone.
-                self._waiting[key] = (found, term)
-                break
-        while len(self._waiting) > _MAX_WAITING:
-            del self._waiting[next(iter(self._waiting))]
-            self._recorder.dropped += 1
-        for found, term in pods:
-            self._post(found, term)
-
-    def _post(self, found: effects.PostEvent, term: str, *, again: bool = False) -> bool:
-        """Post the Event; returns False if it has to be posted later (EventRecorder.post)."""
-        about, message = found.about, found.message
-        posted = self._recorder.post(
-            about, found.reason, message, warning=found.warning, term=term, again=again
-        )
-        problem = self._recorder.problem
-        if problem and not self._failing:
-            telemetry.log.warning("cannot post Events", about=about.key, error=problem)
-        self._failing = bool(problem)
-        return posted
 
 
 class PodEventPublisher:

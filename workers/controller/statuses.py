@@ -4,7 +4,7 @@ it differs.
 A status describes the object that its plugin saw in the snapshot. The controller therefore reads the object
 before its first write, and writes nothing if the API server has another one: the recorder then appends the
 change, and the plugin computes the status again. The write itself is guarded by the resourceVersion that
-was read, so that a leader whose leadership has ended in between overwrites nothing (ADR 0024). A status is
+was read, so that a leader whose leadership has ended in between overwrites nothing (decision 24). A status is
 not kept in the log: its own echo in the watch is not an event. The same holds for the annotations that an
 effect has beside the status: they are a second patch, of the object itself.
 """

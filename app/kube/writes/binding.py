@@ -2,7 +2,7 @@
 
 The pod's uid is a precondition, so that a pod of the same name that was deleted and recreated is never bound
 by mistake. So is its resourceVersion, if the caller has it: after any write to the pod a Binding with an
-older version can no longer be carried out, however late it arrives (ADR 0008). The API server writes the
+older version can no longer be carried out, however late it arrives (decision 8). The API server writes the
 Binding's annotations to the pod together with the node (docs/design/extender-contract.md, 16): a pod that is
 on the node without them was bound by another client. After a conflict or a lost answer the pod is read; the
 outcome is Unknown only if the pod does not resolve it.

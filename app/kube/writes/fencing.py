@@ -1,8 +1,8 @@
 """Fences a Binding: writes to its pod, after which the Binding can no longer be carried out.
 
-The API server refuses a Binding whose pod has another version than the Binding names (ADR 0008), and every
+The API server refuses a Binding whose pod has another version than the Binding names (decision 8), and every
 change of a pod gives it a new version. A patch without a change does not, so each fence writes a text that no
-earlier one wrote. It is a condition, because that requires only the right to patch pods/status (ADR 0020).
+earlier one wrote. It is a condition, because that requires only the right to patch pods/status (decision 20).
 """
 
 import http

@@ -1,6 +1,6 @@
 """Both families of quotas: a pod has to fit in its Koordinator quota, and in the quota of its namespace.
 
-Neither family reads the objects of the other, so each has the meaning that it has alone (ADR 0037).
+Neither family reads the objects of the other, so each has the meaning that it has alone (decision 37).
 """
 
 from collections.abc import Mapping, Sequence

@@ -45,7 +45,7 @@ class _Filling(bundle_reader.Visitor):
         self._names = names
         self._schema = schema
         self._pipeline: Any = client.pipeline(transaction=False)
-        self._image: list[bytes] = []
+        self._members: list[bytes] = []
         self._header: snapshot_format.Header | None = None
 
     def about(self, about: layout.About) -> None:
@@ -63,7 +63,7 @@ class _Filling(bundle_reader.Visitor):
 
     def checkpoint(self, header: snapshot_format.Header, line: bytes) -> None:
         self._header = header
-        self._image.append(snapshot_format.compressed(line))
+        self._members.append(snapshot_format.compressed(line))
 
     def event(self, raw: readers.Raw) -> None:
         self._add(self._names.log, f"{raw.offset}-0", {"t": raw.t, "e": bytes(raw.e), "w": raw.w})
@@ -75,8 +75,8 @@ class _Filling(bundle_reader.Visitor):
         """Write what is left."""
         self._flush()
         if self._header is not None and self._header.offset:
-            image = snapshot_format.SerializedSnapshot(self._header, self._image)
-            checkpoints.Checkpoints(self._client, self._names, self._schema).keep(image)
+            serialized = snapshot_format.SerializedSnapshot(self._header, self._members)
+            checkpoints.Checkpoints(self._client, self._names, self._schema).keep(serialized)
         if contents.consistency.strip() != b"null":
             with connections.translated():
                 self._client.set(self._names.audit, contents.consistency)

@@ -65,8 +65,8 @@ class Stretch:
     def checkpoint(self) -> list[bytes]:
         """The snapshot at ``first``. Raises StoreError."""
         snapshot = self._past.of(self._position)
-        image = snapshot_format.serialize(snapshot, cluster=self._log.cluster, at_ms=self.first_ms)
-        return layout.lines(image.header, image.members)
+        serialized = snapshot_format.serialize(snapshot, cluster=self._log.cluster, at_ms=self.first_ms)
+        return layout.lines(serialized.header, serialized.members)
 
     def events(self) -> Iterator[list[bytes]]:
         """The events from that at ``first`` on, which a log needs to continue the checkpoint.

@@ -162,10 +162,10 @@ class _Target(bundle_reader.Visitor):
             case layout.ABOUT:
                 return [layout.encoded(about)]
             case layout.CHECKPOINT:
-                image = snapshot_format.serialize(
+                serialized = snapshot_format.serialize(
                     self._snapshot(about), cluster=about.cluster, at_ms=about.first_ms
                 )
-                return layout.lines(image.header, image.members)
+                return layout.lines(serialized.header, serialized.members)
             case layout.EVENTS:
                 packed = self._events.finish()
                 first, times = max(1, about.first), self._times

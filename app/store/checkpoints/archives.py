@@ -116,12 +116,12 @@ class Archive:
         )
         return self._write(name, members)
 
-    def keep_checkpoint(self, image: snapshot_format.SerializedSnapshot) -> str:
+    def keep_checkpoint(self, serialized: snapshot_format.SerializedSnapshot) -> str:
         """Write a checkpoint; its name. Durable when this returns. Raises ArchiveAway."""
-        header = image.header
+        header = serialized.header
         name = f"checkpoint.{header.incarnation}.{header.offset:016d}.jsonl.gz"
         return self._write(
-            name, (snapshot_format.compressed(snapshot_format.encoded(header) + b"\n"), *image.members)
+            name, (snapshot_format.compressed(snapshot_format.encoded(header) + b"\n"), *serialized.members)
         )
 
     def remove(self, name: str) -> None:
@@ -269,8 +269,8 @@ class Archive:
                 )
             return
         first, *lines = self._lines(file.name)
-        image = snapshot_format.header_of(first)
-        if image.offset != file.last or _sum(lines) != image.digest:
+        header = snapshot_format.header_of(first)
+        if header.offset != file.last or _sum(lines) != header.digest:
             raise errors.Damaged(
                 f"{self._where(file.name)} is damaged: the SHA-256 of its lines is not that of its first line"
             )

@@ -1,7 +1,7 @@
 """Stores checkpoints: whole snapshots, so that a replay need not start at the first entry of the log.
 
-A checkpoint is an image cut into values of some hundred kilobytes, and a header that names them. The
-values are written first and expire unless the header is written: a writer that dies leaves nothing
+A checkpoint is a serialized snapshot, cut into values of some hundred kilobytes, and a header that names
+them. The values are written first and expire unless the header is written: a writer that dies leaves nothing
 behind, and a reader never sees half of one. Reading verifies the digest.
 """
 
@@ -48,12 +48,12 @@ class Checkpoints:
         """Store a snapshot whose last event was appended at ``at_ms``."""
         return self.keep(snapshot_format.serialize(snapshot, cluster=self._names.cluster, at_ms=at_ms))
 
-    def keep(self, image: snapshot_format.SerializedSnapshot) -> snapshot_format.Header:
-        """Write an image: readers see all of it or nothing. An image already stored at the offset is kept."""
-        header = msgspec.structs.replace(image.header, parts=secrets.token_hex(4))
+    def keep(self, serialized: snapshot_format.SerializedSnapshot) -> snapshot_format.Header:
+        """Write a snapshot: readers see all of it or nothing. One that is stored at the offset is kept."""
+        header = msgspec.structs.replace(serialized.header, parts=secrets.token_hex(4))
         values = self._values(header)
         with connections.translated():
-            for key, member in zip(values, image.members, strict=True):
+            for key, member in zip(values, serialized.members, strict=True):
                 self._client.set(key, member, ex=_FLOATING_SECONDS)
             while True:
                 with contextlib.suppress(redis.WatchError):
@@ -90,7 +90,7 @@ class Checkpoints:
             header, self._members(header), schema=self.schema, incarnation=incarnation, indexed=indexed
         )
 
-    def image(self, header: snapshot_format.Header) -> snapshot_format.SerializedSnapshot:
+    def serialized(self, header: snapshot_format.Header) -> snapshot_format.SerializedSnapshot:
         """The checkpoint, not verified."""
         return snapshot_format.SerializedSnapshot(header, self._members(header))
 

@@ -54,7 +54,7 @@ class Follower:
         self._cursor = log_cursors.LogCursor(
             log, self._subscribers, schema=schema, indexed=indexed, recovery=recovery
         )
-        self._head = catch_up.CatchUp(
+        self._reads = catch_up.CatchUp(
             self._cursor, self._subscribers, on_caught_up=self._heartbeat_without_thread
         )
         self._thread: telemetry.loops.Loop | None = None
@@ -81,7 +81,7 @@ class Follower:
     @property
     def lag_seconds(self) -> float:
         """How long ago this snapshot was last known to be the head of the log."""
-        return self._head.lag_seconds
+        return self._reads.lag_seconds
 
     @property
     def caught_up(self) -> bool:
@@ -99,18 +99,18 @@ class Follower:
         is because other threads read or because there is too much to read; Rewound if events were
         lost and no later incarnation has begun; Gap, Trimmed or Unreadable if it cannot be read at all.
         """
-        return self._head.catch_up(timeout=timeout)
+        return self._reads.catch_up(timeout=timeout)
 
     def request(self) -> int:
         """Send the request of a later catch_up without waiting; returns the ticket for ``prefetch``."""
-        return self._head.request()
+        return self._reads.request()
 
     def prefetch(self, ticket: int | None = None) -> AbstractContextManager[None]:
         """Send the request of a catch_up now; the first catch_up in the block awaits the reply.
 
         ``ticket`` is the result of an earlier ``request``, which then was sent already.
         """
-        return self._head.prefetch(ticket)
+        return self._reads.prefetch(ticket)
 
     def apply_own_append(self, ahead: snapshots.Snapshot, appended: batches.Appended | None = None) -> None:
         """Use the projection of an append of this process, so that it need not be read back.
@@ -118,15 +118,15 @@ class Follower:
         Only for an append that directly followed the snapshot it was projected from. ``appended``
         lets the next read verify that the log still holds it.
         """
-        self._head.apply_own_append(ahead, appended)
+        self._reads.apply_own_append(ahead, appended)
 
     def first_divergence(self) -> int | None:
         """The last offset at which the log still holds what was read here; None if nothing was read."""
-        return self._head.first_divergence()
+        return self._reads.first_divergence()
 
     def dated(self) -> tuple[snapshots.Snapshot, int | None]:
         """The latest snapshot, and when its last event was appended (milliseconds), if known."""
-        return self._head.dated()
+        return self._reads.dated()
 
     def nearest(self, offset: int) -> snapshots.Snapshot | None:
         """The latest of the recent snapshots that is not after the offset."""
@@ -144,7 +144,7 @@ class Follower:
         ``ended`` is called after each run of events that were read by then.
         An exception of a callback stops nothing; it is shown in ``error``.
         """
-        self._head.subscribe(callback, ended)
+        self._reads.subscribe(callback, ended)
 
     def start(self, *, gather: float = 0.0) -> None:
         """Start the thread.
@@ -169,13 +169,13 @@ class Follower:
             self._thread.join(timeout=5.0)
             self._thread = None
             self._watch.close()
-        self._head.close()
+        self._reads.close()
         if self._consumer is not None:
             self._consumer.deregister()
 
     def heartbeat(self) -> None:
         """Report the position to the store now, so that it prevents no trimming below it."""
-        with self._head.held():
+        with self._reads.held():
             if self._consumer is not None:
                 self._consumer.heartbeat(self.snapshot.offset, at_once=True)
 
@@ -188,7 +188,7 @@ class Follower:
         update: log_cursors.Update | None = None
         while not self._stopping.is_set():
             try:
-                start, applied = self._head.advance(update)
+                start, applied = self._reads.advance(update)
                 self._subscribers.notify()
                 if self._consumer is not None:
                     self._consumer.heartbeat(start.snapshot.offset)

@@ -143,7 +143,7 @@ def test_a_writer_that_dies_half_way_leaves_nothing_behind(store: stores.Store) 
     # The second writer keeps the first one's checkpoint, and leaves no values of its own.
     assert store.checkpoints.keep(image) == header
     assert len(store.client.keys(store.keys.checkpoint(5, "*", 0))) == 2  # with the dead one
-    assert store.checkpoints.image(header).members == image.members
+    assert store.checkpoints.serialized(header).members == image.members
     store.checkpoints.remove(header)
     assert store.client.exists(*values, store.keys.checkpoints) == 0
 

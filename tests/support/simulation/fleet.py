@@ -276,7 +276,7 @@ class Fleet:
             self._log_step(f"a process cannot start: {problem}")
             return None
         # A call of this process may happen while another one waits: with threads, one waits for the lock.
-        vars(store.follower._head)["_lock"] = virtual_time.Lock(self._clock)
+        vars(store.follower._reads)["_lock"] = virtual_time.Lock(self._clock)
         self.stores.append(store)
         return store
 

@@ -208,7 +208,8 @@ def test_it_waits_for_a_reader_that_is_alive_and_reads_the_checkpoint_once(
         store.client.hset(store.keys.readers, "slow", f"15 {10**15}")
         compactor.run_once()
         assert store.log.oldest() == 1
-        with mock.patch.object(other.checkpoints, "image", side_effect=AssertionError("was read before")):
+        was_read = AssertionError("was read before")
+        with mock.patch.object(other.checkpoints, "serialized", side_effect=was_read):
             compactor.run_once()
         assert store.log.oldest() == 1
         store.client.hset(store.keys.readers, "slow", "15 1")

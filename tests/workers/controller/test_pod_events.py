@@ -12,7 +12,7 @@ from app.store.decisions import records
 from tests.support import declared
 from tests.support.kube import fake_clock
 from tests.support.workers import clusters, pending_pods
-from workers.controller import pod_events
+from workers.controller import event_poster, pod_events
 
 
 def decision(
@@ -65,7 +65,7 @@ class Publishing:
     """A publisher of the given records, whose Events are posted at once."""
 
     def __init__(self, found: Records, recorder: event_recorders.EventRecorder) -> None:
-        self._poster = pod_events.PodEventPoster(recorder)
+        self._poster = event_poster.EventPoster(recorder)
         self._publisher = pod_events.PodEventPublisher(
             found, lambda: snapshots.empty(schema=declared.SCHEMA), self._submit
         )
@@ -166,7 +166,7 @@ def test_beyond_the_rate_events_of_pods_are_dropped_and_the_latest_of_a_group_wa
 ) -> None:
     pods = [pending_pods.pending(cluster_side, f"p{at}") for at in range(8)]
     group = gang("train")
-    queue = pod_events.PodEventPoster(poster)
+    queue = event_poster.EventPoster(poster)
     for pod in pods:
         queue.submit(effects.PostEvent(pod, "R", "m"), "")
     queue.run_once()
@@ -196,7 +196,7 @@ def test_an_event_about_a_group_waits_for_a_server_that_is_busy_or_away(
     kind: faults.FaultKind,
     status: int,
 ) -> None:
-    queue = pod_events.PodEventPoster(poster)
+    queue = event_poster.EventPoster(poster)
     for count, call in enumerate([faults.calls("POST", "/events"), faults.calls("PATCH", "")], 1):
         queue.submit(effects.PostEvent(gang("a"), "GangWaiting", "m"), "")
         cluster_side.server.faults.add(kind, call, status=status)
@@ -212,7 +212,7 @@ def test_an_event_about_a_group_waits_for_a_server_that_is_busy_or_away(
 def test_an_event_that_is_refused_again_and_again_delays_no_other_one(
     cluster_side: clusters.Cluster, poster: event_recorders.EventRecorder
 ) -> None:
-    queue = pod_events.PodEventPoster(poster)
+    queue = event_poster.EventPoster(poster)
     cluster_side.server.faults.add(
         faults.FaultKind.FAIL, lambda asked: b"uid-a" in asked.body, times=100, status=500
     )

@@ -175,7 +175,7 @@ def uid(cluster: clusters.Cluster, name: str) -> str:
 def test_the_next_leader_evicts_what_its_predecessor_was_refused(
     recorded: Callable[[], recordings.Recording], control: Control, cluster_side: clusters.Cluster
 ) -> None:
-    """ADR 45: a budget delays the purpose, no other pod goes meanwhile, and the list is that of the state."""
+    """A PDB delays the purpose, no other pod goes meanwhile, the list is that of the state (decision 45)."""
     quotas.full(cluster_side)
     refusing = cluster_side.server.faults.add(
         faults.FaultKind.RAW, faults.calls("POST", "/eviction"), times=ALWAYS, raw=BUDGET

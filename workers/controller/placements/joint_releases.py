@@ -1,6 +1,6 @@
 """Releases the planned placements of a group that is given up together, without a look-up.
 
-A planned placement has no Binding (ADR 0023), so its release is safe at any time.
+A planned placement has no Binding (decision 23), so its release is safe at any time.
 """
 
 import functools

@@ -6,7 +6,7 @@ looked up. A bound pod is left to the watch. The placement is released if the po
 unbound and the Binding can no longer be carried out: the pod has another version than the Binding carries,
 or the Binding is older than any that the API server may still be working on. If the pod still has the
 version that the Binding carries, this process fences the Binding by a write to the pod, and reads the pod
-again (ADR 0008 and 0020). A planned placement, which has no Binding, is kept longer (ADR 0023).
+again (decisions 8 and 20). A planned placement, which has no Binding, is kept longer (decision 23).
 """
 
 import threading

@@ -67,7 +67,7 @@ class PlacementLaw:
         """Raises Broken if the event, which follows the fold, breaks the law."""
         uid, name = event.uid, event.node
         # A placement that an undetectable failover has lost may be appended and released again, and a
-        # pod without a policy is bound without a record when the store does not answer (ADR 0001).
+        # pod without a policy is bound without a record when the store does not answer (decision 1).
         placed = fold.placements.get(uid)
         if event.cause in ("unbound", "superseded"):
             # A bind releases the gang that it placed before it sends anything; what it sends later is
