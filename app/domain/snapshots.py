@@ -202,6 +202,11 @@ class Snapshot:
             raised[key] = raised.get(key, 0) + amount
         return raised
 
+    def alike(self, one: model.Pod, other: model.Pod, node: model.NodeName) -> bool:
+        """Whether two versions of a pod raise the same counts on the node."""
+        read = self.schema.read_of_pod
+        return read(one) == read(other) or self.contributions(one, node) == self.contributions(other, node)
+
     def counting(self, seats: Iterable[tuple[model.Pod, model.NodeName]], by: int = 1) -> "Snapshot":
         """The state in which pods count on these nodes, and all else is the same: each pod is where it was.
 

@@ -28,8 +28,8 @@ def run_filter(
 
     ``without``: names of plugins whose filters are left out.
     """
-    planned = cycle.placement
-    if planned is not None and planned.planned and plugins.outdated(cycle.pod, planned):
+    planned, counted = cycle.placement, cycle.snapshot.schema
+    if planned is not None and planned.planned and plugins.outdated(counted, cycle.pod, planned):
         cycle = replace(cycle, reserved="")
     before = transformer_chain.before_filter(plugins, cycle)
     gone = bool(before.refusals) and not before.cycle.candidates

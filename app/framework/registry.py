@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from app.domain import model, snapshots
+from app.domain import model, schema, snapshots
 from app.framework import capabilities
 
 
@@ -87,13 +87,16 @@ class Registry:
             if name not in narrows or narrows[name].concerned(pod, snapshot)
         )
 
-    def outdated(self, pod: model.Pod, placement: model.Placement) -> str | None:
+    def outdated(self, counted: schema.Schema, pod: model.Pod, placement: model.Placement) -> str | None:
         """Why a placement of which no Binding can be carried out does not hold for the pod any more, or None.
 
-        It was planned for what the pod is no more (capabilities.Consults).
+        It was decided for what the pod is no more: for a plugin (capabilities.Consults), or for the counters.
         """
         reasons = (plugin.outdated(pod, placement) for plugin in self.consults)
-        return next(filter(None, reasons), None)
+        found = next(filter(None, reasons), None)
+        if found is None and counted.read_of_pod(pod) != counted.read_of_pod(placement.pod):
+            return "the pod has changed since it was placed"
+        return found
 
     def objects(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> Iterator[str]:
         """The objects of the plugins that a decision about the pod concerns, as KIND:NAME."""

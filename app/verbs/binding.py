@@ -65,11 +65,11 @@ class _Attempt:
                 case binding.NotBound(reason):
                     self._placing.release(placed, reason)
                     raise errors.Refused(f"topolog: {reason}")
-                case binding.Outdated(reason, version):
+                case binding.Outdated(reason, current):
                     if self._left() < placer.MIN_LEFT:
                         self._placing.release(placed, reason)
                         raise errors.StateAway(f"topolog: {reason}; the pod is not bound, try again")
-                    self._placing.place_again(placed, version)
+                    self._placing.place_again(placed, current)
                 case binding.BoundByOther(reason):
                     # The pod counts on the node, by its placement until the watch shows it there.
                     raise errors.Refused(f"topolog: {reason}")
@@ -92,9 +92,9 @@ class _Attempt:
             request.name,
             request.uid,
             request.node,
-            carried=binding.Carried(made.resource_version, made.annotations, made.labels)
+            carried=binding.Carried(placed.version, made.annotations, made.labels)
             if made is not None
-            else binding.NOTHING,
+            else binding.Carried(placed.version),
             timeout=left,
         )
 

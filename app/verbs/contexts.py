@@ -114,6 +114,14 @@ class Context:
             raise store_errors.StoreAway(f"the cluster is not fully recorded yet; still listing: {missing}")
         return snapshot
 
+    def last_known(self) -> snapshots.Snapshot | None:
+        """The latest snapshot, for decisions without the store; None if it is not the whole cluster's."""
+        if not self.state.caught_up or self.log.foreign is not None or not self.log.compared:
+            return None  # This process has never seen the cluster.
+        snapshot = self.state.snapshot
+        # While some kind is not listed, what concerns a pod may have changed since it was.
+        return None if snapshot.unlisted else snapshot
+
     def followed(self, uid: model.Uid) -> snapshots.Snapshot | None:
         """This process's latest snapshot, if it includes the position of the pod's latest filter; else None.
 

@@ -5,6 +5,9 @@ and names the pod's resourceVersion, which the Binding carries as its preconditi
 that the Binding writes: a call that finds a placement takes that from the log, and asks no plugin (ADR 0023),
 but for whether a placement without a Binding still holds for the pod.
 
+The pod that is judged is the one whose version the Binding carries. The log counts the pod as it shows it, so
+a pod that would count otherwise there is placed only when the log shows its change (ADR 0059).
+
 A placement that another call made is released only on the evidence of the API server that its Binding can no
 longer be carried out: the pod has another version than that Binding carries, or the placement is older than
 any Binding can be (ADR 0008). One that the bind of another pod planned has no Binding yet.
@@ -24,6 +27,7 @@ from app.kube.writes import binding
 from app.store import errors as store_errors
 from app.store.log import batches
 from app.verbs import contexts, errors, placement_releases
+from app.verbs.memory import latest_pods
 
 MIN_LEFT = 0.1
 """Seconds that each step gets at least, and without which no Binding is sent."""
@@ -34,7 +38,10 @@ _SPARE = 0.2
 _MAX_CEILINGS = 5
 """Appends refused at a ceiling that our snapshot shows as free, before the count is taken to be wrong."""
 _POLL, _MAX_POLL = 0.05, 0.8
-"""Seconds between the first two reads of a pod that another call is binding, and at most."""
+"""Seconds between the first two reads of a pod that is waited for, and at most."""
+_BEHIND = 1.0
+"""Seconds for which a bind waits until the log shows the pod as it is. A recorder needs milliseconds; while
+there is none, a longer wait would only take the thread from other calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +62,9 @@ class Placed:
     own: model.Position | None = None
     """The position of the placement that this call made; None if the pod needs none."""
     placement: model.Placement | None = None
-    """That placement: its Binding carries the version, the annotations and the labels that it names."""
+    """That placement: its Binding carries the annotations and the labels that it names."""
+    version: str = ""
+    """The resourceVersion of the pod that was judged, which the Binding requires; the placement names it."""
     bound: bool = False
     """The pod is known to be bound to the node already."""
 
@@ -80,11 +89,13 @@ class Placer:
         self._context = context
         self._request = request
         self._deadline = deadline
-        recent = context.memo.get(request.uid)
-        self._version = recent.version if recent is not None else ""
-        """The pod's resourceVersion as last seen: sent by kube-scheduler, or read by this call."""
+        self._latest = latest_pods.LatestPod(
+            context.binder, context.memo.get(request.uid), request.namespace, request.name, request.uid
+        )
         self._void: model.Position | None = None
         """A placement on the node whose Binding can no longer be carried out."""
+        self._behind_since: float | None = None
+        """Since when this call has waited for the log to show the pod as it is; None if it has not."""
 
     def ensure_placed(self) -> Placed:
         """The state in which the pod may be bound to the node. Raises Refused or StateAway."""
@@ -99,17 +110,19 @@ class Placer:
                     raise errors.StateAway(
                         f"topolog: {store_errors.obstacle(away)}; nothing was bound"
                     ) from away
-                return Placed(self._context.state.snapshot)
+                version = self._latest.get(MIN_LEFT).version
+                return Placed(self._context.state.snapshot, version=version)
         except kube_errors.KubeError as problem:
             text = f"the pod cannot be read from the API server ({problem}); nothing was bound"
             raise errors.StateAway(f"topolog: {text}") from problem
 
-    def place_again(self, former: Placed, version: str) -> None:
-        """Have the next ``ensure_placed`` place the pod again: it has another version now.
+    def place_again(self, former: Placed, current: binding.Current) -> None:
+        """Have the next ``ensure_placed`` place the pod again, as it is now: it has another version.
 
         The version that the next Binding carries has to be in the log before it is sent.
         """
-        self._void, self._version = former.own, version
+        self._void = former.own
+        self._latest.renew(current)
 
     def release(self, placed: Placed, reason: str) -> None:
         """Release the placement of this call: each of its Bindings was refused, or none was sent."""
@@ -124,23 +137,20 @@ class Placer:
         ceilings = 0
         while True:
             snapshot = context.present(self._left(context.time_limits.state))
-            pod = self._pod(snapshot)
-            if pod.node == request.node:
-                return Placed(snapshot, bound=True)
-            _refuse_bound(pod)
+            known = snapshot.pod(request.uid)
+            if known is not None:
+                self._latest.check(known)
+                if known.node == request.node:
+                    return Placed(snapshot, bound=True)
+                latest_pods.refuse_bound(known)
             existing = _existing(snapshot, request.uid)
             try:
-                if existing is None:
-                    return self._place(snapshot, pod)
-                outdated = self._outdated(pod, existing)
-                if existing.node != request.node or outdated:
-                    if existing.placement.planned:
-                        # The plan relies on it: it goes only where the pod can be placed instead.
-                        self._judged(snapshot, pod)
-                    self._resolve_stale(existing, outdated)
-                elif existing.placement.planned or existing.position == self._void:
-                    # A later position: the controller, which fences old placements, counts its age from now.
-                    return self._place_again(snapshot, pod, existing.placement)
+                if existing is None or self._without_binding(existing):
+                    placed = self._place_unless_bound(snapshot, existing)
+                    if placed is not None:
+                        return placed
+                elif existing.node != request.node:
+                    self._resolve_stale(existing, None)
                 elif self._await_other_call(existing):
                     return Placed(snapshot, bound=True)
             except store_errors.Conflict:
@@ -156,10 +166,36 @@ class Placer:
                     )
                     raise errors.Refused(f"topolog: no capacity left on node {request.node}") from reached
 
-    def _place(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> Placed:
+    def _place_unless_bound(self, snapshot: snapshots.Snapshot, existing: _Existing | None) -> Placed | None:
+        """Place the pod, of which no Binding is under way; None if the state has to be read again first.
+
+        Raises Refused, StateAway, StoreError or KubeError.
+        """
+        request = self._request
+        seen = self._latest.get(self._left(_READ))
+        if seen.pod.node == request.node and snapshot.pod(request.uid) is None:
+            return Placed(snapshot, bound=True)
+        latest_pods.refuse_bound(seen.pod, but=request.node)
+        seen = seen.unbound()
+        outdated = existing and self._context.plugins.outdated(snapshot.schema, seen.pod, existing.placement)
+        if existing is not None and outdated and not existing.placement.planned:
+            self._resolve_stale(existing, outdated)
+        elif not latest_pods.shown(snapshot, seen.pod, request.node):
+            self._await_log(snapshot, existing)
+        elif existing is None:
+            return self._place(snapshot, seen)
+        elif existing.node == request.node and not outdated:
+            # A later position: the controller, which fences old placements, counts its age from now.
+            return self._place_again(snapshot, seen, existing.placement)
+        else:
+            # The plan relies on it: it goes only where the pod can be placed instead.
+            self._judged(snapshot, seen.pod)
+            self._resolve_stale(existing, outdated)
+        return None
+
+    def _place(self, snapshot: snapshots.Snapshot, seen: latest_pods.Version) -> Placed:
         """Filter the pod on the node, and commit what the plugins reserve for it. Raises Refused."""
-        self._ensure_version()
-        return self._commit(snapshot, self._judged(snapshot, pod))
+        return self._commit(snapshot, self._judged(snapshot, seen.pod), seen.version)
 
     def _judged(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> plans.Commitment:
         """What the plugins reserve for the pod on the node. Raises Refused."""
@@ -177,25 +213,20 @@ class Placer:
         raise errors.Refused(f"topolog: {trace.refusals[0].reason}", snapshot=snapshot, trace=trace)
 
     def _place_again(
-        self, snapshot: snapshots.Snapshot, pod: model.Pod, placement: model.Placement
+        self, snapshot: snapshots.Snapshot, seen: latest_pods.Version, placement: model.Placement
     ) -> Placed:
         """Commit a placement of the log for the pod's present version, with all that was decided for it.
 
         No plugin is asked: the pod counts on the node already.
         """
-        self._ensure_version()
-        again = msgspec.structs.replace(placement, pod=pod, at="", offset=0, planned=False)
-        subjects = (*snapshot.schema.footprint(pod, placement.node), events.RUN)
-        return self._commit(snapshot, plans.Commitment((again,), subjects, {}))
+        again = msgspec.structs.replace(placement, pod=seen.pod, at="", offset=0, planned=False)
+        subjects = (*snapshot.schema.footprint(seen.pod, placement.node), events.RUN)
+        return self._commit(snapshot, plans.Commitment((again,), subjects, {}), seen.version)
 
-    def _commit(
-        self,
-        snapshot: snapshots.Snapshot,
-        made: plans.Commitment,
-    ) -> Placed:
+    def _commit(self, snapshot: snapshots.Snapshot, made: plans.Commitment, version: str) -> Placed:
         """The state after the placements were appended; only this call may bind the first one."""
         context, request = self._context, self._request
-        own = msgspec.structs.replace(made.placements[0], resource_version=self._version)
+        own = msgspec.structs.replace(made.placements[0], resource_version=version)
         event = events.PlacementsCommitted(
             placements=(own, *made.placements[1:]),
             at=context.now(),
@@ -221,7 +252,7 @@ class Placer:
                 context.log, expected, after, event, appended.first, timeout=_RELEASE
             ):
                 raise store_errors.Conflict(tuple(sorted({one.node for one in made.placements})))
-        return Placed(after, position, own)
+        return Placed(after, position, own, version)
 
     def _cycle(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> cycles.Cycle:
         nodes = frozenset((self._request.node,))
@@ -237,12 +268,12 @@ class Placer:
         """
         context, pause = self._context, _POLL
         while True:
-            current = self._read()
+            current = self._latest.read(self._left(_READ))
             if current.pod.node == self._request.node:
                 if not binding.carries(current, existing.placement.annotations):
                     raise errors.Refused(f"topolog: {binding.by_other(current.pod)}")
                 return True
-            _refuse_bound(current.pod)
+            latest_pods.refuse_bound(current.pod)
             if self._is_void(existing, current):
                 self._void = existing.position
                 return False
@@ -257,11 +288,9 @@ class Placer:
             context.sleep(pause)
             pause = min(2 * pause, _MAX_POLL)
 
-    def _outdated(self, pod: model.Pod, existing: _Existing) -> str | None:
-        """Why a placement without a Binding does not hold for the pod any more, or None."""
-        if existing.placement.planned or existing.position == self._void:
-            return self._context.plugins.outdated(pod, existing.placement)
-        return None
+    def _without_binding(self, existing: _Existing) -> bool:
+        """Whether no Binding of the placement can be under way: none was sent yet, or it is void."""
+        return existing.placement.planned or existing.position == self._void
 
     def _resolve_stale(self, existing: _Existing, outdated: str | None) -> None:
         """Release an earlier placement, on another node or ``outdated``, on the evidence of the API server.
@@ -269,10 +298,9 @@ class Placer:
         An unbound pod is evidence only if no Binding of that placement can still be carried out; until
         then the placement stays, or the pod could end up there uncounted. Raises Refused or StateAway.
         """
-        current = self._read()
+        current = self._latest.read(self._left(_READ))
         bound = bool(current.pod.node)
-        if current.pod.node != self._request.node:
-            _refuse_bound(current.pod)
+        latest_pods.refuse_bound(current.pod, but=self._request.node)
         void = bound or self._is_void(existing, current)
         if not void:
             raise errors.StateAway(
@@ -309,37 +337,20 @@ class Placer:
 
     # -- the pod -----------------------------------------------------------------------------
 
-    def _pod(self, snapshot: snapshots.Snapshot, most: float = _READ) -> model.Pod:
-        """The pod from the log, from memory, or else from the API server within ``most`` seconds.
-
-        Raises Refused or KubeError.
-        """
-        request = self._request
-        known = snapshot.pod(request.uid)
-        if known is None:
-            recent = self._context.memo.get(request.uid)
-            known = recent.pod if recent is not None else self._read(most).pod
-        if (known.namespace, known.name) != (request.namespace, request.name):
-            raise errors.Refused(
-                f"topolog: uid {request.uid} belongs to {known.key}, not {request.namespace}/{request.name}"
-            )
-        return known
-
-    def _read(self, most: float = _READ) -> binding.Current:
-        """The pod as the API server has it now, by uid. Raises Refused or KubeError."""
-        request = self._request
-        current = self._context.binder.get_pod(request.namespace, request.name, timeout=self._left(most))
-        if current is None or current.pod.uid != request.uid:
-            raise errors.Refused(
-                f"topolog: pod {request.namespace}/{request.name} with uid {request.uid} is gone"
-            )
-        self._version = current.version
-        return current
-
-    def _ensure_version(self) -> None:
-        """Obtain a version of the pod: kube-scheduler usually sends it with filter. Raises as ``_read``."""
-        if not self._version:
-            self._read()
+    def _await_log(self, snapshot: snapshots.Snapshot, existing: _Existing | None) -> None:
+        """Read the pod, and give the log time to show it so. Raises Refused, StateAway or KubeError."""
+        context = self._context
+        pod = self._latest.read(self._left(_READ)).pod
+        now = context.monotonic()
+        since = self._behind_since = now if self._behind_since is None else self._behind_since
+        pause = 0.0 if latest_pods.shown(snapshot, pod, self._request.node) else max(_POLL, now - since)
+        if now + pause >= min(since + _BEHIND, self._deadline - MIN_LEFT):
+            reason = "the log does not show the pod as it is yet"
+            if existing is not None and existing.position == self._void and not pod.node:
+                self._release("refused", reason, existing.position)
+            raise errors.StateAway(f"topolog: {reason}; nothing was bound, try again")
+        if pause:
+            context.sleep(pause)
 
     def _left(self, most: float) -> float:
         return max(MIN_LEFT, min(most, self._deadline - self._context.monotonic()))
@@ -347,15 +358,21 @@ class Placer:
     def _needs_no_record(self) -> bool:
         """Whether the pod may be bound without a placement: no plugin or counter concerns it (ADR 0001)."""
         context = self._context
-        if not context.state.caught_up or context.log.foreign is not None or not context.log.compared:
-            return False  # This process has never seen the cluster.
-        snapshot = context.state.snapshot
-        if snapshot.unlisted:
-            return False  # What concerns the pod may have changed since it was listed.
+        snapshot = context.last_known()
+        if snapshot is None:
+            return False
         limits = context.time_limits
         error_by = self._deadline - limits.bind + limits.state + _SPARE
-        pod = self._pod(snapshot, error_by - context.monotonic())
-        if context.plugins.concerned(pod, snapshot):
+        seen = self._latest.get(max(MIN_LEFT, error_by - context.monotonic()))
+        latest_pods.refuse_bound(seen.pod, but=self._request.node)
+        known = snapshot.pod(self._request.uid)
+        # What the log shows may be the later one: kube-scheduler sends what it has observed.
+        each = (seen.pod,) if known is None else (seen.pod, known)
+        return all(self._concerns_nothing(snapshot, one) for one in each)
+
+    def _concerns_nothing(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> bool:
+        """Whether no plugin is interested in the pod, and no counter would count it on the node."""
+        if self._context.plugins.concerned(pod, snapshot):
             return False
         if self._request.node not in snapshot.nodes:
             # Nothing is known of the node: any counter that selects the pod may count it there.
@@ -366,11 +383,6 @@ class Placer:
 def _existing(snapshot: snapshots.Snapshot, uid: model.Uid) -> _Existing | None:
     position = snapshot.placement_position(uid)
     return _Existing(position, snapshot.placements[uid]) if position is not None else None
-
-
-def _refuse_bound(pod: model.Pod) -> None:
-    if pod.node:
-        raise errors.Refused(f"topolog: pod {pod.key} is already bound to node {pod.node}")
 
 
 def _guard(

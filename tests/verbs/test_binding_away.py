@@ -10,7 +10,8 @@ from app.domain import model, snapshots
 from app.kube.writes import binding
 from app.simulation.apiserver import faults
 from app.store.server import embedded
-from tests.support.extender import replicas
+from app.verbs import errors
+from tests.support.extender import bind_plays, replicas
 from tests.support.store import crash_safe_server
 
 
@@ -118,6 +119,55 @@ def test_a_pod_that_a_policy_selects_waits_on_a_node_that_is_not_known(
     assert (shop.bound(selected), shop.asked("/binding")) == ("", 0)
     assert one.bind(other, "h3") == ""
     assert shop.bound(other) == "h3"
+
+
+def test_a_pod_that_was_labelled_into_a_policy_waits_although_the_log_does_not_show_it(
+    shop: replicas.Cluster, server: embedded.Server
+) -> None:
+    """filter lets it wait for the store; a bind after an earlier filter does so, too."""
+    one, pod = impatient(shop), shop.pod("late", {"app": "other"})
+    shop.see()
+    one.snapshot()
+    now = bind_plays.relabelled(shop, pod, replicas.WEB)
+    one.offer(now)
+    server.kill()
+    with pytest.raises(errors.StateAway):
+        one.filter_known(now)
+    assert "the store is away" in one.bind(now, "h1")
+    assert (shop.bound(pod), shop.asked("/binding")) == ("", 0)
+
+
+def test_a_pod_that_the_log_shows_in_a_policy_waits_although_it_was_sent_without(
+    shop: replicas.Cluster, server: embedded.Server
+) -> None:
+    one, pod = impatient(shop), shop.pod("late", {"app": "other"})
+    one.offer(pod)
+    bind_plays.relabelled(shop, pod, replicas.WEB)
+    shop.see()
+    one.snapshot()
+    server.kill()
+    assert "the store is away" in one.bind(pod, "h1")
+    assert (shop.bound(pod), shop.asked("/binding")) == ("", 0)
+
+
+@pytest.mark.parametrize("labels", [replicas.WEB, {"version": "2"}], ids=["into the policy", "another"])
+def test_an_unrecorded_binding_is_for_the_version_that_was_judged(
+    shop: replicas.Cluster, server: embedded.Server, labels: dict[str, str]
+) -> None:
+    """A pod that is labelled after filter is judged again, as it is then."""
+    one, pod = impatient(shop), shop.pod("late", {"app": "other"})
+    shop.see()
+    one.snapshot()
+    one.offer(pod)
+    bind_plays.relabelled(shop, pod, labels)
+    server.kill()
+    error = one.bind(pod, "h1")
+    if labels == replicas.WEB:
+        assert "the store is away" in error
+        assert (shop.bound(pod), shop.asked("/binding")) == ("", 1)
+    else:
+        assert error == ""
+        assert (shop.bound(pod), shop.asked("/binding")) == ("h1", 2)
 
 
 def test_a_replica_that_never_had_the_policies_binds_nothing(

@@ -73,15 +73,6 @@ class NotBound:
 
 
 @dataclass(frozen=True, slots=True)
-class Outdated:
-    """As NotBound, because the pod has changed: the caller may retry with the new ``version``."""
-
-    reason: str
-    version: str
-    """The pod's resourceVersion now."""
-
-
-@dataclass(frozen=True, slots=True)
 class BoundByOther:
     """The pod is bound to the requested node, without the annotations: by the Binding of another client."""
 
@@ -95,9 +86,6 @@ class Unknown:
     reason: str
 
 
-Outcome = Bound | NotBound | Outdated | BoundByOther | Unknown
-
-
 class Current(NamedTuple):
     """A pod as stored by the API server."""
 
@@ -106,6 +94,18 @@ class Current(NamedTuple):
     """metadata.resourceVersion."""
     annotations: Mapping[str, str]
     """All annotations, also those that ``pod`` does not keep."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outdated:
+    """As NotBound, because the pod has changed: the caller may retry with its new version."""
+
+    reason: str
+    current: Current
+    """The pod now."""
+
+
+Outcome = Bound | NotBound | Outdated | BoundByOther | Unknown
 
 
 class Binder(Protocol):
@@ -232,7 +232,7 @@ class ApiBinder:
         if current.pod.node:
             return NotBound(f"{pod} is already bound to node {current.pod.node}")
         if outdates(wanted.carried.version, current.version):
-            return Outdated(f"{pod} has changed while it was being bound: {cause}", current.version)
+            return Outdated(f"{pod} has changed while it was being bound: {cause}", current)
         if conflict:
             return NotBound(f"the API server refused the binding: {cause}")
         # A request without a reply may still take effect after this read.

@@ -168,9 +168,10 @@ def test_a_pod_that_has_changed_is_not_bound_for_an_older_version(
     touched(server, pod)
     outcome = fenced(client, pod, before)
     assert isinstance(outcome, binding.Outdated)
-    assert outcome.version == current(client, pod).version != before
+    assert outcome.current == current(client, pod)
+    assert outcome.current.version != before
     assert node_of(client, pod) == ""
-    assert fenced(client, pod, outcome.version) == binding.Bound()
+    assert fenced(client, pod, outcome.current.version) == binding.Bound()
 
 
 def test_a_binding_without_a_reply_is_void_once_the_pod_has_changed(

@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
 from hypothesis import strategies as st
 
 from app.domain import model
+from app.kube.objects import decoding
 from app.kube.writes import binding
-from app.simulation.apiserver import faults, requests
+from app.simulation.apiserver import faults, objects, requests
 from tests.support.extender import replicas
 from tests.support.store import materialised
 
@@ -163,3 +165,14 @@ class Play:
             assert not snapshot.placements
         for domain, quota in self.quotas.items():
             assert self.shop.most(domain) <= quota
+
+
+def relabelled(shop: replicas.Cluster, pod: model.Pod, labels: Mapping[str, str]) -> model.Pod:
+    """A user sets labels of the pod; as kube-scheduler has it then."""
+
+    def change(found: objects.Json) -> objects.Json:
+        found["metadata"]["labels"].update(labels)
+        return found
+
+    shop.api.objects.change("pods", (pod.namespace, pod.name), change)
+    return decoding.pod(msgspec.json.encode(shop.api.objects.get("pods", (pod.namespace, pod.name))))

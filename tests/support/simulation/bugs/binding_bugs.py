@@ -7,8 +7,8 @@ BUGS = (
     Bug(
         "a second placement is appended beside the first",
         "app.verbs.placer:Placer._find_or_place",
-        "if existing is None:",
-        "if True:",
+        "existing = _existing(snapshot, request.uid)",
+        "existing = None",
     ),
     Bug(
         "a placement expects no versions",
@@ -36,7 +36,7 @@ BUGS = (
     ),
     Bug(
         "a pod is bound without a placement on an unknown node",
-        "app.verbs.placer:Placer._needs_no_record",
+        "app.verbs.placer:Placer._concerns_nothing",
         "not snapshot.schema.selects(pod, snapshot.objects)",
         "True",
     ),
@@ -49,8 +49,8 @@ BUGS = (
     Bug(
         "two calls send a Binding for one placement",
         "app.verbs.placer:Placer._find_or_place",
-        "elif existing.placement.planned or existing.position == self._void:",
-        "elif True:",
+        "if existing is None or self._without_binding(existing):",
+        "if True:",
     ),
     Bug(
         "a repeated Binding has more time than is left",
@@ -96,10 +96,9 @@ BUGS = (
     ),
     Bug(
         "a Binding carries a later version than the log names",
-        "app.verbs.placer:Placer._find_or_place",
-        "return self._place_again(snapshot, pod, existing.placement)",
-        "return Placed(snapshot, existing.position, msgspec.structs.replace("
-        "existing.placement, resource_version=self._version))",
+        "app.verbs.placer:Placer._place_unless_bound",
+        "return self._place_again(snapshot, seen, existing.placement)",
+        "return Placed(snapshot, existing.position, existing.placement, seen.version)",
     ),
     # Plans.
     Bug(
@@ -122,16 +121,16 @@ BUGS = (
     ),
     Bug(
         "a repeated placement is decided again",
-        "app.verbs.placer:Placer._find_or_place",
-        "return self._place_again(snapshot, pod, existing.placement)",
-        "return self._place(snapshot, pod)",
+        "app.verbs.placer:Placer._place_unless_bound",
+        "return self._place_again(snapshot, seen, existing.placement)",
+        "return self._place(snapshot, seen)",
     ),
     Bug(
         "a retried Binding computes its annotations again",
         "app.verbs.placer:Placer._place_again",
-        "again = msgspec.structs.replace(placement, pod=pod,",
-        "made = plans.commitment(self._context.plugins, self._cycle(snapshot, pod), placement.node);"
-        " again = msgspec.structs.replace(getattr(made, 'placements', (placement,))[0], pod=pod,",
+        "again = msgspec.structs.replace(placement, pod=seen.pod,",
+        "made = plans.commitment(self._context.plugins, self._cycle(snapshot, seen.pod), placement.node);"
+        " again = msgspec.structs.replace(getattr(made, 'placements', (placement,))[0], pod=seen.pod,",
     ),
     Bug(
         "a Binding does not carry its annotations",
@@ -141,11 +140,11 @@ BUGS = (
     ),
     Bug(
         "a pod that was planned is bound without a placement of its own",
-        "app.verbs.placer:Placer._find_or_place",
-        "elif existing.placement.planned or existing.position == self._void:",
-        "elif existing.placement.planned:\n"
-        "                return Placed(snapshot, existing.position, existing.placement)\n"
-        "            elif existing.position == self._void:",
+        "app.verbs.placer:Placer._place_unless_bound",
+        "elif existing.node == request.node and not outdated:",
+        "elif existing.placement.planned and existing.node == request.node:\n"
+        "        return Placed(snapshot, existing.position, existing.placement)\n"
+        "    elif existing.node == request.node and not outdated:",
     ),
     Bug(
         "all placements of a commitment are ready to be bound",
