@@ -26,7 +26,7 @@ EASY = {
     "the expected head is not compared": 85,
     "a lost race loses the facts": 12,
     "a placement is released while its Binding": 2,
-    "a pod is bound without a placement": 40,
+    "a pod is bound without a placement": 72,
     "an old placement is released without a fence": 8,
     "an old placement is released although": 8,
     "a plan commits a part": 33,
@@ -48,6 +48,11 @@ EASY = {
     "what a member does not need": 102,
     "a quota that uses its max": 70,
     "non-preemptible pods may use": 14,
+    "bind judges the pod of the log": 7,
+    "a relabelled pod is placed while": 7,
+    "a placement is repeated for a pod that": 92,
+    "without the store only the pod": 23,
+    "a Binding without a record carries": 7,
 }
 """Bugs that the default run plants -> a seed that finds each, which is tried first.
 

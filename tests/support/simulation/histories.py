@@ -227,6 +227,8 @@ class Simulation:
             (self.preemptions.pod, 2.0 if self.traits.preempting and self._depth == 1 else 0.0),
             (self.reclaims.run, 9.0 if self.traits.evicting and self._depth == 1 else 0.0),
             (self._gang_runs.restart, 0.5 if self.traits.gathering and self._depth == 1 else 0.0),
+            (self.rare.label_and_bind, 3.0 if self.traits.labelling and self._depth == 1 else 0.0),
+            (self.rare.label_without_store, 0.7 if self.traits.labelling and self._depth == 1 else 0.0),
         ]
 
     deep = DEPTH + 1

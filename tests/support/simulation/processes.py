@@ -247,16 +247,16 @@ class Extender:
 
     def bind(self, namespace: str, name: str, uid: str, node: str) -> str:
         """The ``Error`` of the reply; empty if the pod was reported as bound."""
-        around, self.client.latest = (
-            self.client.latest,
-            self.context.monotonic() + self.context.time_limits.bind,
-        )
+        around, follower = (self.client.latest, self.client.read), self.store.follower
+        began = follower.snapshot
+        self.client.latest = self.context.monotonic() + self.context.time_limits.bind
+        self.client.read = lambda: (began, follower.snapshot)
         try:
             bind_verb.run(self.context, placer.BindRequest(namespace, name, uid, node))
         except verb_errors.VerbError as refused:
             return str(refused)
         finally:
-            self.client.latest = around
+            self.client.latest, self.client.read = around
         return ""
 
 

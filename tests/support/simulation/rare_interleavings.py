@@ -1,7 +1,8 @@
 """Interleavings that random choice seldom produces: several events in the one order that is dangerous."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from app.domain import events
@@ -21,8 +22,9 @@ RESTARTED = 0.06
 """Probability that the store restarts, and a recorder records that, before a decision is appended."""
 OVERTAKEN = 0.015
 """Probability that a recorder is stopped before it appends facts, until another one has taken over."""
-OUTRUN, RIVALLED = 0.06, 0.06
-"""Probability that a pod is written to while its Binding is in flight, or is bound to another node."""
+OUTRUN, RIVALLED, LABELLED = 0.06, 0.06, 0.2
+"""Probability that a pod is written to while its Binding is in flight, is bound to another node, or, where
+users label pods, gets other labels."""
 _BESIDE = "beside"
 _SILENCE = 4.0
 """Seconds without an answer of the store: longer than a bind waits for it."""
@@ -122,6 +124,11 @@ class RareInterleavings:
             with of.meanwhile():
                 for pod in pods:
                     of.scheduler.bound(of.rng.randrange(len(of.fleet.extenders)), pod, of.rng.choice(others))
+        elif of.traits.labelling and fate < OUTRUN + RIVALLED + LABELLED:
+            with of.meanwhile(of.deep):
+                self._label(sent.uid)
+                if of.rng.random() < 0.5:
+                    of.fleet.record()
 
     def _bind_beside(self, nodes: Sequence[str]) -> None:
         """A pod that policies count, and that none refuses, is bound to one of the nodes."""
@@ -242,6 +249,52 @@ class RareInterleavings:
             if changed["metadata"]["uid"] in [pod["metadata"]["uid"] for pod in self._waiting()]:
                 of.cluster.objects.remove("pods", key)
 
+    def label_and_bind(self) -> None:
+        """A waiting pod gets other labels before or after filter, and is bound: the log may be behind."""
+        of, waiting = self._of, self._waiting()
+        if not waiting:
+            return
+        pod = of.rng.choice(waiting)
+        uid = pod["metadata"]["uid"]
+        with of.meanwhile():
+            if of.rng.random() < 0.5:
+                of.fleet.record_through()
+            self._label(uid)
+            if of.rng.random() < 0.3:
+                of.fleet.record_through()
+            # kube-scheduler may have observed the former labels only.
+            of.scheduler.bind_anywhere(of.rng.choice([pod, *self._still_waiting(uid)]))
+
+    def label_without_store(self) -> None:
+        """A pod that no policy selects gets other labels after the store has stopped to answer."""
+        of, waiting = self._of, self._waiting()
+        which = of.rng.randrange(len(of.fleet.extenders))
+        extender = of.fleet.extenders[which]
+        if not waiting or extender is None:
+            return
+        uid = of.rng.choice(waiting)["metadata"]["uid"]
+        with of.meanwhile(of.deep), contextlib.suppress(errors.StoreError, lossy_calls.Crashed):
+            self._label(uid, {"app": "other"})
+            of.fleet.record_through()
+            extender.store.follower.catch_up()
+            of.schedule.outage = of.clock.now + _SILENCE
+            for before in self._still_waiting(uid):
+                self._label(uid)
+                sent = of.rng.choice([before, *self._still_waiting(uid)])
+                of.scheduler.bound(which, sent, of.scheduler.any_node())
+
+    def _still_waiting(self, uid: str) -> list[cluster_objects.Json]:
+        """The pending pod as it is now, unless it is bound or gone."""
+        return [pod for pod in self._waiting() if pod["metadata"]["uid"] == uid]
+
+    def _label(self, uid: str, given: Mapping[str, str] | None = None) -> None:
+        """Users give a pending pod these labels, or those of a policy or of a quota, or take them from it."""
+        for pod in self._still_waiting(uid):
+            labels = dict(given or self._of.activity.labels.changed(pod["metadata"]["labels"]))
+            self._of.log_step(f"users label {pod['metadata']['name']} {labels}")
+            key = (pod["metadata"]["namespace"], pod["metadata"]["name"])
+            self._of.cluster.edit("pods", key, partial(_give, labels))
+
     def bind_to_arrival(self) -> None:
         """A pod that the policy counts, though it does not name it, is bound to a node that was created
         after the store has stopped to answer.
@@ -274,6 +327,10 @@ class RareInterleavings:
             for pod in pods
             if not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]
         ]
+
+
+def _give(labels: dict[str, str], pod: cluster_objects.Json) -> None:
+    pod["metadata"]["labels"] = labels
 
 
 def _named_quotas(batch: Sequence[events.AnyEvent]) -> set[str]:

@@ -40,6 +40,8 @@ class Traits:
     """A Binding may arrive before its fence."""
     arriving: bool
     """A pod may be bound to a node that no recorder has recorded, while the store does not answer."""
+    labelling: bool
+    """Users label pods into policies and quotas, or out of them, while they are bound or the log is late."""
 
 
 def drawn(seed: int, rng: random.Random) -> Traits:
@@ -63,4 +65,5 @@ def drawn(seed: int, rng: random.Random) -> Traits:
         # Where a store loses events, no Binding is in flight for that long.
         orphaning=seed % 8 == 4 and not fails_over,
         arriving=seed % 16 == 8 and not steady and not fails_over,
+        labelling=(seed % 8 == 7 or seed % 32 in (17, 28, 30)) and not steady,
     )

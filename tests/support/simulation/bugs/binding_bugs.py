@@ -100,6 +100,36 @@ BUGS = (
         "return self._place_again(snapshot, seen, existing.placement)",
         "return Placed(snapshot, existing.position, existing.placement, seen.version)",
     ),
+    Bug(
+        "bind judges the pod of the log, and sends the version that it has seen",
+        "app.verbs.placer:Placer._place_unless_bound",
+        "seen = seen.unbound()",
+        "seen = seen._replace(pod=snapshot.pods.get(request.uid, seen.pod))",
+    ),
+    Bug(
+        "a relabelled pod is placed while the log counts it as it was",
+        "app.verbs.placer:Placer._place_unless_bound",
+        "elif not latest_pods.shown(snapshot, seen.pod, request.node):",
+        "elif False:",
+    ),
+    Bug(
+        "a placement is repeated for a pod that a policy limits since",
+        "app.framework.registry:Registry.outdated",
+        "if found is None and",
+        "if False and",
+    ),
+    Bug(
+        "without the store only the pod of the log is judged",
+        "app.verbs.placer:Placer._needs_no_record",
+        "each = (seen.pod,) if known is None else (seen.pod, known)",
+        "each = (seen.pod,) if known is None else (known,)",
+    ),
+    Bug(
+        "a Binding without a record carries no version",
+        "app.verbs.binding:_Attempt._send_binding",
+        "else binding.Carried(placed.version)",
+        "else binding.NOTHING",
+    ),
     # Plans.
     Bug(
         "a plan commits a part",

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 
+from app.domain import snapshots
 from app.kube import errors
 from app.kube.client import clients
 from app.simulation.apiserver import objects, requests, status_replies
@@ -91,6 +92,8 @@ class Client(clients.Client):
         self._attempts = 0
         self.latest = math.inf
         """The deadline of the bind call: its Binding must not be in flight later."""
+        self.read: Callable[[], tuple[snapshots.Snapshot, ...]] = lambda: ()
+        """What its process had read when the bind call began, and has read now."""
 
     def get(
         self, path: str, parameters: Mapping[str, str] | None = None, *, timeout: float | None = None
@@ -185,7 +188,7 @@ class Client(clients.Client):
         over = began + timeout - self.latest
         if over > 1e-6:
             raise AssertionError(f"P6: a Binding may be under way {over:.3f} s after its time")
-        sent = sent_bindings.sent(request, began + timeout + self._under_way)
+        sent = sent_bindings.sent(request, began + timeout + self._under_way, self.read())
         self._cluster.sends(sent)
         try:
             self._between("before a Binding")

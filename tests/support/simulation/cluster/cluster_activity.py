@@ -22,7 +22,8 @@ class Activity:
         self._rng = rng
         self._log_step = log_step
         self._traits = traits
-        self._labels = drawn_labels.Labels(rng, traits)
+        self.labels = drawn_labels.Labels(rng, traits)
+        """Those of the pods that users create."""
         self._names = cluster_objects.MANY if traits.preempting else cluster_objects.NAMES
         self._started = 0
         self._tree = quota_law.DEEP if traits.deep else quota_law.TREE
@@ -48,7 +49,7 @@ class Activity:
         if self._traits.preempting:
             self._begin_full()
         for name in cluster_objects.NAMES[: rng.randint(2, 6)]:
-            cluster.pod(name, self._labels.drawn())
+            cluster.pod(name, self.labels.drawn())
         cluster.pod("plain", {"app": "plain"})
 
     def _begin_full(self) -> None:
@@ -66,7 +67,7 @@ class Activity:
         there = {pod["metadata"]["name"] for pod in self._cluster.all("pods")}
         names = [f"low-{node}-{number}" for number in range(gang_law.CAPACITY)]
         for name in [name for name in names if name not in there][:count]:
-            self._cluster.pod(name, self._labels.less_important(), node=node)
+            self._cluster.pod(name, self.labels.less_important(), node=node)
 
     def crowd(self) -> None:
         """Members of the group that preempts are created, and most of the capacity is taken."""
@@ -97,7 +98,7 @@ class Activity:
         names = [name for name in (f"{team}-{number}" for number in range(6)) if name not in there]
         self._log_step(f"another scheduler binds pods of quota {team}")
         for name in names[: rng.randint(0, 4)]:
-            labels = {**self._labels.of_a_quota(), plain_quotas.LABEL: team}
+            labels = {**self.labels.of_a_quota(), plain_quotas.LABEL: team}
             cluster.pod(name, labels, node=rng.choice(sorted(cluster_objects.NODES)))
             self._phase((cluster_objects.NAMESPACE, name), "Running")
         asks = f"{team}-asks"
@@ -105,7 +106,7 @@ class Activity:
             return
         fate = rng.random()
         if fate < 0.6:
-            labels = {**self._labels.of_a_quota(), plain_quotas.LABEL: team}
+            labels = {**self.labels.of_a_quota(), plain_quotas.LABEL: team}
             made = cluster.pod(asks, labels)
             what = f"elastic quota {team}: no capacity in cpu" if fate < 0.5 else "Insufficient cpu"
             self.refuse(made["metadata"], f"0/3 nodes are available: 3 {what}.")
@@ -181,7 +182,7 @@ class Activity:
         names = {pod["metadata"]["name"] for pod in self._cluster.all("pods")}
         free = [name for name in self._names if name not in names]
         if free:
-            made = self._cluster.pod(self._rng.choice(free), self._labels.drawn())
+            made = self._cluster.pod(self._rng.choice(free), self.labels.drawn())
             self._log_step(f"users create {made['metadata']['name']}")
 
     def _bind_elsewhere(self) -> None:

@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from app.domain import model
+from app.kube.objects import decoding
 from app.plugins.workload_policy import samples
 from app.simulation import populations
 from app.simulation.apiserver import apiservers, objects, requests, router
@@ -50,10 +52,10 @@ class Cluster:
         """uids of pods that another scheduler has bound, such as those of a DaemonSet."""
         self.sent: list[sent_bindings.Sent] = []
         """Bindings in flight."""
-        self.ever_sent: set[tuple[str, str]] = set()
-        """uid and version of each Binding that was sent."""
-        self.written: list[tuple[str, str, Json]] = []
-        """uid, version and annotations of the Bindings carried out since the latest comparison."""
+        self.ever_sent: dict[tuple[str, str], sent_bindings.Sent] = {}
+        """uid and version -> the latest Binding of these that was sent."""
+        self.written: list[sent_bindings.Written] = []
+        """The Bindings carried out since the latest comparison."""
         self._uids = 0
 
     def uid(self) -> str:
@@ -162,22 +164,30 @@ class Cluster:
 
     def send(self, request: requests.Request) -> router.Answer:
         """Answer a request, and note Bindings."""
+        if not request.path.endswith("/binding"):
+            return self.server.answer(request)
+        *_, namespace, _, name, _ = request.path.split("/")
+        before = next((pod for pod in self.all("pods") if _key(pod) == (namespace, name)), None)
         answer = self.server.answer(request)
-        if request.path.endswith("/binding") and answer[0] < 400:
+        if before is not None and answer[0] < 400:
             self.bindings += 1
-            name = request.path.split("/")[-2]
-            pod = self.objects.get("pods", (request.path.split("/")[-4], name))
-            self.bound.setdefault(pod["metadata"]["uid"], set()).add(pod["spec"]["nodeName"])
-            asked = json.loads(request.body)["metadata"]
-            version, annotations = asked.get("resourceVersion", ""), asked.get("annotations", {})
-            if version or annotations:
-                self.written.append((asked["uid"], version, annotations))
+            self._written(decoding.pod(json.dumps(before).encode()), request)
         return answer
+
+    def _written(self, pod: model.Pod, request: requests.Request) -> None:
+        """Note a Binding that was carried out."""
+        asked = json.loads(request.body)
+        meta, node = asked["metadata"], asked["target"]["name"]
+        version, annotations = meta.get("resourceVersion", ""), meta.get("annotations", {})
+        self.bound.setdefault(pod.uid, set()).add(node)
+        sent = self.ever_sent.get((pod.uid, version))
+        read = sent.read if sent is not None else ()
+        self.written.append(sent_bindings.Written(pod, node, version, annotations, read))
 
     def sends(self, binding: sent_bindings.Sent) -> None:
         """A Binding goes out."""
         self.sent.append(binding)
-        self.ever_sent.add((binding.uid, binding.version))
+        self.ever_sent[binding.uid, binding.version] = binding
 
     def feasible(self, uid: str, node: str, now: float) -> bool:
         """Whether a Binding of the pod to the node is in flight that can still be carried out."""
@@ -201,3 +211,7 @@ class Cluster:
             if foreign or meta["uid"] not in self.foreign:
                 used[role] = used.get(role, 0) + 1
         return used
+
+
+def _key(made: Json) -> tuple[str, str]:
+    return made["metadata"]["namespace"], made["metadata"]["name"]

@@ -1,6 +1,7 @@
 """Labels of the pods that users create: the policy, set, gang, quota, rank and budget of each are drawn."""
 
 import random
+from collections.abc import Mapping
 
 from tests.support.decisions import pod_sets
 from tests.support.simulation import seed_traits
@@ -42,6 +43,18 @@ class Labels:
         if self._traits.gathering and self._rng.random() < 0.6:
             return {**labels, gang_law.LABEL: self._rng.choice(sorted(gang_law.GROUPS))}
         return {**cluster_objects.WEB, **labels} if self._rng.random() < 0.2 else labels
+
+    def changed(self, labels: Mapping[str, str]) -> dict[str, str]:
+        """Other labels of a pod: those of its policy or of its quota differ, and the others are kept."""
+        kept = {key: value for key, value in labels.items() if key not in cluster_objects.WEB}
+        if self._traits.sharing and self._rng.random() < 0.5:
+            kept[plain_quotas.LABEL] = self._rng.choice((*quota_law.TEAMS, ""))
+        overlapping = {**cluster_objects.WEB, "workload-policy/kosmos.io": cluster_objects.OVERLAPPING}
+        drawn = [cluster_objects.WEB, cluster_objects.WEB, {"app": "other"}]
+        # Beside a member that counts without a limit, a gang may be refused that would fit without others.
+        drawn += [] if self._traits.gathering else [cluster_objects.COUNTED]
+        drawn += [overlapping] if self._traits.selected else []
+        return {**kept, **self._rng.choice(drawn)}
 
     def _of_a_rank(self) -> dict[str, str]:
         """Labels of a pod of the group that preempts, of another gang, or of a less important pod."""

@@ -3,6 +3,7 @@
 import json
 from typing import NamedTuple
 
+from app.domain import model, snapshots
 from app.simulation.apiserver import requests
 
 
@@ -15,6 +16,8 @@ class Sent(NamedTuple):
     """The pod's resourceVersion that it carries; empty if it carries none."""
     until: float
     """The moment after which it is no longer carried out."""
+    read: tuple[snapshots.Snapshot, ...] = ()
+    """What its sender had read when the call of bind began, and when it was sent."""
 
     def feasible(self, uid: str, node: str, version: str, now: float) -> bool:
         """Whether it would bind the pod to the node, unbound and in this version."""
@@ -22,8 +25,21 @@ class Sent(NamedTuple):
         return fits and now <= self.until
 
 
-def sent(request: requests.Request, until: float) -> Sent:
+class Written(NamedTuple):
+    """A Binding that was carried out."""
+
+    pod: model.Pod
+    """The pod as it was bound, without its node."""
+    node: str
+    version: str
+    """The pod's resourceVersion that the Binding carried; empty if it carried none."""
+    annotations: dict[str, str]
+    read: tuple[snapshots.Snapshot, ...]
+    """What its sender had read when the call of bind began, and when the Binding was sent."""
+
+
+def sent(request: requests.Request, until: float, read: tuple[snapshots.Snapshot, ...]) -> Sent:
     """The Binding of a request."""
     asked = json.loads(request.body)
     meta = asked["metadata"]
-    return Sent(meta.get("uid", ""), asked["target"]["name"], meta.get("resourceVersion", ""), until)
+    return Sent(meta.get("uid", ""), asked["target"]["name"], meta.get("resourceVersion", ""), until, read)

@@ -7,7 +7,7 @@ from app.domain import events, model
 from app.kube.writes import binding
 from app.plugins.workload_policy import policy_model
 from tests.support.simulation.cluster import cluster_objects
-from tests.support.simulation.oracle import gang_law, guarantees, losses, plain_fold
+from tests.support.simulation.oracle import binding_law, gang_law, guarantees, losses, plain_fold
 
 UNDER_WAY = 4.9
 """Seconds for which a Binding can be in flight after its placement, in this cluster."""
@@ -99,6 +99,7 @@ class PlacementLaw:
         guarantees.demand(
             former in ("", name), "P7", f"pod {pod.uid} is placed on {name}, but also on {former}"
         )
+        self._alike(fold, pod, name)
         if former:
             return  # the same placement, renewed
         for policy in self._limiting(fold, pod, name):
@@ -108,6 +109,23 @@ class PlacementLaw:
             key = f"{policy.key}|{policy.topology_key}={domain}"
             taken = fold.counts().get(key, 0) + sum(key in fold.keys(one.pod, one.node) for one in beside)
             guarantees.demand(taken < most, "P6", f"{key} has {taken} of {most}, gets one more")
+
+    def _alike(self, fold: plain_fold.Fold, pod: model.Pod, name: str) -> None:
+        """The log counts the pod as it was judged, and renews a placement for a pod that is read alike only.
+
+        Where the store has lost events unnoticed, the versions that an append expects may be those of others.
+        """
+        if self._losses.unseen:
+            return
+        known = fold.pods.get(pod.uid)
+        if known is not None:
+            counted, judged = fold.shared(known, name), fold.shared(pod, name)
+            text = f"{pod.uid} is judged for {sorted(judged)}, counts in {sorted(counted)}"
+            guarantees.demand(counted == judged, "P6", text)
+        before, node = fold.placements.get(pod.uid, (pod, name))
+        same = node != name or binding_law.read(before) == binding_law.read(pod)
+        text = f"the placement of {pod.uid} as {before.labels} is renewed for {pod.labels}"
+        guarantees.demand(same, "P6", text)
 
     def _limiting(
         self, fold: plain_fold.Fold, pod: model.Pod, name: str

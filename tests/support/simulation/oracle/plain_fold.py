@@ -174,8 +174,12 @@ class Fold:
 
 def limits(policy: policy_model.WorkloadPolicy, pod: model.Pod) -> bool:
     """Whether the policy is Required and counts the pod on some node."""
-    valid = policy.type == "Required" and not policy.errors
-    return valid and policy.namespace == pod.namespace and _selected(policy.selector, pod)
+    return policy.type == "Required" and selects(policy, pod)
+
+
+def selects(policy: policy_model.WorkloadPolicy, pod: model.Pod) -> bool:
+    """Whether the policy counts the pod on some node."""
+    return not policy.errors and policy.namespace == pod.namespace and _selected(policy.selector, pod)
 
 
 def _selected(selector: model.Selector, pod: model.Pod) -> bool:

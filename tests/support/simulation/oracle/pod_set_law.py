@@ -19,9 +19,8 @@ class Decided:
 
     def problem(self, uid: str, version: str, annotations: dict[str, str]) -> str:
         """How a Binding differs from the decision; empty if it does not."""
-        decided = self._written.get((uid, version), [])
-        if not decided and not annotations:
-            return ""  # It was sent without a record (unrecorded_law).
+        # One without a record, which binding_law judges, sets nothing.
+        decided = self._written.get((uid, version), [{}])
         return "" if annotations in decided else f"{uid}: {decided} was decided, {annotations} is written"
 
 

@@ -10,6 +10,7 @@ from app.store import keys
 from app.store.log import codecs, incarnations
 from tests.support.simulation.cluster import cluster_objects
 from tests.support.simulation.oracle import (
+    binding_law,
     convergence,
     gang_law,
     guarantees,
@@ -70,6 +71,7 @@ class Watchdog:
             cluster, self.losses, selected=selected, monotonic=monotonic
         )
         self._decided = pod_set_law.Decided()
+        self._placed = binding_law.Placed()
         self._shares: dict[int, runtime_law.Shares] = {}
         """Offset -> what quotas may use there, since the latest failover."""
 
@@ -103,9 +105,11 @@ class Watchdog:
         if not self._excused:
             self._bound_is_recorded()
         self._quotas_hold()
-        for binding_sent in self._cluster.written:
-            problem = self._decided.problem(*binding_sent)
+        for written in self._cluster.written:
+            problem = self._decided.problem(written.pod.uid, written.version, written.annotations)
             guarantees.demand(not problem, "P7", problem)
+            problem = self._placed.problem(written)
+            guarantees.demand(not problem, "P6", problem)
         self._cluster.written.clear()
 
     def quotas(self) -> dict[str, int]:
@@ -213,6 +217,7 @@ class Watchdog:
             overspent = quota_law.problem(event, self.fold)
             guarantees.demand(not overspent, "P6", overspent)
             self._decided.note(event)
+            self._placed.note(event)
             self.entries.append(entry)
             self.fold.apply(event)
             if self.fold.quotas:
