@@ -52,7 +52,7 @@ EASY = {
     "a relabelled pod is placed while": 7,
     "a placement is repeated for a pod that": 92,
     "without the store only the pod": 23,
-    "a Binding without a record carries": 7,
+    "a Binding without a record carries": 55,
 }
 """Bugs that the default run plants -> a seed that finds each, which is tried first.
 
