@@ -64,6 +64,21 @@ def test_a_store_that_is_away_is_shown_and_asked_again(
     page.found.clear()
 
 
+def test_a_step_of_a_page_that_did_not_learn_the_head_asks_for_it(
+    page: browsers.Browser, server: refusing_proxy.Server, small: shown.Shown
+) -> None:
+    lag = "/apis/v1/lag"
+    server.refuse(lag, HTTPStatus.SERVICE_UNAVAILABLE, "StoreAway", 1_000_000)
+    page.driver.get(f"{server.url}/dashboard/?at={small.head - 2}")
+    page.until(lambda: "refused: StoreAway" in page.text(".banner.notice"), "the sentence of the API")
+    page.run("document.getElementById('main').focus()")
+    page.keys(".")
+    page.settled(f"/{small.head - 1}")
+    page.collect()
+    assert {line.partition(lag)[0] for line in page.found} == {server.url, f"console: {server.url}"}
+    page.found.clear()
+
+
 def test_an_answer_that_is_cut_off_is_asked_for_again(on_small: browsers.Browser, small: shown.Shown) -> None:
     # Of the past: nothing but the panel itself asks again.
     on_small.open(f"/dashboard/?at={small.head}")

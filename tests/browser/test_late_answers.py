@@ -69,6 +69,19 @@ def test_a_step_does_not_lead_away_from_a_moment_that_was_chosen_after_it(
     assert "at=" not in on_small.driver.current_url
 
 
+def test_an_earlier_head_does_not_lead_back(on_small: browsers.Browser, small: shown.Shown) -> None:
+    """Such as that of a replica that is behind."""
+    on_small.open(f"/dashboard/?at={small.head}")
+    position = on_small.settled(f"/{small.head}")
+    earlier = position.replace(f"/{small.head}", f"/{small.head - 3}")
+    on_small.run(scripts.read("behind"), earlier)
+    on_small.run("document.getElementById('main').focus()")
+    on_small.keys(".")
+    sentence = f"offset {small.head} is the latest"
+    on_small.until(lambda: on_small.text("#moment-wrong") == sentence, sentence)
+    on_small.settled(position)
+
+
 WAITING = "loading …"
 
 

@@ -113,8 +113,6 @@ def test_a_page_of_the_past_goes_beyond_the_head_of_when_it_was_opened(
     before = seen.world.append(*api_worlds.history())
     page.open(f"/dashboard/?at={before}")
     last = seen.world.append(*(api_worlds.node(f"ahead-{at}") for at in range(3)))
-    lag = "fetch('/apis/v1/lag').then((reply) => reply.json()).then(arguments[0])"
-    page.until(lambda: page.later(lag)["position"].endswith(f"/{last}"), "the head of the server")
     page.run("document.getElementById(arguments[0]).focus()", place)
     page.keys(text.format(last))
     page.settled(f"/{before + steps}")
@@ -123,6 +121,37 @@ def test_a_page_of_the_past_goes_beyond_the_head_of_when_it_was_opened(
     page.keys(*"." * (last - before - steps + 1))
     page.until(lambda: page.text("#moment-wrong") == f"offset {last} is the latest", "the end")
     page.settled(f"/{last}")
+
+
+@pytest.mark.parametrize(("kind", "text"), [("decision", "decision"), ("object", "event of the object")])
+def test_a_step_leads_beyond_the_head_of_when_the_page_was_opened(
+    seen: shown.Shown, page: browsers.Browser, kind: str, text: str
+) -> None:
+    before = seen.world.append(*api_worlds.history())
+    page.open(f"/dashboard/pods/shop/web-3?at={before}")
+    page.fill(".by", kind)
+    last = seen.world.append(api_worlds.node("ahead"), api_worlds.pod_seen("web-3", tried="again"))
+    api_worlds.decide(seen.world, api_worlds.pod("web-3", tried="again"))
+    page.run("document.getElementById('main').focus()")
+    page.keys(".")
+    page.settled(f"/{last}")
+    page.keys(".")
+    sentence = f"there is no later {text} in this window"
+    page.until(lambda: page.text("#moment-wrong") == sentence, sentence)
+
+
+def test_a_moment_of_a_new_history_leads_to_none_of_the_history_that_ended(
+    seen: shown.Shown, page: browsers.Browser
+) -> None:
+    last = seen.world.append(*api_worlds.history())
+    page.open(f"/dashboard/?at={last - 2}")
+    begun, first = rewound(seen, 1)
+    page.run("document.getElementById('moment').focus()")
+    page.keys(f"{first}\n")
+    page.until(lambda: "history began again" in page.text(".banner.notice"), "the new history")
+    page.settled(f"{begun}/{last - 2}")
+    assert page.driver.current_url.endswith(f"?at={last - 2}")
+    excuse(page, 410)
 
 
 @pytest.mark.scenario("UI-12")

@@ -97,11 +97,17 @@ async function learnOldest() {
   changed();
 }
 
-/** The head of the log, for a page of the past: nothing streams to it. */
+/** Ask for the head of the log, for a page of the past: nothing streams to it. Whether history did not begin again. */
 export async function learnHead() {
-  const { position } = await ask("/apis/v1/lag");
-  if (incarnationOf(position) === incarnationOf(state.head)) state.head = position;
-  else dispatchEvent(new Event(GONE));
+  // Unlike that of /lag, the answer follows the store.
+  const { position } = (await ask("/apis/v1/cluster?limit=1")).metadata;
+  if (state.head && incarnationOf(position) !== incarnationOf(state.head)) {
+    dispatchEvent(new Event(GONE));
+    return false;
+  }
+  // Answers may arrive in another order than they were made.
+  if (offsetOf(position) > offsetOf(state.head)) state.head = position;
+  return true;
 }
 
 export function offsetOf(position) {

@@ -183,7 +183,7 @@ export async function to(offset) {
   if (offset > latest()) {
     const { at } = state;
     try {
-      await learnHead();
+      if (!(await learnHead())) return undefined;
     } catch (error) {
       bar.wrong = error.message;
       return changed();
@@ -218,7 +218,12 @@ export async function step(direction) {
   if (bar.by === "event") return to(shown + direction);
   const { at } = state;
   try {
-    const found = await next(/** @type {any} */ (bar.by), shown, direction, bounds());
+    let within = bounds();
+    if (direction > 0 && shown >= within.last) {
+      if (!(await learnHead())) return undefined;
+      within = { first: shown, last: Math.min(latest(), shown + bar.width) };
+    }
+    const found = await next(/** @type {any} */ (bar.by), shown, direction, within);
     // Another moment was chosen meanwhile.
     if (state.at !== at) return undefined;
     if (found !== null) return to(found);
