@@ -132,6 +132,39 @@ def test_the_slider_of_a_window_shows_no_frame_of_the_one_before(
     on_small.settled(f"/{before}")
 
 
+def test_a_film_that_waits_keeps_its_window(on_small: browsers.Browser, small: shown.Shown) -> None:
+    on_small.open("/dashboard/")
+    before = small.head
+    on_small.settled(f"/{before}")
+    on_small.run(scripts.read("held"), "/apis/v1/frames")
+    on_small.run(scripts.read("ticks"))
+    on_small.run(SPACE)
+    appended(on_small, small, "while-it-waits")
+    on_small.run("document.querySelector('.track').dispatchEvent(new PointerEvent('pointerenter'))")
+    on_small.run("go()")
+    on_small.until(lambda: on_small.run("return ticks.length"), "the film begins")
+    assert on_small.later(scripts.read("frames"))[-1] == before
+    on_small.run("ticks[0]()")
+    on_small.run(SPACE)
+    on_small.until(lambda: "at=" in str(on_small.driver.current_url), "the film rests")
+
+
+def test_a_drag_asks_once_for_frames_that_are_refused(on_small: browsers.Browser, small: shown.Shown) -> None:
+    on_small.open("/dashboard/")
+    last = small.head
+    on_small.settled(f"/{last}")
+    on_small.run(scripts.read("failing"), "/apis/v1/frames")
+    on_small.run(scripts.read("hold"), True)
+    for offset in range(last - 5, last):
+        on_small.run(scripts.read("drag"), offset)
+        on_small.until(lambda: on_small.text("#moment-wrong") == "the server does not answer", "the error")
+    assert on_small.run("return failed") == 1
+    on_small.run("document.getElementById('slider').focus()")
+    assert on_small.run("return failed") == 2
+    on_small.run(scripts.read("hold"), False)
+    on_small.settled(f"/{last - 1}")
+
+
 def test_a_film_without_its_frames_plays_no_other_window(
     on_small: browsers.Browser, small: shown.Shown
 ) -> None:

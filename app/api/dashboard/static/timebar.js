@@ -15,6 +15,8 @@ const FRAMES = 60;
 export const bar = { width: 5000, held: false, dragging: null, frames: null, drawn: "color=state", playing: 0, wrong: "", by: "event", pins: { A: null, B: null } };
 let rest = 0;
 let loading = "";
+/** The request for frames that failed last: a drag does not repeat it. */
+let refused = "";
 /** Settled once the frames that were asked for last are there, or refused. */
 let loaded = Promise.resolve();
 /** The film that runs, or waits for its frames. */
@@ -29,9 +31,9 @@ onForget(() => {
   Object.assign(bar, { wrong: "", pins: { A: null, B: null } });
 });
 
-/** Whether the pointer, a key or a film moves the slider: then nothing else moves. */
+/** Whether the pointer, a key or a film, from when it waits for its frames, moves the slider: then nothing else moves. */
 export function moving() {
-  return bar.held || bar.dragging !== null || Boolean(bar.playing);
+  return bar.held || bar.dragging !== null || film !== null;
 }
 
 function latest() {
@@ -106,13 +108,18 @@ export function paint(drawn) {
   bar.drawn = drawn;
 }
 
+/** The request for the frames of the window. */
+function pictured() {
+  const { first, last } = bounds();
+  return `/apis/v1/frames?from=${first}&to=${last}&count=${FRAMES}&${bar.drawn}`;
+}
+
 /**
  * Fetch the frames of the window once: when the slider gets the focus or the pointer, and when it is dragged where there
  * are none. Those of a former window of a live page serve for its moments meanwhile.
  */
 export function prefetch() {
-  const { first, last } = bounds();
-  const wanted = `/apis/v1/frames?from=${first}&to=${last}&count=${FRAMES}&${bar.drawn}`;
+  const wanted = pictured();
   if (loading !== wanted) {
     loading = wanted;
     loaded = fetched(wanted);
@@ -129,6 +136,7 @@ async function fetched(wanted) {
   } catch (error) {
     if (loading !== wanted) return;
     loading = "";
+    refused = wanted;
     bar.wrong = error.message;
   }
   changed();
@@ -157,7 +165,7 @@ export function framed(offset) {
 function dragged(offset) {
   bar.dragging = offset;
   state.frame = framed(offset);
-  if (!state.frame) prefetch();
+  if (!state.frame && pictured() !== refused) prefetch();
   clearTimeout(rest);
   if (!bar.held) rest = setTimeout(() => settle(offset), REST_MS);
   changed();
