@@ -119,6 +119,7 @@ def test_a_quantity_is_rounded_in_the_unit_that_it_fills(on_small: browsers.Brow
         "500m": "0.5",
         "250m": "0.25",
         "25m": "0.025",
+        "1025m": "1.03",
         "1125m": "1.13",
         "-1125m": "-1.13",
         "9996m": "10",

@@ -119,7 +119,8 @@ def quantity(text: str) -> str:
     value, unit = float(found[1]) * _UNITS.get(found[2] or "", 1.0), ""
     if found[2] and found[2].endswith("i"):
         unit = next(one for one in ("Pi", "Ti", "Gi", "Mi", "Ki", "") if abs(value) >= _UNITS.get(one, 0))
-    amount = decimal.Decimal(value / _UNITS.get(unit, 1.0))
+    # Rounded as the browser does: from the shortest decimal.
+    amount = decimal.Decimal(str(value / _UNITS.get(unit, 1.0)))
     rounded = _SMALL.create_decimal(amount) if abs(amount) < 10 else amount.quantize(_TENTH, _HALF)
     return f"{rounded.normalize():f}{unit}"
 
