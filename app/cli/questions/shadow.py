@@ -52,7 +52,7 @@ def set_command(
     """Set the shadow NAME, or replace it.
 
     It may change objects such as policies, and the weights and the enabled plugins; no nodes and no pods.
-    Setting it again as it is, with the same end, keeps its differences; --ttl is another end each time.
+    Setting it again as it is, with the same end, keeps its differences; --ttl sets another end each time.
     """
     edit = question_options.overridden(options, namespace)
     if not edit:

@@ -116,7 +116,7 @@ function pictured() {
 
 /**
  * Fetch the frames of the window once: when the slider gets the focus or the pointer, and when it is dragged where there
- * are none. Those of a former window of a live page serve for its moments meanwhile.
+ * are none. Those of a former window of a live page are shown for the moments that they cover until then.
  */
 export function prefetch() {
   const wanted = pictured();
@@ -260,7 +260,7 @@ export async function play() {
   const mine = (film = {});
   await prefetch();
   if (film !== mine) return undefined;
-  // Those that were asked for last, or else of another window.
+  // Frames of another window are not played.
   if (bar.frames?.url !== loading) return halt();
   const shown = offsetOf(state.position);
   const frames = bar.frames.frames;

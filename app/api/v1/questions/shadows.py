@@ -91,7 +91,7 @@ def put(_: pages.Query, name: str) -> pages.Body:
 
     The operations must apply to the present state. One that does not apply at a later decision changes
     nothing there. A shadow that is sent again as it is, with the same end, stays as it is, with its
-    differences. With another one, as ``ttl`` is each time, its comparison begins again.
+    differences. With another end, which ``ttl`` sets each time, its comparison begins again.
     """
     question = bodies.read(shadowed.SetShadow)
     given = services.current()
