@@ -58,8 +58,6 @@ class Compactor:
         self._proven_at = 0.0
         self._dropped: frozenset[str] = frozenset()
         """The checkpoints that the last report of the auditor has, by the fields of their headers."""
-        self._memory_pause = 0.0
-        """Seconds until the next measurement of the memory; the longest pause if it was not measured."""
         self._archive_pause = EVERY
         """Seconds between two attempts to extend the archive, the last of which failed."""
         self._archive_due = 0.0
@@ -83,11 +81,11 @@ class Compactor:
         ).run()
 
     def _compact(self) -> None:
-        pause = EVERY
-        while not self._stopped.wait(min(pause, self._memory_pause)):
+        pause = 0.0
+        while not self._stopped.wait(pause):
             try:
                 self.run_once()
-                pause = EVERY
+                pause = min(EVERY, self._pressure.pause)
                 self.problem.pop("store", None)
                 if self._store.archive is None:
                     self.problem.pop("archive", None)
@@ -95,13 +93,13 @@ class Compactor:
                 self._failed("archive", problem)
                 self._pending = True
                 # The memory is measured meanwhile: it fills faster while the log cannot be trimmed.
-                pause = EVERY
+                pause = min(EVERY, self._pressure.pause)
                 self._archive_pause = min(2 * self._archive_pause, _LONGEST_PAUSE)
                 self._archive_due = self._monotonic() + self._archive_pause
             except (errors.StoreAway, errors.Rewound, errors.OtherCluster) as away:
                 # The recorder recovers from a loss; then compacting continues in a new incarnation.
                 self._failed("store", away)
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                pause = min(2 * max(pause, EVERY), _LONGEST_PAUSE)
 
     def stop(self) -> None:
         """Let ``run`` return soon."""
@@ -113,13 +111,11 @@ class Compactor:
         Raises StoreAway, Rewound, OtherCluster, ArchiveAway or Damaged.
         """
         store = self._store
-        self._memory_pause = _LONGEST_PAUSE
         # The log of another cluster is kept as long as that one's own compactor keeps it.
         store.log.check_owner()
         store.follower.catch_up()
         self._reached = True
         self._measure()
-        self._memory_pause = self._pressure.pause
         self._certificate.run_once()
         self._drop_corrupt()
         snapshot, at_ms = store.follower.dated()

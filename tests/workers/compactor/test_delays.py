@@ -138,3 +138,15 @@ def test_a_store_that_was_away_is_no_problem_once_the_archive_alone_is(
         monkeypatch.setattr(other.archive, "latest", mock.Mock(side_effect=errors.ArchiveAway("closed")))
         checks = compacted(other, Clock(4.0), monkeypatch).checks()
     assert (checks["archive"], checks["store"]) == ("closed", None)
+
+
+def test_a_store_that_is_full_is_asked_for_a_checkpoint_after_growing_pauses(
+    store: stores.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compactions.History(store).go_on(25)
+    clock = Clock(60.0)
+    monkeypatch.setattr(store.memory_use, "memory", filling().__next__)
+    monkeypatch.setattr(store.checkpoints, "write", mock.Mock(side_effect=errors.away("full")))
+    checks = compacted(store, clock, monkeypatch).checks()
+    assert checks["store"] == "the store is away: full"
+    assert clock.waits == [0.0, 2.0, 4.0, 8.0, 16.0, 30.0]
