@@ -7,6 +7,7 @@ the caller posts them again later. Posting never raises.
 
 import hashlib
 import http
+import math
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,11 +26,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
-class _Posted:
+class _Known:
+    """An Event that was posted, or may have been: the reply to an attempt can be lost."""
+
     name: str
-    count: int
-    """How often the Event occurred, except beyond the rate."""
-    at: float
+    count: int = 0
+    """How often the Event occurred, except where it was dropped; 0 until the API server has replied."""
+    at: float = -math.inf
 
 
 class EventRecorder:
@@ -55,7 +58,7 @@ class EventRecorder:
         self._interval = interval
         self._limit = limit
         self._bucket = call_limits.Bucket(clock, burst=burst, rate=rate)
-        self._posted: OrderedDict[tuple[model.Uid, str, str], _Posted] = OrderedDict()
+        self._known: OrderedDict[tuple[model.Uid, str, str], _Known] = OrderedDict()
         self.dropped = 0
         """Events beyond the rate, or not accepted by the API server."""
         self.problem = ""
@@ -78,24 +81,24 @@ class EventRecorder:
         caller posts the Event later, without it the Event is dropped.
         """
         key = (about.uid, reason, message)
-        known = self._posted.get(key)
+        known = self._known.get(key) or _Known(self._name(about, reason, message))
         now = self._clock.monotonic()
-        if known is not None and now - known.at < self._interval:
+        if now - known.at < self._interval:
             known.count += 1
             return True
         if not self._bucket.take():
             self.dropped += not again
             return False
-        if known is not None:
-            known.count += 1
+        self._known[key] = known
+        self._known.move_to_end(key)
+        while len(self._known) > _MAX_REMEMBERED:
+            self._known.popitem(last=False)
+        count = known.count + 1
         try:
-            if known is None or not self._update_count(about, known, term):
-                known = self._create(about, reason, message, warning, term)
-            known.at = now
-            self._posted[key] = known
-            self._posted.move_to_end(key)
-            while len(self._posted) > _MAX_REMEMBERED:
-                self._posted.popitem(last=False)
+            if not (known.count and self._update_count(about, known.name, count, term)):
+                count = 1
+                self._create(about, known.name, reason, message, warning, term)
+            known.count, known.at = count, now
             self.problem = ""
         except call_limits.NotAdmitted:
             self.dropped += 1
@@ -103,18 +106,21 @@ class EventRecorder:
             self.problem = str(problem)
             if again and call_limits.busy(problem):
                 self._bucket.put_back()
-                if known is not None:
-                    known.count -= 1
                 return False
             self.dropped += 1
         return True
 
-    def _update_count(self, about: model.Pod | effects.Involved, known: _Posted, term: str) -> bool:
+    def _name(self, about: model.Pod | effects.Involved, reason: str, message: str) -> str:
+        """The name of a new Event; it has the time, as no leadership has the counts of a former one."""
+        content = f"{about.uid}\0{reason}\0{message}\0{self._now()}".encode()
+        return f"{about.name[:200]}.{hashlib.sha256(content).hexdigest()[:16]}"
+
+    def _update_count(self, about: model.Pod | effects.Involved, name: str, count: int, term: str) -> bool:
         """Write the new count of an Event; false if the Event has expired."""
-        body = _encode({"count": known.count, "lastTimestamp": self._now()})
+        body = _encode({"count": count, "lastTimestamp": self._now()})
         try:
             with self._limit.sending(term):
-                self._client.patch(f"/api/v1/namespaces/{about.namespace}/events/{known.name}", body)
+                self._client.patch(f"/api/v1/namespaces/{about.namespace}/events/{name}", body)
         except errors.ApiError as problem:
             if problem.status != http.HTTPStatus.NOT_FOUND:
                 raise
@@ -122,10 +128,15 @@ class EventRecorder:
         return True
 
     def _create(
-        self, about: model.Pod | effects.Involved, reason: str, message: str, warning: bool, term: str
-    ) -> _Posted:
-        content = f"{about.uid}\0{reason}\0{message}\0{self._now()}".encode()
-        name = f"{about.name[:200]}.{hashlib.sha256(content).hexdigest()[:16]}"
+        self,
+        about: model.Pod | effects.Involved,
+        name: str,
+        reason: str,
+        message: str,
+        warning: bool,
+        term: str,
+    ) -> None:
+        """Create the Event, unless a former attempt did whose reply was lost."""
         at = self._now()
         body = {
             "apiVersion": "v1",
@@ -154,4 +165,3 @@ class EventRecorder:
         except errors.ApiError as problem:
             if problem.reason != "AlreadyExists":
                 raise
-        return _Posted(name, 1, 0.0)

@@ -187,7 +187,12 @@ def test_beyond_the_rate_events_of_pods_are_dropped_and_the_latest_of_a_group_wa
 
 @pytest.mark.parametrize(
     ("kind", "status"),
-    [(faults.FaultKind.FAIL, 429), (faults.FaultKind.FAIL, 503), (faults.FaultKind.DROP, 0)],
+    [
+        (faults.FaultKind.FAIL, 429),
+        (faults.FaultKind.FAIL, 503),
+        (faults.FaultKind.DROP, 0),
+        (faults.FaultKind.LOSE, 0),
+    ],
 )
 def test_an_event_about_a_group_waits_for_a_server_that_is_busy_or_away(
     cluster_side: clusters.Cluster,
@@ -203,6 +208,7 @@ def test_an_event_about_a_group_waits_for_a_server_that_is_busy_or_away(
         with structlog.testing.capture_logs() as lines:
             queue.run_once()
         assert [line["event"] for line in lines] == ["cannot post Events"]
+        clock.now += 1
         queue.run_once()
         assert pending_pods.events_of(cluster_side) == [("a", "GangWaiting", "m", count)]
         clock.now += 301
