@@ -39,7 +39,7 @@ class EventPoster:
                 pods.append((found, term))
             else:
                 self._waiting[found.about.uid, found.reason] = (found, term)
-        while self._waiting:
+        while self._waiting and self._recorder.ready:
             key = next(iter(self._waiting))
             found, term = self._waiting.pop(key)
             if not self._post(found, term, again=True):

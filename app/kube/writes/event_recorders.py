@@ -64,6 +64,11 @@ class EventRecorder:
         self.problem = ""
         """Why the API server did not accept the latest Event; empty if it did."""
 
+    @property
+    def ready(self) -> bool:
+        """Whether the rate allows another Event now."""
+        return self._bucket.wait() <= 0
+
     def post(
         self,
         about: model.Pod | effects.Involved,
@@ -76,9 +81,9 @@ class EventRecorder:
     ) -> bool:
         """Post an Event about the object; ``reason`` is CamelCase, ``message`` a sentence for people.
 
-        ``term``: the leadership in which it was decided; nothing is sent in another one. False if the rate is
-        used up, and with ``again`` also if the API server is too busy or is not reached: with ``again`` the
-        caller posts the Event later, without it the Event is dropped.
+        ``term``: the leadership in which it was decided; nothing is sent in another one. False only with
+        ``again``, if the API server is too busy or is not reached: the caller posts the Event later. Any
+        other Event that is not posted is dropped.
         """
         key = (about.uid, reason, message)
         known = self._known.get(key) or _Known(self._name(about, reason, message))
@@ -87,8 +92,8 @@ class EventRecorder:
             known.count += 1
             return True
         if not self._bucket.take():
-            self.dropped += not again
-            return False
+            self.dropped += 1
+            return True
         self._known[key] = known
         self._known.move_to_end(key)
         while len(self._known) > _MAX_REMEMBERED:

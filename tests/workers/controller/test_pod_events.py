@@ -185,6 +185,26 @@ def test_beyond_the_rate_events_of_pods_are_dropped_and_the_latest_of_a_group_wa
     assert len(pending_pods.events_of(cluster_side)) == 6
 
 
+def test_events_about_groups_wait_for_the_rate_in_their_order(
+    cluster_side: clusters.Cluster, poster: event_recorders.EventRecorder, clock: fake_clock.VirtualClock
+) -> None:
+    pods = [pending_pods.pending(cluster_side, f"p{at}") for at in range(5)]
+    queue = event_poster.EventPoster(poster)
+    for pod in pods:
+        queue.submit(effects.PostEvent(pod, "R", "m"), "")
+    queue.run_once()
+    for name in ("a", "b", "c"):
+        queue.submit(effects.PostEvent(gang(name), "GangWaiting", "m"), "")
+    queue.run_once()
+    posted = []
+    for _ in range(3):
+        clock.now += 1
+        queue.run_once()
+        posted.append({name for name, *_ in pending_pods.events_of(cluster_side)})
+    names = {pod.name for pod in pods}
+    assert posted == [names | {"a"}, names | {"a", "b"}, names | {"a", "b", "c"}]
+
+
 @pytest.mark.parametrize(
     ("kind", "status"),
     [
