@@ -239,7 +239,7 @@ def test_an_event_that_is_refused_again_and_again_delays_no_other_one(
     cluster_side: clusters.Cluster, poster: event_recorders.EventRecorder
 ) -> None:
     queue = event_poster.EventPoster(poster)
-    cluster_side.server.faults.add(
+    fault = cluster_side.server.faults.add(
         faults.FaultKind.FAIL, lambda asked: b"uid-a" in asked.body, times=100, status=500
     )
     for name in ("a", "b"):
@@ -247,6 +247,9 @@ def test_an_event_that_is_refused_again_and_again_delays_no_other_one(
     for _ in range(2):
         queue.run_once()
     assert [name for name, *_ in pending_pods.events_of(cluster_side)] == ["b"]
+    for _ in range(50):
+        queue.run_once()
+    assert (fault.struck, poster.dropped) == (12, 1), "it delays no other calls for good"
 
 
 def test_an_unreachable_server_ends_nothing(
