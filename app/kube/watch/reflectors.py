@@ -104,6 +104,8 @@ class Reflector:
         self.kind = kind
         self.problem = ""
         """The current problem, for people; empty if there is none."""
+        self._reported = False
+        """A problem was logged, and no watch has received anything since."""
         self.absent = False
         """Whether the API server does not serve the kind, as far as it is known."""
         self._client = client
@@ -176,14 +178,15 @@ class Reflector:
                 return
 
     def _failed(self, problem: errors.KubeError) -> None:
-        if not self.problem:
+        if not self._reported:
             telemetry.log.warning("cannot watch", kind=self.kind.name, problem=str(problem))
-        self.problem = str(problem)
+        self.problem, self._reported = str(problem), True
 
-    def _succeeded(self) -> None:
-        if self.problem:
+    def _received(self) -> None:
+        """A watch that opens may be closed at once, again and again; one that receives a change works."""
+        if self._reported:
             telemetry.log.info("watch restored", kind=self.kind.name)
-        self.problem = ""
+        self._reported = False
 
     def _judge(self, problem: errors.ApiError) -> None:
         """Request a new list if the error means that the watch cannot be resumed."""
@@ -228,7 +231,7 @@ class Reflector:
             reason = f"went back: resourceVersion {self._since} before, {page.version} now; {reason}"
         self._yielded.clear()
         self.absent, self._version, self._floor = False, page.version, page.version
-        self._succeeded()
+        self.problem = ""
         yield Listed(self.kind, frozenset(identities), page.version, self._since, reason)
 
     def _first_page(self, parameters: dict[str, str]) -> kinds.Page | None:
@@ -252,7 +255,7 @@ class Reflector:
             raise
 
     def _not_served(self) -> Iterator[Change]:
-        self._succeeded()
+        self.problem = ""
         if not self.absent:
             self.absent = True
             yield Listed(
@@ -278,7 +281,7 @@ class Reflector:
             if self._stopped.is_set() or self._requested:
                 return
             self._silent = True
-            self._succeeded()
+            self.problem = ""
             yield Bookmark(self.kind, self._version)
             for line in _lines(stream):
                 self._silent = False
@@ -291,6 +294,7 @@ class Reflector:
                     raise errors.Undecodable(self.kind.name, "(watch)", str(problem)) from problem
                 decoded = True
                 yield from self._take(change)
+                self._received()
                 if self._stopped.is_set() or self._requested:
                     return
                 if not self._version:

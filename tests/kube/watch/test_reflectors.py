@@ -63,17 +63,41 @@ def test_the_current_problem_is_reported(cluster: readings.Cluster, client: clie
     assert refused.reflector.problem == ""
 
 
-def test_a_problem_is_logged_when_it_begins_and_when_it_is_over(
+def test_a_problem_is_logged_when_it_begins_and_when_a_watch_receives_something(
     cluster: readings.Cluster, reading: readings.Reading
 ) -> None:
     of_watch = cluster.server.faults.add(faults.FaultKind.FAIL, faults.watches("pods"), times=2, status=503)
     cluster.server.faults.add(faults.FaultKind.FAIL, faults.lists("pods"), times=3, status=403)
     with structlog.testing.capture_logs() as lines:
         reading.until(reflectors.Bookmark)
-    assert of_watch.struck == 2
-    problem, over = ("warning", "cannot watch", "pods"), ("info", "watch restored", "pods")
-    assert [(line["log_level"], line["event"], line["kind"]) for line in lines] == [problem, over] * 2
-    assert ["403" in lines[0]["problem"], "503" in lines[2]["problem"]] == [True, True]
+        assert of_watch.struck == 2
+        assert [(line["log_level"], line["event"], line["kind"]) for line in lines] == [
+            ("warning", "cannot watch", "pods")
+        ]
+        assert "403" in lines[0]["problem"]
+        for name in ("first", "second"):
+            cluster.pod(name)
+            reading.next()
+        assert [(line["log_level"], line["event"], line["kind"]) for line in lines[1:]] == [
+            ("info", "watch restored", "pods")
+        ]
+        cluster.server.disconnect()
+        reading.until(reflectors.Bookmark)
+    assert [line["event"] for line in lines[2:]] == ["cannot watch"]
+
+
+def test_a_watch_that_fails_and_a_list_that_succeeds_by_turns_are_one_problem(
+    cluster: readings.Cluster, reading: readings.Reading
+) -> None:
+    cluster.server.faults.add(faults.FaultKind.FAIL, faults.watches("pods"), times=5, status=400)
+    closed = cluster.server.faults.add(
+        faults.FaultKind.RAW, faults.watches("pods"), times=5, raw=b"HTTP/1.1 200 OK\r\n\r\n"
+    )
+    with structlog.testing.capture_logs() as lines:
+        while closed.struck < 5:
+            reading.until(reflectors.Bookmark)
+    assert [line["event"] for line in lines] == ["cannot watch"]
+    assert cluster.lists == 6
 
 
 # -- watches ----------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+import structlog
 
 from app.kube.client import clients
 from app.kube.watch import kinds, reflectors
@@ -30,6 +31,18 @@ def test_a_kind_that_is_not_served_is_empty_until_it_is(
     listed = reading.until(reflectors.Listed)
     assert listed.identities == {"ns/p"}
     assert max(reading.clock.waits) <= 16.0
+
+
+def test_the_watch_of_a_kind_that_is_not_served_is_not_restored(
+    cluster: readings.Cluster, client: clients.Client
+) -> None:
+    cluster.server.objects.serve("workloadpolicies", False)
+    cluster.server.faults.add(faults.FaultKind.FAIL, faults.lists("workloadpolicies"), status=503)
+    reading = readings.Reading(client, kinds.declared(declared.POLICIES))
+    with structlog.testing.capture_logs() as lines:
+        assert reading.until(reflectors.Listed).reason.startswith("not served")
+    assert [line["event"] for line in lines] == ["cannot watch"]
+    assert reading.reflector.problem == ""
 
 
 def test_a_kind_whose_definition_is_deleted_is_empty_again(
