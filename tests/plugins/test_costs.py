@@ -4,7 +4,7 @@ from unittest import mock
 
 import pytest
 
-from app.domain import selectors, topology
+from app.domain import selectors, snapshots, topology
 from app.domain.fold import node_sums
 from app.framework import cycles, pipeline, plans, registry
 from app.plugins.preemption_rules import plugin as preemption_rules
@@ -80,3 +80,18 @@ def test_the_pods_of_a_zone_are_not_compared_with_a_term_for_each_node() -> None
         name: (f"server-{name}", f"database-{name}") for name in names
     }
     assert compared.call_count <= 5 * len(names)
+
+
+def test_no_pod_outside_the_topology_domain_of_a_dependent_is_read() -> None:
+    plugins = registry.Registry([preemption_rules.PreemptionRules()])
+    nodes = [crowded_nodes.node(f"n{number}", labels={"rack": str(number // 2)}) for number in range(20)]
+    database = crowded_nodes.pod("database", 10, node="n1", start=2, labels={"app": "db"})
+    server = crowded_nodes.pod("server", 20, node="n1", start=1, needs={"app": "db"}, near="rack")
+    others = [crowded_nodes.pod(f"other-{one.name}", 10, node=one.name) for one in nodes]
+    snapshot = crowded_nodes.world(*nodes, database, server, *others)
+    base = cycles.cycle(crowded_nodes.pod("p", 50), frozenset(("n1",)), snapshot)
+    read = snapshots.Snapshot.pod
+    with mock.patch.object(snapshots.Snapshot, "pod", autospec=True, side_effect=read) as reads:
+        answer = preempting.judge(plugins, base, {"n1": ["database"]})
+    assert answer.kept["n1"].uids == ("server", "database")
+    assert {call.args[1] for call in reads.call_args_list} <= {"database", "server", "other-n0", "other-n1"}

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from app.domain import model, selectors, snapshots
-from app.domain.fold import node_sums, pod_index
+from app.domain.fold import node_sums
 from app.framework import cycles
 
 
@@ -60,11 +60,11 @@ def _near(
     domain = snapshot.nodes[node].labels.get(term.topology_key)
     if domain is None or len(snapshot.topology[term.topology_key][domain]) == 1:
         return snapshot.on(node)
-    spaces = () if term.any_namespace else term.namespaces or (pod.namespace,)
+    spaces = snapshot.namespaces if term.any_namespace else term.namespaces or (pod.namespace,)
     required = _required(term.selector or model.Selector())
-    key = __name__, spaces, term.topology_key, tuple(required)
-    grouped = snapshot.computed(key, lambda: _grouped(snapshot, spaces, term.topology_key, tuple(required)))
-    chosen = itertools.product((domain,), *required.values())
+    key = __name__, term.topology_key, domain, tuple(required)
+    grouped = snapshot.computed(key, lambda: _grouped(snapshot, term.topology_key, domain, tuple(required)))
+    chosen = itertools.product(spaces, *required.values())
     return itertools.chain.from_iterable(grouped.get(values, ()) for values in chosen)
 
 
@@ -75,23 +75,17 @@ def _required(selector: model.Selector) -> Mapping[str, Sequence[str]]:
 
 
 def _grouped(
-    snapshot: snapshots.Snapshot, spaces: Sequence[str], topology_key: str, labels: Sequence[str]
+    snapshot: snapshots.Snapshot, topology_key: str, domain: str, labels: Sequence[str]
 ) -> Mapping[tuple[str, ...], Sequence[model.Pod]]:
-    """The pods of these namespaces, or of all without any, by topology domain and values of the labels.
+    """The pods of the topology domain by namespace and values of the labels.
 
-    Few terms differ in more than the values, and each is asked about for many nodes: one pass finds the pods
-    of all of them.
+    Few terms differ in more than these, and each is asked about for many nodes: one pass finds the pods of
+    all of them.
     """
-    column = snapshot.topology[topology_key]
-    domains = {node: domain for domain in column for node in column[domain]}
     found: dict[tuple[str, ...], list[model.Pod]] = {}
-    for uid in itertools.chain.from_iterable(
-        snapshot.namespaces.get(space, pod_index.NO_PODS) for space in spaces or snapshot.namespaces
-    ):
-        pod, domain = snapshot.pod(uid), domains.get(snapshot.node_of(uid))
-        if pod is not None and domain is not None:
-            values = (pod.labels.get(label, "") for label in labels)
-            found.setdefault((domain, *values), []).append(pod)
+    for pod in itertools.chain.from_iterable(map(snapshot.on, snapshot.topology[topology_key][domain])):
+        values = (pod.labels.get(label, "") for label in labels)
+        found.setdefault((pod.namespace, *values), []).append(pod)
     return found
 
 
