@@ -241,6 +241,7 @@ def group(
     found: list[Gang] = []
     objection = ""
     rules: tuple[options.Gather, ...] = ()
+    names = {gang.key.short, *gang.given.groups}
     for key in gang.together:
         one = gang if key == gang.key else find(snapshot, key, asked)
         if one is None:
@@ -249,9 +250,10 @@ def group(
         found.append(one)
         objection = objection or one.objection
         rules = rules or one.given.gather
-        if one.together != gang.together or one.given.gather not in ((), rules):
+        same = {one.key.short, *one.given.groups} == names
+        if not same or one.given.gather not in ((), rules):
             # It must not be placed without the gangs that it names, nor by a gang that it does not name.
-            other = "gangs" if one.together != gang.together else "topology rules"
+            other = "topology rules" if same else "gangs"
             objection = objection or f"gang {gang.key}: gang {key.short} of its group names other {other}"
     if not objection and any(one.waiting for one in found):
         objection = next(filter(None, (one.too_few for one in found)), "")

@@ -4,7 +4,7 @@ from unittest import mock
 
 import msgspec
 
-from app.domain import model
+from app.domain import events, model
 from app.domain.fit import budgets
 from app.domain.fold import node_sums
 from app.plugins.coscheduling import gangs
@@ -14,6 +14,7 @@ from app.plugins.elastic_quota.trees import forests, membership
 from app.verbs.explain import explanations
 from tests.support.decisions import (
     call_counts,
+    gang_effects,
     group_evictions,
     scheduling_driver,
     small_gangs,
@@ -113,6 +114,21 @@ def test_only_nodes_with_a_less_important_pod_are_examined_for_what_may_go() -> 
     with call_counts.counted(evictions.Evictions, "occupancy") as examined:
         assert not small.filter(asked[0], [*names, *(one.node for one in equal)], offered=True).kept
     assert {call.args[1] for call in examined.call_args_list} == {*names}
+
+
+def test_a_changed_member_of_a_large_group_makes_the_plan_of_its_gangs_once() -> None:
+    """And the list of each gang is compared with each other one, and read no more often."""
+    count = 20
+    groups = str([f"x/g{number}" for number in range(count)]).replace("'", '"')
+    asked = [one for number in range(count) for one in small_gangs.gang(f"g{number}", 1, groups=groups)]
+    small = small_gangs.Cluster(small_gangs.node("n1", count), *asked)
+    changed = msgspec.structs.replace(asked[0], unscheduled="no node")
+    keys = call_counts.counted(gangs, "GangKey")
+    with call_counts.counted(packing, "slots") as slots, keys as read:
+        woken = gang_effects.woken(gang_effects.after(small, events.PodSeen(pod=changed)))
+    assert woken == []
+    assert slots.call_count == 2, "of the states before and after"
+    assert read.call_count < count**3
 
 
 def test_a_port_of_a_pod_that_stays_is_not_free() -> None:

@@ -86,16 +86,17 @@ class PlanRequest:
 
 
 def plan(question: PlanRequest) -> GangPlan:
-    """The plan over all nodes, kept until something changes that it depends on."""
+    """The plan over all nodes, kept for all its gangs until something changes that it depends on."""
     snapshot, supposing = question.snapshot, question.above is not None
-    names = tuple(gang.key for gang in question.gangs)
+    gangs = question.ordered
+    names = tuple(gang.key for gang in gangs)
     key = __name__, question.peers, names, question.usual, question.above
     latest = snapshot.derived(key, kept_plans.Latest[GangPlan])
     summed = question.peers.by_sums(question.pods)
     basis = kept_plans.basis(
-        snapshot, question.gangs, question.holding, question.nominated, supposing=supposing, summed=summed
+        snapshot, gangs, question.holding, question.nominated, supposing=supposing, summed=summed
     )
-    return latest.plan(snapshot, basis, lambda: _computed(question))
+    return _named(question, latest.plan(snapshot, basis, lambda: _computed(question)))
 
 
 def _computed(question: PlanRequest) -> tuple[GangPlan, evictions.Compared | None]:
@@ -105,7 +106,12 @@ def _computed(question: PlanRequest) -> tuple[GangPlan, evictions.Compared | Non
 
 def plan_on(question: PlanRequest, base: GangPlan, pod: model.Pod, offered: node_sets.Names) -> GangPlan:
     """The plan with the pod on one of the offered nodes, in the demanded domain of the former plan."""
-    return _Planning(question).plan_on(base, pod, offered)
+    return _named(question, _Planning(question).plan_on(base, pod, offered))
+
+
+def _named(question: PlanRequest, made: GangPlan) -> GangPlan:
+    """The plan, whose reason names the gang of the call."""
+    return replace(made, reason=f"gang {question.gangs[0].key}: {made.reason}") if made.reason else made
 
 
 def taken(question: PlanRequest, base: GangPlan, pod: model.Pod, names: node_sets.Names) -> node_sets.Names:
@@ -125,7 +131,6 @@ class _Planning:
     def __init__(self, question: PlanRequest) -> None:
         self._question = question
         self._snapshot = nominations.counted(question.snapshot, question.holding)
-        self._name = f"gang {question.gangs[0].key}"
         given = next((gang.given.gather for gang in question.ordered if gang.given.gather), ())
         keys = [gang.topology_key for gang in question.ordered if gang.topology_key]
         self._demands = domains.demands(self._snapshot, given, keys, question.usual)
@@ -390,7 +395,7 @@ class _Planning:
 
     def _none(self, reason: str) -> GangPlan:
         return GangPlan(
-            reason=f"{self._name}: {reason}",
+            reason=reason,
             fitting=self._most,
             layers=self._demands.tree.layers,
             must=self._demands.must,
