@@ -39,7 +39,7 @@ def reconcile(
         yield from _without_node(snapshot)
     yield from _of_former_members(snapshot, changes)
     if before is None:
-        yield from _incomplete(snapshot)
+        yield from _incomplete(snapshot, missed=changes.missed)
         if changes.missed:
             yield from _woken(None, snapshot, endpoints.keys(snapshot), rules, changes.peers)
         return
@@ -281,8 +281,10 @@ def _lost(snapshot: snapshots.Snapshot, key: GangKey, losses: list[_Loss]) -> It
         yield _released(gang, together, left)
 
 
-def _incomplete(snapshot: snapshots.Snapshot) -> Iterator[effects.Effect]:
-    """Releases and reports what is left of gangs that lost a seat while no controller led."""
+def _incomplete(snapshot: snapshots.Snapshot, *, missed: bool) -> Iterator[effects.Effect]:
+    """Releases what is left of gangs that lost a seat, and reports it if events were missed: otherwise the
+    Event of the loss has the cause.
+    """
     placed = snapshot.placements.values()
     concerned = {gangs.committed_for(one) for one in placed if gangs.NAME in one.data}
     reported: set[GangKey] = set()
@@ -294,7 +296,7 @@ def _incomplete(snapshot: snapshots.Snapshot) -> Iterator[effects.Effect]:
         left = _given_up(snapshot, gang, together)
         if not left or any(one.ran for one in together):  # After a member has run, others go alone.
             continue
-        for one in together:
+        for one in together if missed else ():
             about, least = _about(snapshot, one), admission.kept_from(snapshot, one)
             if one.key not in reported and len(one.seats) < least and about is not None:
                 reported.add(one.key)

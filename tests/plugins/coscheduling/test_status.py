@@ -186,7 +186,7 @@ def test_the_members_of_all_gangs_that_are_placed_together_are_woken_when_the_la
 def test_events_missed_without_a_leader_wake_what_has_capacity() -> None:
     small = Cluster(node("n1"), sigs("g", 2), *members("g", 2))
     assert woken(everything(small)) == []
-    assert woken(list(PLUGIN.reconcile(small.snapshot, effects.Changes(missed=True)))) == ["g0", "g1"]
+    assert woken(everything(small, missed=True)) == ["g0", "g1"]
 
 
 def test_an_event_names_what_was_placed() -> None:

@@ -15,9 +15,9 @@ def members(name: str, count: int, cpu: int = 1) -> list[model.Pod]:
     return [pod(f"{name}{number}", cpu, labels=labels) for number in range(count)]
 
 
-def everything(small: Cluster) -> list[effects.Effect]:
-    """The effects for a controller that begins to lead."""
-    return list(PLUGIN.reconcile(small.snapshot, effects.Changes()))
+def everything(small: Cluster, *, missed: bool = False) -> list[effects.Effect]:
+    """The effects of a verification; ``missed``: for a controller that begins to lead."""
+    return list(PLUGIN.reconcile(small.snapshot, effects.Changes(missed=missed)))
 
 
 def after(small: Cluster, *happened: events.AnyEvent) -> list[effects.Effect]:
