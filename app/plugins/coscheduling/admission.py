@@ -5,7 +5,7 @@ no other pod takes their capacity.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -275,9 +275,24 @@ def kept_from(snapshot: snapshots.Snapshot, gang: Gang) -> int:
     """The number of seats from which on they are kept when one is lost: the least minimum of those that they
     were committed by and of the present one, if the gang is defined.
     """
-    placements = (snapshot.placements.get(seat.pod.uid) for seat in gang.seats)
-    committed = (one.data.get(gangs.NAME, {}).get("minimum") for one in placements if one is not None)
+    committed = (one.data.get(gangs.NAME, {}).get("minimum") for one in _commitments(snapshot, gang))
     return min(filter(None, (gang.minimum, *committed)), default=0)
+
+
+def placed_with(snapshot: snapshots.Snapshot, gang: Gang) -> tuple[Gang, ...]:
+    """The gangs that are placed together with this one, itself among them: those of its present list, and
+    those that its seats were committed with, as the annotation of their Bindings lists them.
+    """
+    listed = {one.annotations.get(GROUP_ID, "") for one in _commitments(snapshot, gang)}
+    named = {name for one in listed for name in one.split(",") if "/" in name}
+    keys = {*gang.together, *(GangKey(gang.key.family, *name.split("/", 1)) for name in named)}
+    return tuple(one for key in sorted(keys) if (one := gangs.find(snapshot, key)) is not None)
+
+
+def _commitments(snapshot: snapshots.Snapshot, gang: Gang) -> Iterator[model.Placement]:
+    """The placements of the seats that are not bound."""
+    placements = (snapshot.placements.get(seat.pod.uid) for seat in gang.seats)
+    return (one for one in placements if one is not None)
 
 
 def _relied_on(gang: Gang, planned: int) -> tuple[model.Pod, ...]:

@@ -263,7 +263,7 @@ def _lost(snapshot: snapshots.Snapshot, key: GangKey, losses: list[_Loss]) -> It
     gang = gangs.find(snapshot, key)
     if gang is None:
         return
-    together, _ = gangs.group(snapshot, gang)
+    together = admission.placed_with(snapshot, gang)
     every = [seat for one in together for seat in one.seats]
     bound = sum(seat.bound for seat in every)
     left = _given_up(snapshot, gang, together)
@@ -292,7 +292,7 @@ def _incomplete(snapshot: snapshots.Snapshot, *, missed: bool) -> Iterator[effec
         gang = gangs.find(snapshot, key)
         if gang is None:
             continue
-        together, _ = gangs.group(snapshot, gang)
+        together = admission.placed_with(snapshot, gang)
         left = _given_up(snapshot, gang, together)
         if not left or any(one.ran for one in together):  # After a member has run, others go alone.
             continue
@@ -338,7 +338,7 @@ def _released_again(key: GangKey, snapshot: snapshots.Snapshot) -> effects.Relea
     gang = gangs.find(snapshot, key)
     if gang is None:
         return None
-    together, _ = gangs.group(snapshot, gang)
+    together = admission.placed_with(snapshot, gang)
     left = _given_up(snapshot, gang, together)
     return _released(gang, together, left) if left else None
 

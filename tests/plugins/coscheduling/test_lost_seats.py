@@ -272,9 +272,9 @@ def gone(one: model.Pod) -> events.PodGone:
     return events.PodGone(uid=one.uid, namespace=one.namespace, name=one.name)
 
 
-def led(mode: str) -> list[model.Pod]:
+def led(*, mode: str = "Strict", groups: str = "") -> list[model.Pod]:
     """A launcher that alone defines the gang, and two workers."""
-    launcher, *workers = gang("train", 3, mode=mode)
+    launcher, *workers = gang("train", 3, mode=mode, groups=groups)
     named = {options.NAME: "train"}
     return [launcher, *(msgspec.structs.replace(one, annotations=named) for one in workers)]
 
@@ -285,7 +285,7 @@ def led(mode: str) -> list[model.Pod]:
 def test_a_gang_whose_defining_pod_goes_is_released_by_the_minimum_of_its_commitment(
     mode: str, *, bound: bool, leaves: bool
 ) -> None:
-    pods = led(mode)
+    pods = led(mode=mode)
     small = Cluster(node("n1"), *pods)
     committed(small, pods)
     if bound:
@@ -302,6 +302,22 @@ def test_a_gang_whose_defining_pod_goes_is_released_by_the_minimum_of_its_commit
     assert given_up(later) == others
     reported = any("2 of 3 members have a seat after a loss" in text for _, text in posted(later))
     assert reported == bool(others)
+
+
+def test_the_gangs_of_the_commitment_are_released_once_the_pod_that_names_them_is_gone() -> None:
+    groups = '["x/other", "x/train"]'
+    pods, others = led(groups=groups), gang("other", 2, groups=groups)
+    small = Cluster(node("n1"), *pods, *others)
+    committed(small, [*pods, *others])
+    left = {one.uid for one in (*pods[1:], *others)}
+    found = after(small, gone(pods[0]))
+    assert given_up(found) == left
+    (effect,) = [one for one in found if isinstance(one, effects.ReleasePlacements)]
+    assert effect.renewed is not None
+    assert effect.renewed(small.snapshot) == effect
+    assert {uid for one in everything(small) for uid in given_up([one])} == left
+    small.run(others[0], "n1")
+    assert effect.renewed(small.snapshot) is None
 
 
 def test_a_gang_whose_pod_group_is_gone_is_released_by_the_minimum_of_its_commitment() -> None:
