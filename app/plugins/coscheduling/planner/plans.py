@@ -88,13 +88,12 @@ class PlanRequest:
 def plan(question: PlanRequest) -> GangPlan:
     """The plan over all nodes, kept for all its gangs until something changes that it depends on."""
     snapshot, supposing = question.snapshot, question.above is not None
-    gangs = question.ordered
-    names = tuple(gang.key for gang in gangs)
+    names = tuple(gang.key for gang in question.ordered)
     key = __name__, question.peers, names, question.usual, question.above
     latest = snapshot.derived(key, kept_plans.Latest[GangPlan])
     summed = question.peers.by_sums(question.pods)
     basis = kept_plans.basis(
-        snapshot, gangs, question.holding, question.nominated, supposing=supposing, summed=summed
+        snapshot, question.ordered, question.holding, question.nominated, supposing=supposing, summed=summed
     )
     return _named(question, latest.plan(snapshot, basis, lambda: _computed(question)))
 
@@ -395,8 +394,5 @@ class _Planning:
 
     def _none(self, reason: str) -> GangPlan:
         return GangPlan(
-            reason=reason,
-            fitting=self._most,
-            layers=self._demands.tree.layers,
-            must=self._demands.must,
+            reason=reason, fitting=self._most, layers=self._demands.tree.layers, must=self._demands.must
         )
