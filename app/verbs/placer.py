@@ -2,15 +2,15 @@
 
 The placement is appended under a guard, so that no other replica can give the same capacity away,
 and names the pod's resourceVersion, which the Binding carries as its precondition. It also holds all else
-that the Binding writes: a call that finds a placement takes that from the log, and asks no plugin (ADR 0023),
-but for whether a placement without a Binding still holds for the pod.
+that the Binding writes: a call that finds a placement takes that from the log, and asks no plugin
+(decision 23), but for whether a placement without a Binding still holds for the pod.
 
 The pod that is judged is the one whose version the Binding carries. The log counts the pod as it shows it, so
-a pod that would count otherwise there is placed only when the log shows its change (ADR 0059).
+a pod that would count otherwise there is placed only when the log shows its change (decision 59).
 
 A placement that another call made is released only on the evidence of the API server that its Binding can no
 longer be carried out: the pod has another version than that Binding carries, or the placement is older than
-any Binding can be (ADR 0008). One that the bind of another pod planned has no Binding yet.
+any Binding can be (decision 8). One that the bind of another pod planned has no Binding yet.
 """
 
 from collections.abc import Mapping, Sequence
@@ -172,7 +172,7 @@ class Placer:
         Raises Refused, StateAway, StoreError or KubeError.
         """
         request = self._request
-        seen = self._latest.get(self._left(_READ))
+        seen = self._latest.judged(snapshot, self._left(_READ))
         if seen.pod.node == request.node and snapshot.pod(request.uid) is None:
             return Placed(snapshot, bound=True)
         latest_pods.refuse_bound(seen.pod, but=request.node)
@@ -181,7 +181,7 @@ class Placer:
         if existing is not None and outdated and not existing.placement.planned:
             self._resolve_stale(existing, outdated)
         elif not latest_pods.shown(snapshot, seen.pod, request.node):
-            self._await_log(snapshot, existing)
+            self._await_log(existing)
         elif existing is None:
             return self._place(snapshot, seen)
         elif existing.node == request.node and not outdated:
@@ -337,26 +337,26 @@ class Placer:
 
     # -- the pod -----------------------------------------------------------------------------
 
-    def _await_log(self, snapshot: snapshots.Snapshot, existing: _Existing | None) -> None:
-        """Read the pod, and give the log time to show it so. Raises Refused, StateAway or KubeError."""
-        context = self._context
-        pod = self._latest.read(self._left(_READ)).pod
-        now = context.monotonic()
+    def _await_log(self, existing: _Existing | None) -> None:
+        """Give the log time to show the pod, and read it then. Raises Refused, StateAway or KubeError."""
+        context, now = self._context, self._context.monotonic()
         since = self._behind_since = now if self._behind_since is None else self._behind_since
-        pause = 0.0 if latest_pods.shown(snapshot, pod, self._request.node) else max(_POLL, now - since)
+        pause = max(_POLL, now - since)
         if now + pause >= min(since + _BEHIND, self._deadline - MIN_LEFT):
             reason = "the log does not show the pod as it is yet"
-            if existing is not None and existing.position == self._void and not pod.node:
+            bound = self._latest.get(MIN_LEFT).pod.node
+            if existing is not None and existing.position == self._void and not bound:
                 self._release("refused", reason, existing.position)
             raise errors.StateAway(f"topolog: {reason}; nothing was bound, try again")
-        if pause:
-            context.sleep(pause)
+        context.sleep(pause)
+        # It may have changed back, which the log need not show.
+        self._latest.read(self._left(_READ))
 
     def _left(self, most: float) -> float:
         return max(MIN_LEFT, min(most, self._deadline - self._context.monotonic()))
 
     def _needs_no_record(self) -> bool:
-        """Whether the pod may be bound without a placement: no plugin or counter concerns it (ADR 0001)."""
+        """Whether the pod may be bound without a placement: no plugin or counter concerns it (decision 1)."""
         context = self._context
         snapshot = context.last_known()
         if snapshot is None:

@@ -11,7 +11,7 @@ from app.kube.writes import binding
 from app.plugins.coscheduling import membership
 from app.plugins.coscheduling.plugin import Coscheduling
 from app.simulation import populations
-from app.simulation.apiserver import faults
+from app.simulation.apiserver import faults, objects
 from app.store.server import embedded
 from tests.support.extender import bind_plays, replicas
 
@@ -64,6 +64,12 @@ def before_each(
 
     monkeypatch.setattr(one.context.binder, "bind", late)
     return sent
+
+
+def unnamed(found: objects.Json) -> objects.Json:
+    """The pod without the label that names its policy."""
+    found["metadata"]["labels"].pop(replicas.LABEL)
+    return found
 
 
 # -- the log does not show the change yet --------------------------------------------------------
@@ -135,12 +141,23 @@ def test_a_wait_for_the_log_is_short_and_others_are_bound_meanwhile(shop: replic
 
 
 def test_a_label_that_no_policy_selects_is_not_waited_for(shop: replicas.Cluster) -> None:
+    """It is read once, because what was sent may be older than the log."""
     one = replica(shop)
     (pod,) = pods(shop, "p0", dict(replicas.WEB))
     now = bind_plays.relabelled(shop, pod, {"version": "2"})
     one.offer(now)
     sent = len(shop.api.seen)
     assert one.bind(now, "h1") == ""
+    assert [request.method for request in shop.api.seen[sent:]] == ["GET", "POST"]
+    assert one.clock.slept == []
+
+
+def test_a_pod_that_has_not_changed_is_not_read(shop: replicas.Cluster) -> None:
+    one = replica(shop)
+    (pod,) = pods(shop, "p0", dict(replicas.WEB))
+    one.offer(pod)
+    sent = len(shop.api.seen)
+    assert one.bind(pod, "h1") == ""
     assert [request.method for request in shop.api.seen[sent:]] == ["POST"]
 
 
@@ -167,6 +184,48 @@ def test_a_pod_that_the_log_shows_later_than_it_was_sent_is_read_once(shop: repl
     assert one.bind(pod, "h1") == ""
     assert [request.method for request in shop.api.seen[sent:]] == ["GET", "POST"]
     assert (one.clock.slept, one.count("host")) == ([], 1)
+
+
+def test_a_pod_that_names_the_policy_only_in_the_log_does_not_exceed_its_quota(
+    shop: replicas.Cluster,
+) -> None:
+    """It counts alike in both versions, and only the later one is limited."""
+    one = replica(shop)
+    (full,) = pods(shop, "full", dict(replicas.WEB))
+    assert one.bind(full, "h1") == ""
+    (pod,) = pods(shop, "p0", {"app": "web"})
+    one.offer(pod)
+    bind_plays.relabelled(shop, pod, replicas.WEB)
+    shop.see()
+    before = len(shop.recorded())
+    assert FULL in one.bind(pod, "h1")
+    assert (len(shop.recorded()), one.count("host")) == (before, 1)
+
+
+def test_a_pod_that_names_the_policy_only_in_the_memory_is_bound(shop: replicas.Cluster) -> None:
+    one = replica(shop)
+    (full,) = pods(shop, "full", dict(replicas.WEB))
+    assert one.bind(full, "h1") == ""
+    (pod,) = pods(shop, "p0", dict(replicas.WEB))
+    one.offer(pod)
+    shop.api.objects.change("pods", (pod.namespace, pod.name), unnamed)
+    shop.see()
+    assert one.bind(pod, "h1") == ""
+    assert shop.bound(pod) == "h1"
+
+
+def test_a_pod_that_the_log_shows_changed_during_the_call_is_read(shop: replicas.Cluster) -> None:
+    """The first append loses a race, and the next snapshot shows the change, too."""
+    one = replica(shop)
+    full, pod = *pods(shop, "full", dict(replicas.WEB)), *pods(shop, "p0", {"app": "web"})
+    one.offer(pod)
+    one.context = replicas.with_state(one, replicas.Behind(one, looks=1))
+    bind_plays.relabelled(shop, pod, replicas.WEB)
+    shop.see()
+    assert replica(shop).bind(full, "h1") == ""
+    before = len(shop.recorded())
+    assert FULL in one.bind(pod, "h1")
+    assert (len(shop.recorded()), one.count("host")) == (before, 1)
 
 
 def test_a_replica_that_did_not_filter_the_pod_judges_what_it_reads(shop: replicas.Cluster) -> None:
@@ -288,6 +347,18 @@ def test_a_seat_is_kept_by_a_change_that_no_counter_reads(shop: replicas.Cluster
     one.offer(noted)
     assert one.filter(noted).trace.kept == {"h1"}
     assert one.bind(noted, "h1") == ""
+    assert not any(isinstance(event, events.PlacementReleased) for event in shop.recorded())
+
+
+def test_a_seat_is_not_given_up_for_what_the_pod_was(shop: replicas.Cluster) -> None:
+    """Another replica filtered it since: this one has a version from before the seat in its memory."""
+    one, other = replica(shop, (Coscheduling,)), replica(shop, (Coscheduling,))
+    members = pods(shop, "a-0 a-1", {membership.SIGS_LABEL: "a"})
+    other.offer(members[1])
+    bind_plays.relabelled(shop, members[1], {"version": "2"})
+    shop.see()
+    assert one.bind(members[0], "h1") == ""
+    assert other.bind(members[1], "h1") == ""
     assert not any(isinstance(event, events.PlacementReleased) for event in shop.recorded())
 
 

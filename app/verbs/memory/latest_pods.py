@@ -1,7 +1,7 @@
 """The latest version of a pod that one call of bind has seen: it is judged, and its Binding carries it.
 
 The log may show an older version of the pod, or a newer one. What is judged must be what the Binding's
-precondition is about, so a pod and its version are never taken from two sources (ADR 0059).
+precondition is about, so a pod and its version are never taken from two sources (decision 59).
 """
 
 from typing import NamedTuple
@@ -44,6 +44,20 @@ class LatestPod:
         self._uid = uid
         # A pod that was sent without a version could be of any.
         self._seen = Version(sent.pod, sent.version) if sent is not None and sent.version else None
+        self._compared: model.Pod | None = None
+        """The pod of the log that was compared with it last: what was seen is not older than that."""
+
+    def judged(self, snapshot: snapshots.Snapshot, timeout: float) -> Version:
+        """The version to judge, at least as new as the pod of the log. Raises as read.
+
+        What kube-scheduler sent last may be older: another process may have answered its later calls. Equal
+        counts do not prove that it is not, because plugins read more of a pod than what it raises.
+        """
+        known, read = snapshot.pods.get(self._uid), snapshot.schema.read_of_pod
+        new, self._compared = known is not self._compared, known
+        if self._seen is not None and known is not None and new and read(known) != read(self._seen.pod):
+            self.read(timeout)
+        return self.get(timeout)
 
     def get(self, timeout: float) -> Version:
         """The version that was seen last; read within ``timeout`` seconds if none was. Raises as read."""
