@@ -122,6 +122,15 @@ class Context:
         # While some kind is not listed, what concerns a pod may have changed since it was.
         return None if snapshot.unlisted else snapshot
 
+    def needs_no_record(self, snapshot: snapshots.Snapshot, pod: model.Pod, node: model.NodeName) -> bool:
+        """Whether no plugin is interested in the pod, and no counter would count it on the node."""
+        if self.plugins.concerned(pod, snapshot):
+            return False
+        if node not in snapshot.nodes:
+            # Nothing is known of the node: any counter that selects the pod may count it there.
+            return not snapshot.schema.selects(pod, snapshot.objects)
+        return not snapshot.contributions(pod, node)
+
     def followed(self, uid: model.Uid) -> snapshots.Snapshot | None:
         """This process's latest snapshot, if it includes the position of the pod's latest filter; else None.
 

@@ -94,24 +94,23 @@ class Placer:
         )
         self._void: model.Position | None = None
         """A placement on the node whose Binding can no longer be carried out."""
+        self._away: store_errors.StoreError | None = None
+        """Why the store does not answer this call, which waits for it only once."""
         self._behind_since: float | None = None
         """Since when this call has waited for the log to show the pod as it is; None if it has not."""
 
     def ensure_placed(self) -> Placed:
         """The state in which the pod may be bound to the node. Raises Refused or StateAway."""
         try:
-            try:
-                return self._find_or_place()
-            except store_errors.Conflict as conflict:
-                text = "too many pods are placed at the same moment; nothing was bound, try again"
-                raise errors.StateAway(f"topolog: {text}") from conflict
-            except store_errors.StoreError as away:
-                if not self._needs_no_record():
-                    raise errors.StateAway(
-                        f"topolog: {store_errors.obstacle(away)}; nothing was bound"
-                    ) from away
-                version = self._latest.get(MIN_LEFT).version
-                return Placed(self._context.state.snapshot, version=version)
+            if self._away is None:
+                try:
+                    return self._find_or_place()
+                except store_errors.Conflict as conflict:
+                    text = "too many pods are placed at the same moment; nothing was bound, try again"
+                    raise errors.StateAway(f"topolog: {text}") from conflict
+                except store_errors.StoreError as away:
+                    self._away = away
+            return self._without_store(self._away)
         except kube_errors.KubeError as problem:
             text = f"the pod cannot be read from the API server ({problem}); nothing was bound"
             raise errors.StateAway(f"topolog: {text}") from problem
@@ -355,29 +354,24 @@ class Placer:
     def _left(self, most: float) -> float:
         return max(MIN_LEFT, min(most, self._deadline - self._context.monotonic()))
 
-    def _needs_no_record(self) -> bool:
-        """Whether the pod may be bound without a placement: no plugin or counter concerns it (decision 1)."""
+    def _without_store(self, away: store_errors.StoreError) -> Placed:
+        """The state in which the pod may be bound without a placement, as it concerns nothing (decision 1).
+
+        Raises Refused, StateAway or KubeError.
+        """
         context = self._context
         snapshot = context.last_known()
-        if snapshot is None:
-            return False
-        limits = context.time_limits
-        error_by = self._deadline - limits.bind + limits.state + _SPARE
-        seen = self._latest.get(max(MIN_LEFT, error_by - context.monotonic()))
-        latest_pods.refuse_bound(seen.pod, but=self._request.node)
-        known = snapshot.pod(self._request.uid)
-        # What the log shows may be the later one: kube-scheduler sends what it has observed.
-        each = (seen.pod,) if known is None else (seen.pod, known)
-        return all(self._concerns_nothing(snapshot, one) for one in each)
-
-    def _concerns_nothing(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> bool:
-        """Whether no plugin is interested in the pod, and no counter would count it on the node."""
-        if self._context.plugins.concerned(pod, snapshot):
-            return False
-        if self._request.node not in snapshot.nodes:
-            # Nothing is known of the node: any counter that selects the pod may count it there.
-            return not snapshot.schema.selects(pod, snapshot.objects)
-        return not snapshot.contributions(pod, self._request.node)
+        if snapshot is not None:
+            limits = context.time_limits
+            error_by = self._deadline - limits.bind + limits.state + _SPARE
+            seen = self._latest.get(max(MIN_LEFT, error_by - context.monotonic()))
+            latest_pods.refuse_bound(seen.pod, but=self._request.node)
+            known = snapshot.pod(self._request.uid)
+            # What the log shows may be the later one: kube-scheduler sends what it has observed.
+            each = (seen.pod,) if known is None else (seen.pod, known)
+            if all(context.needs_no_record(snapshot, one, self._request.node) for one in each):
+                return Placed(context.state.snapshot, version=seen.version)
+        raise errors.StateAway(f"topolog: {store_errors.obstacle(away)}; nothing was bound") from away
 
 
 def _existing(snapshot: snapshots.Snapshot, uid: model.Uid) -> _Existing | None:

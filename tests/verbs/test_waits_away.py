@@ -14,7 +14,7 @@ from app.store.server import connections, retries
 from app.store.state import catch_up
 from app.verbs import candidates, errors, filtering
 from tests.support.decisions import no_cluster
-from tests.support.extender import replicas
+from tests.support.extender import bind_plays, replicas
 
 LIMIT = 2.0
 """Seconds after which every caller has its error (P12)."""
@@ -149,4 +149,26 @@ def test_a_pod_that_must_be_read_from_a_silent_api_server_has_its_error_in_time(
     one.context = dataclasses.replace(one.context, binder=binder)
     assert "cannot be read from the API server" in one.bind(pod, "h1")
     assert binder.asked == 1
+    assert clock.now <= LIMIT
+
+
+@pytest.mark.parametrize("labels", [replicas.WEB, {"version": "2"}], ids=["into the policy", "another"])
+@pytest.mark.parametrize("busy", BUSY)
+def test_a_pod_that_changes_while_the_store_is_silent_is_answered_in_time(
+    shop: replicas.Cluster, clock: Clock, busy: float, labels: dict[str, str]
+) -> None:
+    """Its first Binding is refused: the store is not waited for again."""
+    one, pod = shop.replica(), shop.pod("late", {"app": "other"})
+    shop.see()
+    one.snapshot()
+    one.offer(pod)
+    silenced(one, clock, opened=True, busy=busy)
+    bind_plays.relabelled(shop, pod, labels)
+    error = one.bind(pod, "h1")
+    if labels == replicas.WEB:
+        assert "nothing was bound" in error
+        assert (shop.bound(pod), shop.asked("/binding")) == ("", 1)
+    else:
+        assert error == ""
+        assert (shop.bound(pod), shop.asked("/binding")) == ("h1", 2)
     assert clock.now <= LIMIT

@@ -36,7 +36,7 @@ BUGS = (
     ),
     Bug(
         "a pod is bound without a placement on an unknown node",
-        "app.verbs.placer:Placer._concerns_nothing",
+        "app.verbs.contexts:Context.needs_no_record",
         "not snapshot.schema.selects(pod, snapshot.objects)",
         "True",
     ),
@@ -120,7 +120,7 @@ BUGS = (
     ),
     Bug(
         "without the store only the pod of the log is judged",
-        "app.verbs.placer:Placer._needs_no_record",
+        "app.verbs.placer:Placer._without_store",
         "each = (seen.pod,) if known is None else (seen.pod, known)",
         "each = (seen.pod,) if known is None else (known,)",
     ),
