@@ -75,11 +75,6 @@ class _Existing(NamedTuple):
     position: model.Position
     placement: model.Placement
 
-    @property
-    def node(self) -> model.NodeName:
-        """The node that the pod is placed on."""
-        return self.placement.node
-
 
 class Placer:
     """The placement of one call of bind."""
@@ -148,8 +143,8 @@ class Placer:
                     placed = self._place_unless_bound(snapshot, existing)
                     if placed is not None:
                         return placed
-                elif existing.node != request.node:
-                    self._resolve_stale(existing, None)
+                elif existing.placement.node != request.node:
+                    self._resolve_stale(existing)
                 elif self._await_other_call(existing):
                     return Placed(snapshot, bound=True)
             except store_errors.Conflict:
@@ -175,30 +170,45 @@ class Placer:
         if seen.pod.node == request.node and snapshot.pod(request.uid) is None:
             return Placed(snapshot, bound=True)
         latest_pods.refuse_bound(seen.pod, but=request.node)
-        seen = seen.unbound()
         outdated = existing and self._context.plugins.outdated(snapshot.schema, seen.pod, existing.placement)
-        if existing is not None and outdated and not existing.placement.planned:
-            self._resolve_stale(existing, outdated)
-        elif not latest_pods.shown(snapshot, seen.pod, request.node):
-            self._await_log(existing)
+        try:
+            return self._decide(snapshot, seen.unbound(), existing, anew=bool(outdated))
+        except errors.VerbError:
+            if existing is not None and existing.position == self._void and not seen.pod.node:
+                self._release("unbound", outdated or "its Binding was refused", existing.position)
+            raise
+
+    def _decide(
+        self,
+        snapshot: snapshots.Snapshot,
+        seen: latest_pods.Version,
+        existing: _Existing | None,
+        *,
+        anew: bool,
+    ) -> Placed | None:
+        """As _place_unless_bound, for a pod on no node; ``anew``: what exists holds for it no more."""
+        if not latest_pods.shown(snapshot, seen.pod, self._request.node):
+            self._await_log()
         elif existing is None:
-            return self._place(snapshot, seen)
-        elif existing.node == request.node and not outdated:
+            return self._commit(snapshot, self._judged(snapshot, seen.pod), seen.version)
+        elif existing.placement.node != self._request.node:
+            # The plan relies on it: it goes only where the pod can be placed instead.
+            self._judged(snapshot, seen.pod, anew=anew)
+            self._resolve_stale(existing)
+        elif anew:
+            # In one append: between two, another pod could take what a gang needs.
+            return self._commit(snapshot, self._judged(snapshot, seen.pod, anew=True), seen.version)
+        else:
             # A later position: the controller, which fences old placements, counts its age from now.
             return self._place_again(snapshot, seen, existing.placement)
-        else:
-            # The plan relies on it: it goes only where the pod can be placed instead.
-            self._judged(snapshot, seen.pod)
-            self._resolve_stale(existing, outdated)
         return None
 
-    def _place(self, snapshot: snapshots.Snapshot, seen: latest_pods.Version) -> Placed:
-        """Filter the pod on the node, and commit what the plugins reserve for it. Raises Refused."""
-        return self._commit(snapshot, self._judged(snapshot, seen.pod), seen.version)
-
-    def _judged(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> plans.Commitment:
-        """What the plugins reserve for the pod on the node. Raises Refused."""
+    def _judged(
+        self, snapshot: snapshots.Snapshot, pod: model.Pod, *, anew: bool = False
+    ) -> plans.Commitment:
+        """What the plugins reserve on the node; ``anew``: not as its placement has it. Raises Refused."""
         plugins, cycle = self._context.plugins, self._cycle(snapshot, pod)
+        cycle = replace(cycle, reserved="") if anew else cycle
         try:
             trace = pipeline.run_filter(plugins, cycle)
             if not trace.refusals:
@@ -281,7 +291,7 @@ class Placer:
                 return False
             if context.monotonic() + pause >= self._deadline:
                 raise errors.StateAway(
-                    f"topolog: another call is binding the pod to node {existing.node};"
+                    f"topolog: another call is binding the pod to node {existing.placement.node};"
                     " its outcome is not known yet, try again"
                 )
             context.sleep(pause)
@@ -291,8 +301,8 @@ class Placer:
         """Whether no Binding of the placement can be under way: none was sent yet, or it is void."""
         return existing.placement.planned or existing.position == self._void
 
-    def _resolve_stale(self, existing: _Existing, outdated: str | None) -> None:
-        """Release an earlier placement, on another node or ``outdated``, on the evidence of the API server.
+    def _resolve_stale(self, existing: _Existing) -> None:
+        """Release an earlier placement on another node, on the evidence of the API server.
 
         An unbound pod is evidence only if no Binding of that placement can still be carried out; until
         then the placement stays, or the pod could end up there uncounted. Raises Refused or StateAway.
@@ -303,15 +313,14 @@ class Placer:
         void = bound or self._is_void(existing, current)
         if not void:
             raise errors.StateAway(
-                f"topolog: the pod is placed on node {existing.node} and may still be bound there;"
+                f"topolog: the pod is placed on node {existing.placement.node} and may still be bound there;"
                 " nothing else was bound, try again"
             )
         # By position: a later placement, perhaps on the same node, may have its Binding under way.
-        cause: events.Cause = "unbound" if outdated else "superseded"
-        reason = outdated or f"placed again; {existing.node} was never bound"
-        if not self._release(cause, reason, existing.position):
+        reason = f"placed again; {existing.placement.node} was never bound"
+        if not self._release("superseded", reason, existing.position):
             raise errors.StateAway(
-                f"topolog: the placement on node {existing.node} cannot be released yet, try again"
+                f"topolog: the placement on node {existing.placement.node} cannot be released yet, try again"
             )
 
     def _is_void(self, existing: _Existing, current: binding.Current) -> bool:
@@ -336,17 +345,14 @@ class Placer:
 
     # -- the pod -----------------------------------------------------------------------------
 
-    def _await_log(self, existing: _Existing | None) -> None:
+    def _await_log(self) -> None:
         """Give the log time to show the pod, and read it then. Raises Refused, StateAway or KubeError."""
         context, now = self._context, self._context.monotonic()
         since = self._behind_since = now if self._behind_since is None else self._behind_since
         pause = max(_POLL, now - since)
         if now + pause >= min(since + _BEHIND, self._deadline - MIN_LEFT):
-            reason = "the log does not show the pod as it is yet"
-            bound = self._latest.get(MIN_LEFT).pod.node
-            if existing is not None and existing.position == self._void and not bound:
-                self._release("refused", reason, existing.position)
-            raise errors.StateAway(f"topolog: {reason}; nothing was bound, try again")
+            text = "the log does not show the pod as it is yet; nothing was bound, try again"
+            raise errors.StateAway(f"topolog: {text}")
         context.sleep(pause)
         # It may have changed back, which the log need not show.
         self._latest.read(self._left(_READ))

@@ -171,8 +171,8 @@ def test_a_bind_does_not_use_the_seat_of_a_gang_that_the_pod_has_left(
             assert found == ""
             assert after.data[gangs.NAME] == {"gang": "sigs/shop/b", "minimum": 2}
             assert seats(one).keys() == {"a-1", "b-0"}
-            (event,) = [one for one in shop.recorded() if isinstance(one, events.PlacementReleased)]
-            assert (event.cause, event.reason) == ("unbound", "the pod has left gang sigs/shop/a")
+            # In one append: no other pod takes the capacity between a release and it.
+            assert not any(isinstance(one, events.PlacementReleased) for one in shop.recorded())
         else:
             assert "gang sigs/shop/b: no capacity for 9 members together" in found
             assert after == before

@@ -295,6 +295,40 @@ def test_a_void_placement_of_a_relabelled_pod_is_decided_again(
     ]
 
 
+@pytest.mark.parametrize("first", [0, 1], ids=["no member is bound", "a member is bound"])
+def test_a_member_with_a_label_that_no_rule_reads_keeps_its_place(
+    shop: replicas.Cluster, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    """A release would let another pod take it, and would count as the loss of a seat."""
+    one = replica(shop, (Coscheduling,))
+    members = pods(shop, "a-0 a-1", {membership.SIGS_LABEL: "a"})
+    for member in members:
+        one.offer(member)
+
+    def relabelled(before: int) -> None:
+        if before == first:
+            bind_plays.relabelled(shop, members[first], {"version": "2"})
+            shop.see()
+
+    sent = before_each(one, monkeypatch, relabelled)
+    assert [one.bind(member, "h1") for member in members] == ["", ""]
+    assert len(sent) == 3
+    assert not any(isinstance(event, events.PlacementReleased) for event in shop.recorded())
+    shop.see()
+    assert [shop.bound(member) for member in members] == ["h1", "h1"]
+
+
+def test_a_seat_with_a_label_that_no_rule_reads_is_taken_in_one_append(shop: replicas.Cluster) -> None:
+    one = replica(shop, (Coscheduling,))
+    members = pods(shop, "a-0 a-1", {membership.SIGS_LABEL: "a"})
+    assert one.bind(members[0], "h1") == ""
+    now = bind_plays.relabelled(shop, members[1], {"version": "2"})
+    shop.see()
+    one.offer(now)
+    assert one.bind(now, "h1") == ""
+    assert not any(isinstance(event, events.PlacementReleased) for event in shop.recorded())
+
+
 def test_a_retry_does_not_repeat_the_placement_of_a_pod_that_was_relabelled(shop: replicas.Cluster) -> None:
     """The outcome of its Binding was unknown, and the relabel has made that Binding impossible."""
     one, other = replica(shop), replica(shop)

@@ -5,7 +5,7 @@ projection of the state. A PodGroup without members keeps its status.
 """
 
 import functools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from app.domain import events, model, snapshots
@@ -188,6 +188,7 @@ def _about(snapshot: snapshots.Snapshot, gang: Gang) -> model.Pod | effects.Invo
 # -- seats -------------------------------------------------------------------------------------
 
 
+_LEFT = "the pod has left the gang of its seat"
 _GOING = "what is left is released, unless a member is bound first"
 """Without a number: the Event of the loss of these seats has that of those which were released."""
 
@@ -227,33 +228,38 @@ def _of_seats(
     lost: dict[GangKey, list[_Loss]] = {}
     for event in happened:
         if isinstance(event, events.PlacementsCommitted):
-            changed.update((one.pod.uid, one) for one in event.placements)
             yield from _placed(snapshot, event)
-        elif (ended := _ended(event)) is not None:
-            uid, reason = ended
-            former = changed.get(uid, before.placements.get(uid))
-            changed[uid] = None
-            if reason and former is not None and gangs.NAME in former.data:
-                key = gangs.committed_for(former)
-                if key is not None:
-                    lost.setdefault(key, []).append(_Loss(former.node, reason))
+        for uid, now, reason in _changed(event):
+            former, changed[uid] = changed.get(uid, before.placements.get(uid)), now
+            if (
+                former is None
+                or gangs.NAME not in former.data
+                or (key := gangs.committed_for(former)) is None
+            ):
+                continue
+            if now is not None and gangs.committed_for(now) != key:
+                reason = _LEFT
+            if reason:
+                lost.setdefault(key, []).append(_Loss(former.node, reason))
     for key, losses in sorted(lost.items()):
         yield from _lost(snapshot, key, losses)
 
 
-def _ended(event: events.AnyEvent) -> tuple[model.Uid, str] | None:
-    """The pod whose seat has ended, and why it is lost; without a reason, the pod is bound or has moved."""
+def _changed(event: events.AnyEvent) -> Iterable[tuple[model.Uid, model.Placement | None, str]]:
+    """The pods whose seats have changed, what each has now, and why its former one is lost, if it is."""
     match event:
+        case events.PlacementsCommitted():
+            return [(one.pod.uid, one, "") for one in event.placements]
         case events.PodSeen() if event.pod.node:
-            return event.pod.uid, ""
+            return [(event.pod.uid, None, "")]
         case events.PodSeen() if event.pod.finished:
-            return event.pod.uid, "its pod has ended"
+            return [(event.pod.uid, None, "its pod has ended")]
         case events.PodGone():
-            return event.uid, "its pod is gone"
+            return [(event.uid, None, "its pod is gone")]
         case events.PlacementReleased():
-            return event.uid, event.reason if event.cause != "superseded" else ""
+            return [(event.uid, None, event.reason if event.cause != "superseded" else "")]
         case _:
-            return None
+            return ()
 
 
 def _lost(snapshot: snapshots.Snapshot, key: GangKey, losses: list[_Loss]) -> Iterator[effects.Effect]:
@@ -365,7 +371,7 @@ def _of_former_members(snapshot: snapshots.Snapshot, changes: effects.Changes) -
         if not gangs.seated(snapshot, pod, membership.of(pod)):
             moved.append(uid)
     if moved:
-        yield effects.ReleasePlacements(tuple(sorted(moved)), "the pod has left the gang of its seat")
+        yield effects.ReleasePlacements(tuple(sorted(moved)), _LEFT)
 
 
 # -- capacity --------------------------------------------------------------------------------------

@@ -259,6 +259,30 @@ def test_a_seat_that_moves_is_not_lost() -> None:
     assert given_up(after(small, released(pods[1], "n1", "superseded"))) == set()
 
 
+def test_a_seat_whose_pod_is_placed_for_another_gang_is_lost() -> None:
+    """Its bind replaces the placement, and appends no release."""
+    pods = gang("train", 3)
+    small = Cluster(node("n1"), *pods)
+    committed(small, pods)
+    seat = small.snapshot.placements[pods[1].uid]
+    left = msgspec.structs.replace(seat, pod=msgspec.structs.replace(seat.pod, labels={}), data={})
+    left = msgspec.structs.replace(left, pod=msgspec.structs.replace(left.pod, annotations={}))
+    found = after(small, events.PlacementsCommitted(placements=(left,), at="now"))
+    assert given_up(found) == {"uid-x-train0", "uid-x-train2"}
+    (text,) = [message for _, message in posted(found) if "is lost" in message]
+    assert "a seat on n1 is lost: the pod has left the gang of its seat" in text
+
+
+def test_a_seat_that_is_placed_again_for_its_gang_is_not_lost() -> None:
+    pods = gang("train", 3)
+    small = Cluster(node("n1"), *pods)
+    committed(small, pods)
+    seat = small.snapshot.placements[pods[1].uid]
+    again = msgspec.structs.replace(seat, planned=False)
+    found = after(small, events.PlacementsCommitted(placements=(again,), at="now"))
+    assert (given_up(found), [text for _, text in posted(found) if "is lost" in text]) == (set(), [])
+
+
 def test_seats_on_a_node_that_is_gone_are_released() -> None:
     pods = members("g", 2, 8)
     small = Cluster(node("n1"), node("n2"), sigs("g", 2), *pods)

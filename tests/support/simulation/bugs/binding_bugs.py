@@ -96,21 +96,21 @@ BUGS = (
     ),
     Bug(
         "a Binding carries a later version than the log names",
-        "app.verbs.placer:Placer._place_unless_bound",
+        "app.verbs.placer:Placer._decide",
         "return self._place_again(snapshot, seen, existing.placement)",
         "return Placed(snapshot, existing.position, existing.placement, seen.version)",
     ),
     Bug(
         "bind judges the pod of the log, and sends the version that it has seen",
         "app.verbs.placer:Placer._place_unless_bound",
-        "seen = seen.unbound()",
-        "seen = seen._replace(pod=snapshot.pods.get(request.uid, seen.pod))",
+        "seen.unbound()",
+        "seen._replace(pod=snapshot.pods.get(request.uid, seen.pod))",
     ),
     Bug(
         "a relabelled pod is placed while the log counts it as it was",
-        "app.verbs.placer:Placer._place_unless_bound",
-        "elif not latest_pods.shown(snapshot, seen.pod, request.node):",
-        "elif False:",
+        "app.verbs.placer:Placer._decide",
+        "if not latest_pods.shown(snapshot, seen.pod, self._request.node):",
+        "if False:",
     ),
     Bug(
         "a placement is repeated for a pod that a policy limits since",
@@ -151,9 +151,9 @@ BUGS = (
     ),
     Bug(
         "a repeated placement is decided again",
-        "app.verbs.placer:Placer._place_unless_bound",
+        "app.verbs.placer:Placer._decide",
         "return self._place_again(snapshot, seen, existing.placement)",
-        "return self._place(snapshot, seen)",
+        "return self._commit(snapshot, self._judged(snapshot, seen.pod), seen.version)",
     ),
     Bug(
         "a retried Binding computes its annotations again",
@@ -170,11 +170,11 @@ BUGS = (
     ),
     Bug(
         "a pod that was planned is bound without a placement of its own",
-        "app.verbs.placer:Placer._place_unless_bound",
-        "elif existing.node == request.node and not outdated:",
-        "elif existing.placement.planned and existing.node == request.node:\n"
+        "app.verbs.placer:Placer._decide",
+        "elif anew:",
+        "elif existing.placement.planned:\n"
         "        return Placed(snapshot, existing.position, existing.placement)\n"
-        "    elif existing.node == request.node and not outdated:",
+        "    elif anew:",
     ),
     Bug(
         "all placements of a commitment are ready to be bound",

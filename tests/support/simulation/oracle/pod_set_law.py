@@ -2,7 +2,7 @@
 
 from app.domain import events, model
 from tests.support.decisions import pod_sets
-from tests.support.simulation.oracle import gang_law, plain_fold
+from tests.support.simulation.oracle import binding_law, gang_law, plain_fold
 
 
 class Decided:
@@ -37,7 +37,8 @@ def problem(event: events.AnyEvent, fold: plain_fold.Fold) -> str:
         return f"{first.pod.uid} and {len(others)} others: all but the first are planned"
     if any(one.node != one.pod.labels[pod_sets.SEAT] for one in event.placements):
         return f"{first.pod.uid}, or a pod beside it, is placed on another node than its seat"
-    if first.pod.uid in fold.placements:
+    before, _ = fold.placements.get(first.pod.uid, (None, ""))
+    if before is not None and binding_law.read(before) == binding_law.read(first.pod):
         was = fold.written[first.pod.uid]
         return "" if was == first.annotations and not others else f"{was} became {first.annotations}"
     known = [fold.pods.get(one.pod.uid) for one in others]
