@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 import pytest
 
-from app.domain import events, model
+from app.domain import events, model, verdicts
+from app.framework import cycles, pipeline, registry
 from app.kube.writes import binding
 from app.plugins.coscheduling import membership
 from app.plugins.coscheduling.plugin import Coscheduling
@@ -327,6 +328,59 @@ def test_a_seat_with_a_label_that_no_rule_reads_is_taken_in_one_append(shop: rep
     one.offer(now)
     assert one.bind(now, "h1") == ""
     assert not any(isinstance(event, events.PlacementReleased) for event in shop.recorded())
+
+
+@pytest.mark.parametrize("bound_since", [False, True], ids=["unbound", "bound by another client"])
+def test_a_void_placement_that_is_as_the_pod_and_not_as_the_log_is_not_left(
+    shop: replicas.Cluster, monkeypatch: pytest.MonkeyPatch, *, bound_since: bool
+) -> None:
+    """The pod was labelled into the policy and out of it again, and the log shows the former only.
+
+    It stays for a pod that another client has bound meanwhile: nothing else counts it on the node.
+    """
+    one = replica(shop)
+    (pod,) = pods(shop, "p0", OTHER)
+    one.offer(pod)
+
+    def former(found: objects.Json) -> objects.Json:
+        found["metadata"]["labels"] = dict(OTHER)
+        return found
+
+    def relabelled(before: int) -> None:
+        bind_plays.relabelled(shop, pod, replicas.WEB)
+        shop.see()
+        shop.api.objects.change("pods", (pod.namespace, pod.name), former)
+
+    def bound(seconds: float) -> None:
+        one.clock.sleep(seconds)
+        if len(one.clock.slept) == 1:
+            shop.put(pod, "h1")
+
+    sent = before_each(one, monkeypatch, relabelled)
+    if bound_since:
+        one.context = dataclasses.replace(one.context, sleep=bound)
+    assert BEHIND in one.bind(pod, "h1")
+    assert len(sent) == 1
+    assert (pod.uid in one.snapshot().placements) == bound_since
+
+
+def test_filter_is_not_asked_about_a_pod_that_another_client_has_bound(
+    shop: replicas.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log does not show it yet; the outcome of the Binding shows by whom it was bound."""
+    one, asked, judge = replica(shop), list[str](), pipeline.run_filter
+    (pod,) = pods(shop, "p0", dict(replicas.WEB))
+    shop.put(pod, "h1")
+
+    def judged(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace:
+        asked.append(cycle.pod.node)
+        return judge(plugins, cycle)
+
+    monkeypatch.setattr(pipeline, "run_filter", judged)
+    assert one.bind(pod, "h1") == ""
+    assert asked == [""]
+    shop.see()
+    assert (one.count("host"), shop.bound(pod)) == (1, "h1")
 
 
 def test_a_retry_does_not_repeat_the_placement_of_a_pod_that_was_relabelled(shop: replicas.Cluster) -> None:
