@@ -170,12 +170,12 @@ class Placer:
         if seen.pod.node == request.node and snapshot.pod(request.uid) is None:
             return Placed(snapshot, bound=True)
         latest_pods.refuse_bound(seen.pod, but=request.node)
-        outdated = existing and self._context.plugins.outdated(snapshot.schema, seen.pod, existing.placement)
+        reason = existing and self._context.plugins.outdated(snapshot.schema, seen.pod, existing.placement)
         try:
-            return self._decide(snapshot, seen.unbound(), existing, anew=bool(outdated))
+            return self._decide(snapshot, seen.unbound(), existing, outdated=bool(reason))
         except errors.VerbError:
             if existing is not None and existing.position == self._void and not seen.pod.node:
-                self._release("unbound", outdated or "its Binding was refused", existing.position)
+                self._release("unbound", reason or "its Binding was refused", existing.position)
             raise
 
     def _decide(
@@ -184,31 +184,31 @@ class Placer:
         seen: latest_pods.Version,
         existing: _Existing | None,
         *,
-        anew: bool,
+        outdated: bool,
     ) -> Placed | None:
-        """As _place_unless_bound, for a pod on no node; ``anew``: what exists holds for it no more."""
+        """As _place_unless_bound, for a pod on no node; ``outdated``: what exists holds for it no more."""
         if not latest_pods.shown(snapshot, seen.pod, self._request.node):
             self._await_log()
         elif existing is None:
             return self._commit(snapshot, self._judged(snapshot, seen.pod), seen.version)
         elif existing.placement.node != self._request.node:
             # The plan relies on it: it goes only where the pod can be placed instead.
-            self._judged(snapshot, seen.pod, anew=anew)
+            self._judged(snapshot, seen.pod, outdated=outdated)
             self._resolve_stale(existing)
-        elif anew:
+        elif outdated:
             # In one append: between two, another pod could take what a gang needs.
-            return self._commit(snapshot, self._judged(snapshot, seen.pod, anew=True), seen.version)
+            return self._commit(snapshot, self._judged(snapshot, seen.pod, outdated=True), seen.version)
         else:
             # A later position: the controller, which fences old placements, counts its age from now.
             return self._place_again(snapshot, seen, existing.placement)
         return None
 
     def _judged(
-        self, snapshot: snapshots.Snapshot, pod: model.Pod, *, anew: bool = False
+        self, snapshot: snapshots.Snapshot, pod: model.Pod, *, outdated: bool = False
     ) -> plans.Commitment:
-        """What the plugins reserve on the node; ``anew``: not as its placement has it. Raises Refused."""
+        """What the plugins reserve on the node; ``outdated``: not as its placement has it. Raises Refused."""
         plugins, cycle = self._context.plugins, self._cycle(snapshot, pod)
-        cycle = replace(cycle, reserved="") if anew else cycle
+        cycle = replace(cycle, reserved="") if outdated else cycle
         try:
             trace = pipeline.run_filter(plugins, cycle)
             if not trace.refusals:

@@ -171,10 +171,10 @@ BUGS = (
     Bug(
         "a pod that was planned is bound without a placement of its own",
         "app.verbs.placer:Placer._decide",
-        "elif anew:",
+        "elif outdated:",
         "elif existing.placement.planned:\n"
         "        return Placed(snapshot, existing.position, existing.placement)\n"
-        "    elif anew:",
+        "    elif outdated:",
     ),
     Bug(
         "all placements of a commitment are ready to be bound",
