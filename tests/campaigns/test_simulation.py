@@ -35,7 +35,7 @@ EASY = {
     "the quotas of others do not hold": 269,
     "a fence counts as evidence": 12,
     "placements do not expect the version of the quotas": 150,
-    "the quotas above that of a pod set no ceiling": 112,
+    "the quotas above that of a pod set no ceiling": 446,
     "a group that preempts takes any nodes": 26,
     "a gang takes the capacity of nominated pods": 842,
     "a group that is disrupted as a whole is put back pod": 218,

@@ -359,3 +359,7 @@ def test_a_plan_is_committed_whole_and_decided_once(
         play.check_log()
         play.end()
         play.check_log()
+
+
+def test_the_law_of_pod_sets_excuses_no_binding_of_a_version_that_the_log_does_not_name() -> None:
+    assert pod_set_law.Decided().problem("uid", "7", {}) == "uid: () was decided, {} is written"

@@ -1,7 +1,10 @@
 """The law of plans, checked on a log: a pod set is placed whole, and a pod's decision is kept."""
 
+from collections.abc import Sequence
+
 from app.domain import events, model
 from tests.support.decisions import pod_sets
+from tests.support.simulation.cluster import sent_bindings
 from tests.support.simulation.oracle import binding_law, gang_law, plain_fold
 
 
@@ -17,11 +20,33 @@ class Decided:
             if not one.planned:
                 self._written.setdefault((one.pod.uid, one.resource_version), []).append(one.annotations)
 
-    def problem(self, uid: str, version: str, annotations: dict[str, str]) -> str:
-        """How a Binding differs from the decision; empty if it does not."""
-        # One without a record, which binding_law judges, sets nothing.
-        decided = self._written.get((uid, version), [{}])
+    def problem(
+        self,
+        uid: str,
+        version: str,
+        annotations: dict[str, str],
+        *,
+        unrecorded: Sequence[dict[str, str]] = (),
+    ) -> str:
+        """How a Binding differs from the decision; empty if it does not.
+
+        ``unrecorded``: what it may carry if the log does not name its version.
+        """
+        decided = self._written.get((uid, version), unrecorded)
         return "" if annotations in decided else f"{uid}: {decided} was decided, {annotations} is written"
+
+
+def unrecorded(written: sent_bindings.Written) -> tuple[dict[str, str], ...]:
+    """The annotations that a Binding may carry without a record of its version, which binding_law judges.
+
+    None for a pod of a set, which is always recorded. A placement in force then was made for an earlier
+    version: nothing else was decided since.
+    """
+    pod = written.pod
+    if pod_sets.POD_SET in pod.labels:
+        return ()
+    held = written.read[-1].placements.get(pod.uid)
+    return (held.annotations if held is not None else {},)
 
 
 def problem(event: events.AnyEvent, fold: plain_fold.Fold) -> str:

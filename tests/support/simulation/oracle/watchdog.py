@@ -106,7 +106,12 @@ class Watchdog:
             self._bound_is_recorded()
         self._quotas_hold()
         for written in self._cluster.written:
-            problem = self._decided.problem(written.pod.uid, written.version, written.annotations)
+            problem = self._decided.problem(
+                written.pod.uid,
+                written.version,
+                written.annotations,
+                unrecorded=pod_set_law.unrecorded(written),
+            )
             guarantees.demand(not problem, "P7", problem)
             problem = self._placed.problem(written)
             guarantees.demand(not problem, "P6", problem)
