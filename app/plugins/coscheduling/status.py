@@ -231,11 +231,8 @@ def _of_seats(
             yield from _placed(snapshot, event)
         for uid, now, reason in _changed(event):
             former, changed[uid] = changed.get(uid, before.placements.get(uid)), now
-            if (
-                former is None
-                or gangs.NAME not in former.data
-                or (key := gangs.committed_for(former)) is None
-            ):
+            key = gangs.committed_for(former) if former and gangs.NAME in former.data else None
+            if key is None or former is None:
                 continue
             if now is not None and gangs.committed_for(now) != key:
                 reason = _LEFT
@@ -250,10 +247,8 @@ def _changed(event: events.AnyEvent) -> Iterable[tuple[model.Uid, model.Placemen
     match event:
         case events.PlacementsCommitted():
             return [(one.pod.uid, one, "") for one in event.placements]
-        case events.PodSeen() if event.pod.node:
-            return [(event.pod.uid, None, "")]
-        case events.PodSeen() if event.pod.finished:
-            return [(event.pod.uid, None, "its pod has ended")]
+        case events.PodSeen() if event.pod.node or event.pod.finished:
+            return [(event.pod.uid, None, "" if event.pod.node else "its pod has ended")]
         case events.PodGone():
             return [(event.uid, None, "its pod is gone")]
         case events.PlacementReleased():
@@ -391,9 +386,8 @@ def _woken(
             continue
         _, plan = endpoints.planned(rules, after, gang, peers)
         waiting = tuple(pod for pod in gang.waiting if pod.uid in plan.seats)
-        if not waiting or (before is not None and _had_capacity(before, key, rules, peers)):
-            continue
-        yield effects.WakePods(waiting[:WOKEN], f"gang {key} has capacity for {len(plan.pods)} members")
+        if waiting and (before is None or not _had_capacity(before, key, rules, peers)):
+            yield effects.WakePods(waiting[:WOKEN], f"gang {key} has capacity for {len(plan.pods)} members")
 
 
 def _had_capacity(
