@@ -90,13 +90,20 @@ class Registry:
     def outdated(self, counted: schema.Schema, pod: model.Pod, placement: model.Placement) -> str | None:
         """Why a placement of which no Binding can be carried out does not hold for the pod any more, or None.
 
-        It was decided for what the pod is no more: for a plugin (capabilities.Consults), or for the counters.
+        It was decided for what the pod is no more: for a plugin, or for the counters.
         """
-        reasons = (plugin.outdated(pod, placement) for plugin in self.consults)
-        found = next(filter(None, reasons), None)
+        found = self.left(pod, placement)
         if found is None and counted.read_of_pod(pod) != counted.read_of_pod(placement.pod):
             return "the pod has changed since it was placed"
         return found
+
+    def left(self, pod: model.Pod, placement: model.Placement) -> str | None:
+        """Why such a placement does not hold for the pod for a plugin (capabilities.Consults), or None.
+
+        It is a loss for the pods that were placed together with it, wherever the pod goes.
+        """
+        reasons = (plugin.outdated(pod, placement) for plugin in self.consults)
+        return next(filter(None, reasons), None)
 
     def objects(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> Iterator[str]:
         """The objects of the plugins that a decision about the pod concerns, as KIND:NAME."""

@@ -308,17 +308,17 @@ class Placer:
         then the placement stays, or the pod could end up there uncounted. Raises Refused or StateAway.
         """
         current = self._latest.read(self._left(_READ))
-        bound = bool(current.pod.node)
         latest_pods.refuse_bound(current.pod, but=self._request.node)
-        void = bound or self._is_void(existing, current)
+        void = bool(current.pod.node) or self._is_void(existing, current)
         if not void:
             raise errors.StateAway(
                 f"topolog: the pod is placed on node {existing.placement.node} and may still be bound there;"
                 " nothing else was bound, try again"
             )
         # By position: a later placement, perhaps on the same node, may have its Binding under way.
-        reason = f"placed again; {existing.placement.node} was never bound"
-        if not self._release("superseded", reason, existing.position):
+        left = self._context.plugins.left(current.pod, existing.placement)
+        reason = left or f"placed again; {existing.placement.node} was never bound"
+        if not self._release("unbound" if left else "superseded", reason, existing.position):
             raise errors.StateAway(
                 f"topolog: the placement on node {existing.placement.node} cannot be released yet, try again"
             )

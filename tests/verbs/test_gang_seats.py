@@ -8,14 +8,16 @@ from typing import NamedTuple
 import pytest
 
 from app.domain import events, model
+from app.framework import effects
 from app.kube.writes import binding
 from app.plugins.coscheduling import gangs, membership, options
 from app.plugins.coscheduling.plugin import Coscheduling
 from app.simulation import populations
-from app.simulation.apiserver import objects
+from app.simulation.apiserver import faults, objects
 from app.store.server import embedded
 from app.verbs import placement_releases
-from tests.support.extender import replicas
+from tests.support.decisions import gang_effects
+from tests.support.extender import bind_plays, replicas
 
 
 def node(shop: replicas.Cluster, name: str, cpu: int) -> None:
@@ -176,6 +178,40 @@ def test_a_bind_does_not_use_the_seat_of_a_gang_that_the_pod_has_left(
         else:
             assert "gang sigs/shop/b: no capacity for 9 members together" in found
             assert after == before
+
+
+@pytest.mark.parametrize(
+    ("labels", "cause", "lost"),
+    [
+        ({membership.SIGS_LABEL: "b"}, "unbound", True),
+        ({membership.SIGS_LABEL: ""}, "unbound", True),
+        ({"version": "2"}, "superseded", False),
+    ],
+    ids=["another gang", "no gang", "its gang"],
+)
+def test_a_seat_is_lost_if_its_pod_goes_to_another_node_without_its_gang(
+    store_server: embedded.Server, cluster: str, labels: dict[str, str], cause: str, lost: bool
+) -> None:
+    with replicas.cluster(store_server.url, cluster) as shop:
+        node(shop, "n1", 2)
+        group(shop, "a", 2)
+        group(shop, "b", 1)
+        members = [pod(shop, f"a-{number}", 1, "a") for number in range(2)]
+        shop.see()
+        one = shop.replica(beside=(Coscheduling,))
+        shop.api.faults.add(faults.FaultKind.FAIL, faults.calls("POST", "/binding"), status=504)
+        assert "not known" in one.bind(members[0], "n1")
+        node(shop, "n2", 2)
+        bind_plays.relabelled(shop, members[1], labels)
+        shop.see()
+        before, since = one.snapshot(), len(shop.recorded())
+        assert one.bind(members[1], "n2") == ""
+        happened = tuple(shop.recorded()[since:])
+        assert [one.cause for one in happened if isinstance(one, events.PlacementReleased)] == [cause]
+        found = list(Coscheduling().reconcile(one.snapshot(), effects.Changes(before, happened)))
+        assert gang_effects.given_up(found) == ({members[0].uid} if lost else set())
+        texts = [text for _, text in gang_effects.posted(found) if "is lost: the pod has left gang" in text]
+        assert len(texts) == lost
 
 
 @pytest.mark.parametrize("recorded", [True, False])
