@@ -100,12 +100,15 @@ class Placer:
             if self._away is None:
                 try:
                     return self._find_or_place()
-                except store_errors.Conflict as conflict:
-                    text = "too many pods are placed at the same moment; nothing was bound, try again"
-                    raise errors.StateAway(f"topolog: {text}") from conflict
+                except (errors.VerbError, kube_errors.KubeError, store_errors.Conflict):
+                    self._release_void()
+                    raise
                 except store_errors.StoreError as away:
                     self._away = away
             return self._without_store(self._away)
+        except store_errors.Conflict as conflict:
+            text = "too many pods are placed at the same moment; nothing was bound, try again"
+            raise errors.StateAway(f"topolog: {text}") from conflict
         except kube_errors.KubeError as problem:
             text = f"the pod cannot be read from the API server ({problem}); nothing was bound"
             raise errors.StateAway(f"topolog: {text}") from problem
@@ -170,28 +173,13 @@ class Placer:
         if seen.pod.node == request.node and snapshot.pod(request.uid) is None:
             return Placed(snapshot, bound=True)
         latest_pods.refuse_bound(seen.pod, but=request.node)
-        reason = existing and self._context.plugins.outdated(snapshot.schema, seen.pod, existing.placement)
-        try:
-            return self._decide(snapshot, seen.unbound(), existing, outdated=bool(reason))
-        except errors.VerbError:
-            if existing is not None and existing.position == self._void and not seen.pod.node:
-                self._release("unbound", reason or "its Binding was refused", existing.position)
-            raise
-
-    def _decide(
-        self,
-        snapshot: snapshots.Snapshot,
-        seen: latest_pods.Version,
-        existing: _Existing | None,
-        *,
-        outdated: bool,
-    ) -> Placed | None:
-        """As _place_unless_bound, for a pod on no node; ``outdated``: what exists holds for it no more."""
-        if not latest_pods.shown(snapshot, seen.pod, self._request.node):
+        seen = seen.unbound()
+        outdated = existing is not None and self._why_outdated(snapshot, seen.pod, existing) is not None
+        if not latest_pods.shown(snapshot, seen.pod, request.node):
             self._await_log()
         elif existing is None:
             return self._commit(snapshot, self._judged(snapshot, seen.pod), seen.version)
-        elif existing.placement.node != self._request.node:
+        elif existing.placement.node != request.node:
             # The plan relies on it: it goes only where the pod can be placed instead.
             self._judged(snapshot, seen.pod, outdated=outdated)
             self._resolve_stale(existing)
@@ -332,15 +320,24 @@ class Placer:
         now = self._context.monotonic()
         return now - self._context.ages.since((self._request.uid, existing.position), now) >= binding.UNFENCED
 
+    def _release_void(self) -> None:
+        """Release the placement whose Binding can no longer be carried out: this call will not replace it."""
+        snapshot = self._context.state.snapshot
+        existing = _existing(snapshot, self._request.uid)
+        if existing is None or existing.position != self._void:
+            return
+        pod = self._latest.get(MIN_LEFT).pod
+        if not pod.node:
+            reason = self._why_outdated(snapshot, pod, existing) or "its Binding was refused"
+            self._release("unbound", reason, existing.position)
+
+    def _why_outdated(self, snapshot: snapshots.Snapshot, pod: model.Pod, existing: _Existing) -> str | None:
+        return self._context.plugins.outdated(snapshot.schema, pod, existing.placement)
+
     def _release(self, cause: events.Cause, reason: str, placement: model.Position) -> bool:
+        state, log, uid = self._context.state, self._context.log, self._request.uid
         return placement_releases.release(
-            self._context.state,
-            self._context.log,
-            self._request.uid,
-            cause,
-            reason,
-            placement=placement,
-            timeout=_RELEASE,
+            state, log, uid, cause, reason, placement=placement, timeout=_RELEASE
         )
 
     # -- the pod -----------------------------------------------------------------------------

@@ -11,6 +11,8 @@ from app.framework import cycles, pipeline, registry
 from app.plugins.coscheduling import membership
 from app.plugins.coscheduling.plugin import Coscheduling
 from app.simulation.apiserver import faults, objects
+from app.store import errors
+from app.store.log import batches
 from app.store.server import embedded
 from tests.support.extender import bind_plays, relabelled_pods, replicas
 from tests.support.extender.relabelled_pods import BEHIND, FULL, OTHER, before_each, pods, replica
@@ -111,6 +113,53 @@ def test_a_void_placement_that_is_as_the_pod_and_not_as_the_log_is_not_left(
     assert BEHIND in one.bind(pod, "h1")
     assert len(sent) == 1
     assert (pod.uid in one.snapshot().placements) == bound_since
+
+
+@pytest.mark.parametrize(
+    "problem", [errors.Conflict(("pod",)), errors.CeilingReached("host", 1, 1)], ids=type
+)
+def test_a_void_placement_that_cannot_be_replaced_is_not_left(
+    shop: replicas.Cluster, monkeypatch: pytest.MonkeyPatch, problem: errors.StoreError
+) -> None:
+    one = replica(shop)
+    (pod,) = pods(shop, "p0", dict(replicas.WEB))
+    one.offer(pod)
+    append = one.context.log.append
+
+    def failing(batch: batches.Batch, guard: batches.Guard, *, timeout: float) -> batches.Appended:
+        if any(isinstance(event, events.PlacementsCommitted) for event in batch.events):
+            one.clock.sleep(1.0)
+            raise problem
+        return append(batch, guard, timeout=timeout)
+
+    def relabelled(before: int) -> None:
+        bind_plays.relabelled(shop, pod, {"version": "2"})
+        shop.see()
+        monkeypatch.setattr(one.context.log, "append", failing)
+
+    sent = before_each(one, monkeypatch, relabelled)
+    assert one.bind(pod, "h1") != ""
+    assert (len(sent), one.count("host")) == (1, 0)
+
+
+def test_a_void_placement_of_a_pod_that_cannot_be_read_is_not_left(
+    shop: replicas.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The read is that of a call that waits for the log; the Binding was refused before."""
+    one = replica(shop)
+    (pod,) = pods(shop, "p0", OTHER)
+    one.offer(pod)
+
+    def unreadable(seconds: float) -> None:
+        shop.api.faults.add(faults.FaultKind.FAIL, lambda request: request.method == "GET", status=500)
+
+    def relabelled(before: int) -> None:
+        bind_plays.relabelled(shop, pod, replicas.WEB)
+
+    one.context = dataclasses.replace(one.context, sleep=unreadable)
+    sent = before_each(one, monkeypatch, relabelled)
+    assert "cannot be read" in one.bind(pod, "h1")
+    assert (len(sent), pod.uid in one.snapshot().placements) == (1, False)
 
 
 def test_filter_is_not_asked_about_a_pod_that_another_client_has_bound(

@@ -96,7 +96,7 @@ BUGS = (
     ),
     Bug(
         "a Binding carries a later version than the log names",
-        "app.verbs.placer:Placer._decide",
+        "app.verbs.placer:Placer._place_unless_bound",
         "return self._place_again(snapshot, seen, existing.placement)",
         "return Placed(snapshot, existing.position, existing.placement, seen.version)",
     ),
@@ -108,8 +108,8 @@ BUGS = (
     ),
     Bug(
         "a relabelled pod is placed while the log counts it as it was",
-        "app.verbs.placer:Placer._decide",
-        "if not latest_pods.shown(snapshot, seen.pod, self._request.node):",
+        "app.verbs.placer:Placer._place_unless_bound",
+        "if not latest_pods.shown(snapshot, seen.pod, request.node):",
         "if False:",
     ),
     Bug(
@@ -151,7 +151,7 @@ BUGS = (
     ),
     Bug(
         "a repeated placement is decided again",
-        "app.verbs.placer:Placer._decide",
+        "app.verbs.placer:Placer._place_unless_bound",
         "return self._place_again(snapshot, seen, existing.placement)",
         "return self._commit(snapshot, self._judged(snapshot, seen.pod), seen.version)",
     ),
@@ -170,7 +170,7 @@ BUGS = (
     ),
     Bug(
         "a pod that was planned is bound without a placement of its own",
-        "app.verbs.placer:Placer._decide",
+        "app.verbs.placer:Placer._place_unless_bound",
         "elif outdated:",
         "elif existing.placement.planned:\n"
         "        return Placed(snapshot, existing.position, existing.placement)\n"
