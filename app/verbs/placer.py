@@ -150,6 +150,10 @@ class Placer:
                     self._resolve_stale(existing)
                 elif self._await_other_call(existing):
                     return Placed(snapshot, bound=True)
+            except errors.Refused:
+                # kube-scheduler may have sent a later version of the pod to another process.
+                if self._latest.confirmed(self._left(_READ)):
+                    raise
             except store_errors.Conflict:
                 if context.monotonic() >= self._deadline:
                     raise
@@ -168,13 +172,15 @@ class Placer:
 
         Raises Refused, StateAway, StoreError or KubeError.
         """
-        request = self._request
+        context, request = self._context, self._request
         seen = self._latest.judged(snapshot, self._left(_READ))
         if seen.pod.node == request.node and snapshot.pod(request.uid) is None:
             return Placed(snapshot, bound=True)
         latest_pods.refuse_bound(seen.pod, but=request.node)
         seen = seen.unbound()
-        outdated = existing is not None and self._why_outdated(snapshot, seen.pod, existing) is not None
+        outdated = bool(existing and context.plugins.outdated(snapshot.schema, seen.pod, existing.placement))
+        if outdated and not self._latest.confirmed(self._left(_READ)):
+            return None
         if not latest_pods.shown(snapshot, seen.pod, request.node):
             self._await_log()
         elif existing is None:
@@ -328,11 +334,8 @@ class Placer:
             return
         pod = self._latest.get(MIN_LEFT).pod
         if not pod.node:
-            reason = self._why_outdated(snapshot, pod, existing) or "its Binding was refused"
-            self._release("unbound", reason, existing.position)
-
-    def _why_outdated(self, snapshot: snapshots.Snapshot, pod: model.Pod, existing: _Existing) -> str | None:
-        return self._context.plugins.outdated(snapshot.schema, pod, existing.placement)
+            reason = self._context.plugins.outdated(snapshot.schema, pod, existing.placement)
+            self._release("unbound", reason or "its Binding was refused", existing.position)
 
     def _release(self, cause: events.Cause, reason: str, placement: model.Position) -> bool:
         state, log, uid = self._context.state, self._context.log, self._request.uid

@@ -9,6 +9,7 @@ import pytest
 
 from app.domain import events, model
 from app.framework import effects
+from app.kube.objects import decoding
 from app.kube.writes import binding
 from app.plugins.coscheduling import gangs, membership, options
 from app.plugins.coscheduling.plugin import Coscheduling
@@ -212,6 +213,49 @@ def test_a_seat_is_lost_if_its_pod_goes_to_another_node_without_its_gang(
         assert gang_effects.given_up(found) == ({members[0].uid} if lost else set())
         texts = [text for _, text in gang_effects.posted(found) if "is lost: the pod has left gang" in text]
         assert len(texts) == lost
+
+
+@pytest.fixture
+def noted() -> Iterator[None]:
+    """The annotations of gangs are kept."""
+    decoding.keep(frozenset(options.ANNOTATIONS))
+    yield
+    decoding.keep(frozenset())
+
+
+@pytest.mark.usefixtures("noted")
+@pytest.mark.parametrize("seated", [False, True], ids=["without a seat", "with a seat"])
+def test_a_pod_is_not_judged_for_a_gang_that_only_the_memory_of_a_replica_has(
+    store_server: embedded.Server, cluster: str, *, seated: bool
+) -> None:
+    """Its annotation names another one since, which is not compared. The former gang may admit it."""
+    with replicas.cluster(store_server.url, cluster) as shop:
+
+        def named(one: model.Pod, gang: str, minimum: int) -> None:
+            def change(found: objects.Json) -> objects.Json:
+                notes = {options.NAME: gang, options.MINIMUM: str(minimum)}
+                found["metadata"]["annotations"] = notes
+                return found
+
+            shop.api.objects.change("pods", (one.namespace, one.name), change)
+
+        node(shop, "n1", 4)
+        moved, other = pod(shop, "p", 1), pod(shop, "b-0", 1)
+        named(moved, "a", 1 if seated else 2)
+        named(other, "b", 2)
+        shop.see()
+        one, second = (shop.replica(beside=(Coscheduling,)) for _ in range(2))
+        one.offer(one.snapshot().pods[moved.uid])
+        named(moved, "b", 2)
+        shop.see()
+        if seated:
+            assert second.bind(other, "n1") == ""
+        sent = len(shop.api.seen)
+        assert one.bind(moved, "n1") == ""
+        assert [request.method for request in shop.api.seen[sent:]] == ["GET", "POST"]
+        committed = [event for event in shop.recorded() if isinstance(event, events.PlacementsCommitted)]
+        seated_for = {gangs.committed_for(one) for event in committed for one in event.placements}
+        assert seated_for == {membership.GangKey("koordinator", "shop", "b")}
 
 
 @pytest.mark.parametrize("recorded", [True, False])

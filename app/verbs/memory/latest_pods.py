@@ -44,6 +44,8 @@ class LatestPod:
         self._uid = uid
         # A pod that was sent without a version could be of any.
         self._seen = Version(sent.pod, sent.version) if sent is not None and sent.version else None
+        self._confirmed = False
+        """The API server had a version during this call; all that were seen since are not older."""
         self._compared: model.Pod | None = None
         """The pod of the log that was compared with it last: what was seen is not older than that."""
 
@@ -67,6 +69,16 @@ class LatestPod:
         self.check(self._seen.pod)
         return self._seen
 
+    def confirmed(self, timeout: float) -> bool:
+        """Whether the version that was seen last is no older than this call; may read. Raises as read.
+
+        The log does not prove it: annotations, which plugins read, are not compared with it.
+        """
+        seen = self.get(timeout)
+        if not self._confirmed:
+            self.read(timeout)
+        return seen.version == self.get(timeout).version
+
     def read(self, timeout: float) -> binding.Current:
         """The pod as the API server has it now. Raises Refused or KubeError."""
         current = self._binder.get_pod(self._namespace, self._name, timeout=timeout)
@@ -77,7 +89,7 @@ class LatestPod:
 
     def renew(self, current: binding.Current) -> None:
         """The API server has the pod so now."""
-        self._seen = Version(current.pod, current.version)
+        self._seen, self._confirmed = Version(current.pod, current.version), True
 
     def check(self, known: model.Pod) -> None:
         """Raise Refused if a pod with the uid has another name than the requested one."""
