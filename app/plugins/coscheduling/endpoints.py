@@ -268,9 +268,11 @@ def _remarks(rules: admission.GangRules, cycle: cycles.Cycle) -> Iterator[str]:
         return
     for other in membership.others(cycle.pod):
         yield f"gang {key}: the pod also names {other}, which does not count"
-    seat = cycle.placement
+    seat, read = cycle.placement, cycle.snapshot.schema.read_of_pod
     if seat is not None and seat.planned and (left := admission.outdated(cycle.pod, seat)):
         yield f"gang {key}: {left}, for which it has a seat on node {cycle.reserved}"
+    elif seat is not None and seat.planned and read(cycle.pod) != read(seat.pod):
+        yield f"gang {key}: the pod has changed since it got its seat on node {cycle.reserved}"
     elif cycle.reserved:
         yield f"gang {key}: the pod has a seat on node {cycle.reserved}"
         return

@@ -167,3 +167,19 @@ def test_a_remark_names_the_gang_that_a_pod_has_left_with_a_seat() -> None:
         "gang sigs/x/h: the pod has left gang sigs/x/g, for which it has a seat on node n1",
         "gang sigs/x/h: minimum 2, 0 on nodes, 1 waiting; defined by PodGroup x/h",
     ]
+
+
+def test_a_remark_names_the_seat_that_does_not_hold_for_a_pod_that_has_changed() -> None:
+    """filter decides about it as without the seat, so the plan is shown."""
+    two = members("g", 2)
+    small = Cluster(node("n1"), sigs("g", 2), *two)
+    assert small.commit(two[0], "n1")
+    seat = "gang sigs/x/g: the pod has a seat on node n1"
+    assert shown_remarks(small, "g", two[1]) == [seat]
+    changed = msgspec.structs.replace(two[1], labels={**two[1].labels, "version": "2"})
+    assert shown_remarks(small, "g", changed)[:2] == [
+        "gang sigs/x/g: the pod has changed since it got its seat on node n1",
+        "gang sigs/x/g: minimum 2, 1 on nodes, 1 waiting; defined by PodGroup x/g",
+    ]
+    own = msgspec.structs.replace(two[0], labels=changed.labels)
+    assert shown_remarks(small, "g", own) == [seat]
