@@ -21,6 +21,8 @@ import yaml
 
 PLUGIN = "kubectl-topolog"
 _EPOCH = 0
+_LICENCES = {"pysocks": "BSD-3-Clause"}
+"""Of packages whose metadata declares no licence by its name in SPDX: the one that their licence file has."""
 
 Document = dict[str, Any]
 
@@ -127,6 +129,7 @@ def bill_of_materials(
     """
     made = output / f"topolog-{version}.cdx.json"
     document = with_digests(_components("environment", folder), _components("requirements", lock))
+    document = with_licences(document)
     made.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return made
 
@@ -136,6 +139,17 @@ def with_digests(document: Document, lock: Document) -> Document:
     allowed = {_package(one): one["externalReferences"] for one in lock["components"]}
     components = [
         {**one, "externalReferences": [*one.get("externalReferences", []), *allowed.get(_package(one), [])]}
+        for one in document["components"]
+    ]
+    return {**document, "components": components}
+
+
+def with_licences(document: Document) -> Document:
+    """Return a bill of materials with the licences of packages that declare none by its name in SPDX."""
+    components = [
+        {"licenses": [{"license": {"id": _LICENCES[name]}}], **one}
+        if (name := _package(one)[0]) in _LICENCES
+        else one
         for one in document["components"]
     ]
     return {**document, "components": components}

@@ -38,3 +38,19 @@ def test_a_component_gets_the_digests_of_its_version() -> None:
         ("click", []),
         ("topolog", []),
     ]
+
+
+def test_a_component_without_a_declared_licence_gets_that_of_its_licence_file() -> None:
+    declared = [{"license": {"id": "MIT"}}]
+    made = artifacts.with_licences(
+        {
+            "components": [
+                {"name": "PySocks", "version": "1"},
+                {"name": "a", "version": "1", "licenses": declared},
+            ]
+        }
+    )
+    assert [one["licenses"] for one in made["components"]] == [
+        [{"license": {"id": "BSD-3-Clause"}}],
+        declared,
+    ]
