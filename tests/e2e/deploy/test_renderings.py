@@ -29,7 +29,8 @@ RESTRICTED = {"metadata": {"name": HOME, "labels": {"pod-security.kubernetes.io/
 MONITORING = ("podMonitor", "prometheusRule", "dashboards")
 SWITCHES = {
     "monitoring": [f"monitoring.{each}.enabled=true" for each in MONITORING],
-    "cert-manager": ["certificates.source=certManager"],
+    # Of cert-manager's certificates the further names are names alone, no addresses.
+    "cert-manager": ["certificates.source=certManager", "certificates.extraHosts={topolog.internal}"],
 }
 """What is switched on in every case of the chart, beside its own values."""
 COMPONENTS = sorted(
