@@ -271,7 +271,18 @@ class Cluster:
     def await_done(self, *arguments: str | pathlib.Path, within: float = 60) -> None:
         """Run a command of kubectl that waits, as `rollout status` does; fail after ``within`` seconds."""
         timeout = f"--timeout={within * polling.PATIENCE:.0f}s"
-        self.kubectl(*arguments, timeout, within=within + 30)
+
+        def done() -> bool:
+            try:
+                self.kubectl(*arguments, timeout, within=within + 30)
+            except AssertionError as problem:
+                # kubectl does not wait for an object whose conditions are null until the first is written.
+                if "conditions accessor error" in str(problem):
+                    return False
+                raise
+            return True
+
+        polling.eventually(done, f"kubectl {arguments[0]} waits", within=within, every=0.5)
 
     def apply(self, *objects: api_client.Object) -> None:
         """Apply objects with kubectl, as a user does with a file."""
