@@ -309,6 +309,27 @@ def test_a_sample_is_found_behind_calls_about_pods_that_the_log_does_not_have_ye
     assert one.found(installed.doctor())["S02"] == "warning"
 
 
+def test_a_sample_is_found_if_the_log_gets_each_pod_after_the_calls_about_it(
+    installed: witnessed.Witnessed, large: list[str]
+) -> None:
+    one = witnessed.Scheduler(installed, "immediate")
+    with installed.behind():
+        one.filter(one.new("sampled"), large[:100])
+    assert one.found(installed.doctor())["S02"] == "warning"
+
+
+def test_a_pod_that_was_created_again_is_no_evidence_of_a_sample(
+    installed: witnessed.Witnessed, large: list[str]
+) -> None:
+    one = witnessed.Scheduler(installed, "again")
+    with installed.behind():
+        gone = one.new("gone")
+        one.filter(gone, large[:100])
+        one.remove(gone)
+        one.new("gone")
+    assert one.found(installed.doctor())["S02"] == "unsure"
+
+
 def test_all_nodes_are_no_sample(installed: witnessed.Witnessed, large: list[str]) -> None:
     one = witnessed.Scheduler(installed, "exhaustive")
     source = configured(installed, "exhaustive", percentageOfNodesToScore=50)

@@ -15,7 +15,7 @@ _LIVES: Final = 10
 _OFFERS: Final = 2
 """Filter calls of one scheduler that are compared with the nodes of the time."""
 _TRIED: Final = 10
-"""Those that are looked up for it, at most: kube-scheduler may call before the log has a new pod."""
+"""Those that are looked up for it, at most: the log may have no state with a pod that waited."""
 Json = Mapping[str, Any]
 
 
@@ -186,12 +186,36 @@ def _offers(source: Source, rows: Sequence[Json]) -> Iterator[log_evidence.Offer
 
 
 def _offer(source: Source, row: Json) -> log_evidence.Offer | None:
-    """The call beside the nodes of its position; None if the name is that of another pod there.
+    """The call beside the nodes of its time; None if the name is that of another pod there.
 
     Raises Unseen, and Missing if the log has no such pod or no longer that state.
     """
+    try:
+        return _compared(source, row, row["position"])
+    except api_reader.Missing:
+        return _compared(source, row, _appeared(source, row))
+
+
+def _appeared(source: Source, row: Json) -> str:
+    """The position at which the log got the pod of a call. Raises Unseen, and Missing if it has none.
+
+    An extender decides about a new pod at once, so that the log may get a pod that is bound at its first
+    attempt only after all calls about it.
+    """
+    life = source.get(f"/apis/v1/pods/{row['pod']['namespace']}/{row['pod']['name']}/life")
+    incarnation, _, _ = row["position"].rpartition("/")
+    now, _, _ = life["metadata"]["position"].rpartition("/")
+    first = next((one for one in life["items"] if one["kind"] != "attempt"), None)
+    known = life["uid"] == row["pod"]["uid"] and life["complete"] and not life["more"]
+    if first is None or first["kind"] != "seen" or not known or now != incarnation:
+        raise api_reader.Missing(f"the log has no state with pod {life['pod']} before it was bound", "")
+    return f"{incarnation}/{first['offset']}"
+
+
+def _compared(source: Source, row: Json, position: str) -> log_evidence.Offer | None:
+    """The call beside the nodes at a position. Raises as _offer does."""
     pod = f"{row['pod']['namespace']}/{row['pod']['name']}"
-    asked = {"pod": pod, "situation": {"at": row["position"]}, "top": 1}
+    asked = {"pod": pod, "situation": {"at": position}, "top": 1}
     fitting = source.ask("/apis/v1/simulate", {**asked, "candidates": "roomy"})
     every = source.ask("/apis/v1/simulate", {**asked, "candidates": "all"})
     if fitting["explanation"]["pod"]["uid"] != row["pod"]["uid"]:

@@ -26,9 +26,10 @@ LABELS = {stages.POLICY_LABEL: "spread", "app": "web"}
 class Witnessed:
     """The installation, and the cluster around it."""
 
-    def __init__(self, stage: stages.Stage, cluster: clusters.Cluster) -> None:
+    def __init__(self, stage: stages.Stage, cluster: clusters.Cluster, recorder: stages.Extender) -> None:
         self.stage = stage
         self.cluster = cluster
+        self._recorder = recorder
         self.caller = stage.caller()
         self.calls = 0
         """That were made so far."""
@@ -53,6 +54,16 @@ class Witnessed:
 
         polling.eventually(recorded, "the decisions are recorded")
 
+    @contextlib.contextmanager
+    def behind(self) -> Iterator[None]:
+        """The log gets nothing that happens meanwhile: the recorder stands still."""
+        self.stage.seen()
+        self._recorder.process.freeze()
+        try:
+            yield
+        finally:
+            self._recorder.process.thaw()
+
 
 class Scheduler:
     """A kube-scheduler of one name, played."""
@@ -68,10 +79,18 @@ class Scheduler:
 
     def pod(self, name: str, **spec: object) -> Json:
         """A pod that waits for it, under the policy; the log has it."""
-        stage = self._installed.stage
-        made = stage.pod("shop", f"{self.name}-{name}", LABELS, schedulerName=self.name, **spec)
-        stage.seen()
+        made = self.new(name, **spec)
+        self._installed.stage.seen()
         return made
+
+    def new(self, name: str, **spec: object) -> Json:
+        """The same; the log may not have it yet."""
+        stage = self._installed.stage
+        return stage.pod("shop", f"{self.name}-{name}", LABELS, schedulerName=self.name, **spec)
+
+    def remove(self, pod: Json) -> None:
+        key = (pod["metadata"]["namespace"], pod["metadata"]["name"])
+        self._installed.stage.api.objects.remove("pods", key)
 
     def filter(self, pod: Json, nodes: Sequence[str] = NODES, *, whole: bool = False) -> Json:
         call = stages.request(pod, *nodes)
@@ -144,9 +163,9 @@ def running(folder: pathlib.Path) -> Iterator[Witnessed]:
                 pems = (files[name].read_bytes() for name in ("server.crt", "server.key", "ca.crt"))
                 cluster.add_certificate(*pems)
                 extender = stage.extend("extender")
-                stage.worker("record")
+                recorder = stage.worker("record")
                 extender.ready()
-                yield Witnessed(stage, cluster)
+                yield Witnessed(stage, cluster, recorder)
             finally:
                 stage.close()
     finally:
