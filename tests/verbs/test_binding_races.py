@@ -100,6 +100,15 @@ FENCED: list[bind_plays.Step] = [
 ]
 """A Binding arrives after the pod was written to: its place has been released, and given to another pod."""
 
+CONFLICT: list[bind_plays.Step] = [
+    ("offer", 0, 0),
+    ("late", 409),
+    ("bind", 0, "h1", 0),
+    ("bind", 1, "h2", 1),
+    ("arrive",),
+]
+"""etcd fails after a Binding was sent to it, which is answered 409, and carries it out later."""
+
 OUTDATED: list[bind_plays.Step] = [
     ("offer", 0, 0),
     ("touch", 0),
@@ -122,6 +131,7 @@ GONE: list[bind_plays.Step] = [("bind", 0, "h1", 0), ("see",), ("delete", 0), ("
 @example(steps=GONE)
 @example(steps=REPEATED)
 @example(steps=FENCED)
+@example(steps=CONFLICT)
 @example(steps=OUTDATED)
 @given(steps=bind_plays.steps)
 def test_success_is_only_answered_for_a_bound_pod(

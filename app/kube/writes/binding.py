@@ -31,7 +31,10 @@ _SHARES = (0.45, 0.3)
 
 _SUCCESS = frozenset((200, 201))
 _AMBIGUOUS = frozenset((409, 500, 502, 504))
-"""Codes after which the pod must be read: 409 does not name the cause, the others may hide a success."""
+"""Codes after which the pod must be read: each may hide a success, 409 as well
+(docs/design/extender-contract.md, 18)."""
+_DENIED = 'admission webhook "'
+"""Begins the message of a request that a webhook denied, with any status: before anything was written."""
 
 _encoded = msgspec.json.Encoder().encode
 
@@ -206,7 +209,7 @@ class ApiBinder:
         refused = clients.refusal(reply.status, reply.body)
         # If it was sent more than once, the refusal concerns the last sending only.
         proof = refused.original and not reply.repeated and lost is None
-        if proof and refused.status not in _AMBIGUOUS:
+        if proof and (refused.status not in _AMBIGUOUS or refused.message.startswith(_DENIED)):
             return NotBound(f"the API server refused the binding: {refused.status} {refused.message}")
         conflict = proof and refused.status == http.HTTPStatus.CONFLICT
         return self._read_outcome(wanted, str(lost or refused), deadline, conflict=conflict)
@@ -233,9 +236,10 @@ class ApiBinder:
             return NotBound(f"{pod} is already bound to node {current.pod.node}")
         if outdates(wanted.carried.version, current.version):
             return Outdated(f"{pod} has changed while it was being bound: {cause}", current)
-        if conflict:
+        if conflict and (current.pod.terminating or current.pod.gated):
             return NotBound(f"the API server refused the binding: {cause}")
-        # A request without a reply may still take effect after this read.
+        # A request without a reply may still take effect after this read. So may one that was answered 409
+        # while etcd failed, and nothing of the pod explains any other conflict.
         return Unknown(f"{pod} is not bound yet: {cause}")
 
 

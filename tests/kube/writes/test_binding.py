@@ -64,6 +64,50 @@ def test_a_pod_that_is_gone_is_refused(client: clients.Client, pod: model.Pod) -
     assert binding.ApiBinder(client).get_pod("ns", "p") is None
 
 
+UNBINDABLE: dict[str, tuple[dict[str, str], dict[str, object], str]] = {
+    "terminating": ({"deletionTimestamp": "2026-07-01T10:00:00Z"}, {}, "is being deleted"),
+    "gated": ({}, {"schedulingGates": [{"name": "example.org/gate"}]}, "schedulingGates"),
+}
+"""Fields of the metadata and of the spec of a pod that no Binding can bind, and the reason."""
+
+
+@pytest.mark.parametrize("name", UNBINDABLE)
+def test_a_conflict_that_the_pod_explains_is_refused(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod, name: str
+) -> None:
+    metadata, spec, reason = UNBINDABLE[name]
+
+    def edit(found: objects.Json) -> objects.Json:
+        return {**found, "metadata": found["metadata"] | metadata, "spec": found["spec"] | spec}
+
+    server.objects.change("pods", (pod.namespace, pod.name), edit)
+    outcome = fenced(client, pod, current(client, pod).version)
+    assert isinstance(outcome, binding.NotBound)
+    assert reason in outcome.reason
+
+
+@pytest.mark.parametrize("status", [409, 500])
+def test_a_webhook_that_denies_a_binding_refuses_it_with_any_status(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod, status: int
+) -> None:
+    """Admission precedes the write, so that nothing can be bound later."""
+    message = 'admission webhook "quota.example.org" denied the request: not now'
+    denied = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": status}
+    raw = odd_replies.answer(json.dumps(denied).encode(), status=b"%d Denied" % status)
+    server.faults.add(faults.FaultKind.RAW, BINDINGS, raw=raw)
+    outcome = fenced(client, pod, current(client, pod).version)
+    assert outcome == binding.NotBound(f"the API server refused the binding: {status} {message}")
+
+
+@pytest.mark.parametrize("with_version", [True, False])
+def test_a_conflict_that_the_pod_does_not_explain_is_unknown(
+    server: apiservers.ApiServer, client: clients.Client, pod: model.Pod, with_version: bool
+) -> None:
+    version = current(client, pod).version if with_version else ""
+    server.faults.add(faults.FaultKind.FAIL, BINDINGS, status=409)
+    assert isinstance(fenced(client, pod, version), binding.Unknown)
+
+
 def test_a_lost_reply_is_resolved_by_reading_the_pod(
     server: apiservers.ApiServer, client: clients.Client, pod: model.Pod
 ) -> None:

@@ -37,7 +37,7 @@ others = st.one_of(
     st.tuples(st.just("offer"), st.integers(0, PODS - 1), st.integers(0, 1)),
     st.tuples(st.just("touch"), st.integers(0, PODS - 1)),
     st.tuples(st.just("blind")),
-    st.tuples(st.just("late")),
+    st.tuples(st.just("late"), st.sampled_from([409, 504])),
     st.tuples(st.just("arrive")),
 )
 steps = st.lists(st.one_of(binds, binds, problems, others), min_size=4, max_size=20)
@@ -101,16 +101,9 @@ class Play:
     def blind(self) -> None:
         self.shop.api.faults.add(faults.FaultKind.FAIL, lambda request: request.method == "GET", status=500)
 
-    def late(self) -> None:
+    def late(self, status: int = 504) -> None:
         """The next Binding is answered with an error, and takes effect some time afterwards, or never."""
-
-        def caught(request: requests.Request) -> bool:
-            if BINDING(request):
-                self.under_way.append(request)
-                return True
-            return False
-
-        self.shop.api.faults.add(faults.FaultKind.FAIL, caught, status=504)
+        delay(self.shop, self.under_way, status)
 
     def arrive(self) -> None:
         while self.under_way:
@@ -165,6 +158,18 @@ class Play:
             assert not snapshot.placements
         for domain, quota in self.quotas.items():
             assert self.shop.most(domain) <= quota
+
+
+def delay(shop: replicas.Cluster, under_way: list[requests.Request], status: int) -> None:
+    """The next Binding is answered with this status, is not carried out, and is added to ``under_way``."""
+
+    def caught(request: requests.Request) -> bool:
+        if BINDING(request):
+            under_way.append(request)
+            return True
+        return False
+
+    shop.api.faults.add(faults.FaultKind.FAIL, caught, status=status)
 
 
 def relabelled(shop: replicas.Cluster, pod: model.Pod, labels: Mapping[str, str]) -> model.Pod:
