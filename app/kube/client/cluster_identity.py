@@ -24,12 +24,15 @@ class Identity:
 
     def __init__(self, client: clients.Client) -> None:
         self._client = client
-        self._uid: str | None = None
+        self._uid = ""
+        self._warned = False
 
     def uid(self) -> str:
-        """The UID; empty if this process may not read it. Raises KubeError if a retry may help."""
-        if self._uid is None:
-            self._uid = self._request()
+        """The UID; empty if this process may not read it now. Raises KubeError if a retry may help.
+
+        A refusal may be over soon: an API server that starts refuses until it has read the roles.
+        """
+        self._uid = self._uid or self._request()
         return self._uid
 
     def uid_if_known(self) -> str | None:
@@ -47,8 +50,10 @@ class Identity:
         except errors.ApiError as refused:
             if refused.status not in (http.HTTPStatus.FORBIDDEN, http.HTTPStatus.NOT_FOUND):
                 raise
-            telemetry.log.warning(
-                "cannot read the UID of namespace kube-system: a change of cluster would go unnoticed",
-                error=str(refused),
-            )
+            if not self._warned:
+                telemetry.log.warning(
+                    "cannot read the UID of namespace kube-system: a change of cluster would go unnoticed",
+                    error=str(refused),
+                )
+            self._warned = True
             return ""

@@ -15,6 +15,9 @@ from app.store.log import logs
 _EVERY = 10.0
 _SOON = 1.0
 """Seconds between two comparisons, and while the UID or the owner of the log is unknown."""
+_REFUSALS = 30
+"""Refusals of the UID, in turn, after which it is requested at the longer interval: an API server that starts
+refuses until it has read the roles."""
 _PATIENCE = 1.0
 """Seconds that the start of a process waits for the first attempt to compare."""
 
@@ -23,9 +26,10 @@ class IdentityCheck:
     """Compares at start and every ten seconds: an empty store may be claimed by another cluster later."""
 
     def __init__(self, log: logs.Log, uid: Callable[[], str | None]) -> None:
-        """``uid``: of the Kubernetes cluster; empty if this process may not read it, None to ask again."""
+        """``uid``: of the Kubernetes cluster; empty if this process may not read it, None if unknown."""
         self._log = log
         self._uid = uid
+        self._refusals = 0
         self._stopped = threading.Event()
         self._tried = threading.Event()
         self._loop = telemetry.loops.Loop("identity", self._run, wait=self._stopped.wait, longest=_EVERY)
@@ -54,14 +58,19 @@ class IdentityCheck:
         self._loop.join(timeout=5.0)
 
     def measure(self) -> bool:
-        """Compare once; false if the UID or the store could not be read, or no recorder has claimed the log.
+        """Compare once; false if that is due again soon.
 
+        It is if the UID or the store could not be read, or if no recorder has claimed the log.
         What was found before remains while something cannot be read.
         """
         uid = self._uid()
+        if uid is None:
+            return False
         if not uid:
-            self._log.compared |= uid is not None
-            return uid is not None
+            self._log.compared = True
+            self._refusals += 1
+            return self._refusals > _REFUSALS
+        self._refusals = 0
         try:
             found = self._log.state().kubernetes
         except errors.StoreError:
