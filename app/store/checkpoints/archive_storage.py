@@ -5,6 +5,7 @@ write takes effect as a whole or not at all, and may be repeated.
 """
 
 import contextlib
+import itertools
 import os
 import re
 import secrets
@@ -80,7 +81,7 @@ class Folder:
 
     def write(self, name: str, members: Iterable[bytes]) -> None:
         """Write under another name, flush to the disk, then rename."""
-        self._path.mkdir(parents=True, exist_ok=True)
+        self._create()
         self._remove_unfinished()
         # A leader that was paused may write beside its successor: in another pod it has the same pid.
         passing = self._path / f".{name}.{secrets.token_hex(8)}"
@@ -91,7 +92,7 @@ class Folder:
                 file.flush()
                 os.fsync(file.fileno())
             passing.rename(self._path / name)
-            self._flush()
+            _flush(self._path)
         finally:
             with contextlib.suppress(OSError):
                 passing.unlink(missing_ok=True)
@@ -110,12 +111,22 @@ class Folder:
                         if file.stat().st_mtime < before:
                             self.remove(file.name)
 
-    def _flush(self) -> None:
-        folder = os.open(self._path, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    def _create(self) -> None:
+        """Create the directory and those above it; each is an entry of another one, which is flushed."""
+        above = (self._path, *self._path.parents)
+        missing = list(itertools.takewhile(lambda one: not one.exists(), above))
+        self._path.mkdir(parents=True, exist_ok=True)
+        for one in missing:
+            _flush(one.parent)
+
+
+def _flush(folder: Path) -> None:
+    """Flush the entries of a directory to the disk."""
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def opened(place: str, cluster: str) -> Storage:

@@ -230,3 +230,23 @@ def test_a_temporary_file_is_not_listed(tmp_path: pathlib.Path) -> None:
     folder.write("one", (b"x",))
     (tmp_path / ".two.4711").write_bytes(b"y")
     assert folder.names() == ["one"]
+
+
+def test_the_first_write_flushes_the_directories_that_it_creates(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory that its own parent does not have yet is lost with all files if the machine loses power."""
+    flushed = list[pathlib.Path]()
+    fsync = os.fsync
+
+    def recorded(number: int) -> None:
+        flushed.append(pathlib.Path(f"/proc/self/fd/{number}").readlink())
+        fsync(number)
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    storage = archive_storage.Folder(tmp_path / "archive" / "default")
+    storage.write("a", [b"1"])
+    assert {tmp_path, tmp_path / "archive", tmp_path / "archive" / "default"} <= set(flushed)
+    flushed.clear()
+    storage.write("b", [b"2"])
+    assert tmp_path / "archive" not in flushed
