@@ -34,6 +34,23 @@ def test_more_names_than_a_cluster_has_nodes_are_refused_though_each_is_known(kn
         calls.names_of(names, node_sets.InternedNodes(known))
 
 
+def test_a_long_list_of_names_is_counted_before_it_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decoded, names of one letter take 14 times their bytes."""
+    decoded: list[bytes] = []
+
+    def decode(raw: bytes) -> list[str]:
+        decoded.append(raw)
+        return []
+
+    monkeypatch.setattr(calls, "_decode_names", decode)
+    names = json.dumps(["a"] * 70_000, separators=(",", ":")).encode()
+    with pytest.raises(strict_json.BadRequest, match="70000 nodes are offered; the limit is"):
+        calls.names_of(names)
+    assert not decoded
+    calls.names_of(names[:1000] + b"]")
+    assert decoded
+
+
 def test_whole_victims_may_have_more_values_than_other_json() -> None:
     more = {f"key-{number}": [1] for number in range(200)}
     pods = [{"metadata": {"uid": uid, "labels": {}}, "spec": more} for uid in ("a", "b", "c")]
