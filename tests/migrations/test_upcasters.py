@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -12,6 +13,7 @@ from app.domain import event_subjects, events, model
 from app.store import errors
 from app.store.log import codecs
 from migrations import upcasters
+from tests.project import reference_pages
 
 GOLDEN = Path(__file__).parent / "golden"
 SUCCESSORS = {
@@ -20,6 +22,11 @@ SUCCESSORS = {
     "PolicySeen": "ObjectObserved",
 }
 """Retired type -> the type as which its events are read."""
+FOUNDING = {
+    *("EpochAdopted", "FlagSet", "NodeGone", "NodeSeen", "PodGone", "PolicyGone", "PolicySeen"),
+    *("Quarantined", "RecorderElected", "RelistRequested", "Relisted", "StoreRewound", "ViewsRepaired"),
+}
+"""Types of the first versions of Topolog, which have not changed since."""
 
 
 def renamed(fields: upcasters.Fields) -> upcasters.Fields:
@@ -80,6 +87,18 @@ def test_every_version_of_every_event_has_its_file_and_its_step() -> None:
         f"{tag}.v{number}.json" for tag, number in versions
     }
     assert set(upcasters.STEPS) == {one for one in versions if one[1] != codecs.VERSIONS.get(one[0])}
+
+
+def test_every_event_that_is_new_or_changed_is_in_the_table_of_upgrades() -> None:
+    page = (reference_pages.ROOT / "docs" / "how-to" / "upgrade.md").read_text()
+    table = page.partition("| event | version |")[2]
+    rows = re.findall(r"^\| ([\w, ]+) \| (\d+) \|", table, re.MULTILINE)
+    described = {(tag, int(version)) for tags, version in rows for tag in tags.split(", ")}
+    newest = {**upcasters.RETIRED, **codecs.VERSIONS}
+    assert {newest[tag] for tag in FOUNDING} == {1}
+    assert {(tag, version) for tag, version in newest.items() if tag not in FOUNDING} <= described
+    golden = {file.name for file in GOLDEN.glob("*.json")}
+    assert {f"{tag}.v{version}.json" for tag, version in described} <= golden
 
 
 def test_the_events_of_policies_are_those_of_objects() -> None:
