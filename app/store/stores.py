@@ -1,11 +1,9 @@
 """Opens a store: from the settings to all the objects that use it."""
 
 import contextlib
-import dataclasses
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import redis
 
@@ -16,7 +14,7 @@ from app.store.checkpoints import archive_storage, archives, checkpoints, recove
 from app.store.decisions import decision_log
 from app.store.health import readiness
 from app.store.log import consumers, lineages, logs
-from app.store.server import connections, embedded, memory_use
+from app.store.server import connections, memory_use
 from app.store.state import followers, histories, read_pace
 
 _PAUSE_SECONDS = 0.1
@@ -44,8 +42,6 @@ class Store:
     memory_use: memory_use.MemoryUse
     archive: archives.Archive | None = None
     """Entries that the log no longer holds; None without an archive."""
-    server: embedded.Server | None = None
-    """The embedded server, if this process started one."""
 
     def start(self, *, gather: float = 0.0) -> None:
         """Start the threads: after a fork, never before. ``gather``: see ``Follower.start``."""
@@ -53,13 +49,11 @@ class Store:
         self.decisions.start()
 
     def close(self) -> None:
-        """Stop the threads, close the connections, stop an embedded server."""
+        """Stop the threads, close the connections."""
         self.decisions.stop()
         self.follower.stop()
         self.log.close()
         self.client.close()
-        if self.server is not None:
-            self.server.stop()
 
 
 def open_store(
@@ -68,34 +62,19 @@ def open_store(
     cluster: str,
     schema: kinds.Schema,
     indexed: Iterable[str] = (),
-    embedded_dir: Path | None = None,
     archive: str = "",
     emptied: bool = False,
 ) -> Store:
     """Open the cluster's store; ``archive`` is the place of its archive, empty for none.
 
-    ``schema``: the kinds and counters by which the log is folded.
-
-    Without a URL a server is started in ``embedded_dir`` (temporary if None) and migrated to
-    this version's schema; any other server must have been migrated before. ``emptied``: also open a store
-    that holds only the functions, for a recorder that recovers a lost log. Raises
-    SchemaMismatch, StoreAway or NoServer.
+    ``schema``: the kinds and counters by which the log is folded. The store must have been migrated to this
+    version's schema. ``emptied``: also open a store that holds only the functions, for a recorder that
+    recovers a lost log. Raises SchemaMismatch, StoreAway, or StoreError for a URL that is invalid or empty.
     """
     names = keys.Keys(cluster, schema.forms)
-    server = None
-    if not options.url:
-        server = embedded.Server(embedded_dir, append_only=embedded_dir is not None, synced=options.synced)
-    try:
-        chosen = dataclasses.replace(options, url=server.url) if server is not None else options
-        client = schemas.connect(chosen, names)
-        if server is not None:
-            schemas.migrate(client, names, schema)
-        schemas.check(client, names, emptied=emptied)
-        return _opened(client, names, options, schema, indexed, server, archive)
-    except BaseException:
-        if server is not None:
-            server.stop()
-        raise
+    client = schemas.connect(options, names)
+    schemas.check(client, names, emptied=emptied)
+    return _opened(client, names, options, schema, indexed, archive)
 
 
 def await_store(
@@ -140,7 +119,6 @@ def _opened(
     options: settings.Store,
     schema: kinds.Schema,
     indexed: Iterable[str],
-    server: embedded.Server | None,
     place: str,
 ) -> Store:
     with connections.translated():
@@ -187,6 +165,5 @@ def _opened(
         recovery_points=recovery,
         archive=archive,
         memory_use=memory_use.MemoryUse(client, names),
-        durability=readiness.DurabilityCheck(client, durable=options.require_durable and server is None),
-        server=server,
+        durability=readiness.DurabilityCheck(client, durable=options.require_durable),
     )

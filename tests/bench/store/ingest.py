@@ -11,50 +11,37 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from app import settings
 from app.domain import event_subjects, events, projections, snapshots
-from app.store import stores
 from app.store.log import batches, logs
 from app.store.state import followers
 from tests.bench.data import pod_churn
 from tests.support import declared
+from tests.support.store import embedded_stores
 from workers.recorder import batch_builder
 
 
 def measure_ingest(count: int = 100_000) -> float:
     """Events per second into the log, guarded; the events are prepared before the clock starts."""
-    with TemporaryDirectory(prefix="topolog-") as directory:
-        store = stores.open_store(
-            settings.Store(),
-            schema=declared.SCHEMA,
-            cluster="bench",
-            embedded_dir=Path(directory),
-        )
-        try:
-            prepared = list(_batches(count))
-            begun = time.perf_counter()
-            for guard, batch in prepared:
-                store.log.append(batch, guard)
-            return count / (time.perf_counter() - begun)
-        finally:
-            store.close()
+    with (
+        TemporaryDirectory(prefix="topolog-") as directory,
+        embedded_stores.opened(Path(directory), "bench") as made,
+    ):
+        prepared = list(_batches(count))
+        begun = time.perf_counter()
+        for guard, batch in prepared:
+            made.store.log.append(batch, guard)
+        return count / (time.perf_counter() - begun)
 
 
 def measure_replay(count: int = 150_000, times: int = 5) -> float:
     """Events per second that an empty follower replays: the median of several runs."""
-    with TemporaryDirectory(prefix="topolog-") as directory:
-        store = stores.open_store(
-            settings.Store(),
-            schema=declared.SCHEMA,
-            cluster="bench",
-            embedded_dir=Path(directory),
-        )
-        try:
-            for guard, batch in _batches(count):
-                store.log.append(batch, guard)
-            return count / statistics.median(_replay(store.log) for _ in range(times))
-        finally:
-            store.close()
+    with (
+        TemporaryDirectory(prefix="topolog-") as directory,
+        embedded_stores.opened(Path(directory), "bench") as made,
+    ):
+        for guard, batch in _batches(count):
+            made.store.log.append(batch, guard)
+        return count / statistics.median(_replay(made.store.log) for _ in range(times))
 
 
 def _replay(log: logs.Log) -> float:

@@ -163,6 +163,12 @@ def test_all_keys_of_a_cluster_share_one_hash_tag() -> None:
     assert len(set(every)) == len(every)
 
 
+def test_a_store_without_a_url_is_refused() -> None:
+    """Commands that start a server open the store by its URL."""
+    with pytest.raises(errors.StoreError, match=r"^store\.url cannot be understood: it must be redis://"):
+        stores.open_store(settings.Store(), schema=declared.SCHEMA, cluster="x")
+
+
 def test_a_store_that_is_not_there_is_away(tmp_path: Path) -> None:
     with pytest.raises(errors.StoreAway):
         stores.open_store(

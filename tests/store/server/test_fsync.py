@@ -13,6 +13,7 @@ from app.store.health import checks, doctor, readiness
 from app.store.log import batches
 from app.store.server import acl, connections, embedded
 from tests.support import declared
+from tests.support.store import embedded_stores
 
 PLACED = events.placed(model.Pod(uid="u", namespace="ns", name="p"), "n")
 NAMES = declared.names("synced")
@@ -108,17 +109,10 @@ def test_the_doctor_finds_a_server_that_does_not_sync_placements(server: embedde
 
 @pytest.mark.parametrize("folder", ["kept", None])
 def test_an_embedded_server_syncs_if_placements_must_be_on_disk(tmp_path: Path, folder: str | None) -> None:
-    opened = stores.open_store(
-        settings.Store(placements="fsync"),
-        schema=declared.SCHEMA,
-        cluster="c",
-        embedded_dir=tmp_path / folder if folder else None,
-    )
-    try:
-        assert opened.log.append(batches.Batch(events=(PLACED,))).last == 1
-        assert readiness.AcceptanceCheck(opened.log).problem() is None
-    finally:
-        opened.close()
+    directory = tmp_path / folder if folder else None
+    with embedded_stores.opened(directory, "c", settings.Store(placements="fsync")) as made:
+        assert made.store.log.append(batches.Batch(events=(PLACED,))).last == 1
+        assert readiness.AcceptanceCheck(made.store.log).problem() is None
 
 
 def test_the_extender_may_ask_only_where_it_has_to() -> None:

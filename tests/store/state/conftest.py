@@ -8,7 +8,7 @@ import pytest
 from app import settings
 from app.store import stores
 from app.store.state import followers
-from tests.support import declared
+from tests.support.store import embedded_stores
 
 
 @pytest.fixture
@@ -19,13 +19,7 @@ def follower(store: stores.Store) -> Iterator[followers.Follower]:
 
 
 @pytest.fixture
-def durable(tmp_path: Path) -> Iterator[stores.Store]:
+def durable(tmp_path: Path) -> Iterator[embedded_stores.EmbeddedStore]:
     """A store on a separate server with an append-only file."""
-    opened = stores.open_store(
-        settings.Store(socket_timeout=0.5),
-        schema=declared.SCHEMA,
-        cluster="own",
-        embedded_dir=tmp_path,
-    )
-    yield opened
-    opened.close()
+    with embedded_stores.opened(tmp_path, "own", settings.Store(socket_timeout=0.5)) as made:
+        yield made

@@ -10,7 +10,7 @@ from app.store import errors, stores
 from app.store.log import batches, readers
 from app.store.state import followers
 from tests.support.decisions import recomputation
-from tests.support.store import crash_safe_server, writers
+from tests.support.store import crash_safe_server, embedded_stores, writers
 
 
 def test_a_prefetched_read_is_not_shared_with_later_callers(store: stores.Store) -> None:
@@ -102,17 +102,18 @@ def test_an_own_append_during_a_prefetch_is_applied_once(store: stores.Store) ->
     assert recomputation.kept(after) == recomputation.kept(projections.project(before, event))
 
 
-def test_prefetching_from_a_store_that_is_away_raises_only_in_catch_up(durable: stores.Store) -> None:
-    follower = durable.follower
+def test_prefetching_from_a_store_that_is_away_raises_only_in_catch_up(
+    durable: embedded_stores.EmbeddedStore,
+) -> None:
+    follower, server = durable.store.follower, durable.server
     follower.catch_up()
-    assert durable.server is not None
-    crash_safe_server.await_written(durable.server.url)
-    durable.server.kill()
+    crash_safe_server.await_written(server.url)
+    server.kill()
     for _ in range(3):
         with follower.prefetch():
             pass
     with follower.prefetch(), pytest.raises(errors.StoreAway):
         follower.catch_up(timeout=0.3)
-    durable.server.restart()
+    server.restart()
     with follower.prefetch():
         assert follower.catch_up(timeout=20).offset == 0
