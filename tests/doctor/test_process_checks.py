@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import registry
 
 from app import following_process, settings
-from app.doctor.run import checks, processes
+from app.doctor.run import checks, process_facts, processes
 from app.serving import ports, probe_server
 from app.telemetry import metrics, probes
 from tests.support import child_processes
@@ -24,12 +24,12 @@ def test_a_view_counts_as_a_process_and_is_not_required() -> None:
         if metrics.VIEW in one.subject
     }
     assert away == set()
-    ready = processes.Process("topolog-view-a", metrics.VIEW, ready=True, samples=samples)
+    ready = process_facts.Process("topolog-view-a", metrics.VIEW, ready=True, samples=samples)
     found = [
         one for one in checks.of_processes([ready], time.time(), "topolog-system") if "view" in one.subject
     ]
     assert [(one.verdict, one.subject) for one in found] == [("ok", "view topolog-view-a")] * 2
-    behind = processes.Process("topolog-view-a", metrics.VIEW, problems=("lag: 40 s behind",))
+    behind = process_facts.Process("topolog-view-a", metrics.VIEW, problems=("lag: 40 s behind",))
     (result,) = [
         one for one in checks.of_processes([behind], time.time(), "topolog-system") if "view" in one.subject
     ]
@@ -80,12 +80,12 @@ def test_an_upgrade_has_fifteen_minutes(old: float, new: float, verdict: str) ->
     """From the first process of the new version; those that follow it do not prolong the time."""
     now = time.time()
 
-    def process(name: str, version: str, age: float) -> processes.Process:
+    def process(name: str, version: str, age: float) -> process_facts.Process:
         samples: dict[str, tuple[tuple[Mapping[str, str], float], ...]] = {
             "topolog_build_info": (({"version": version, "schema": "2"}, 1.0),),
             "process_start_time_seconds": (({}, now - age),),
         }
-        return processes.Process(name, metrics.EXTENDER, ready=True, samples=samples)
+        return process_facts.Process(name, metrics.EXTENDER, ready=True, samples=samples)
 
     found = [process("a", "1", old), process("b", "2", new), process("c", "2", 1.0)]
     (result,) = [one for one in checks.of_processes(found, now, "topolog-system") if one.id == "R04"]
@@ -109,7 +109,7 @@ def recorder(*, quarantined: float, received: bool) -> list[str]:
     }
     if received:
         samples["topolog_watch_last_progress_timestamp_seconds"] = (({"kind": "pods"}, time.time()),)
-    found = [processes.Process("a", metrics.RECORDER, ready=True, samples=samples)]
+    found = [process_facts.Process("a", metrics.RECORDER, ready=True, samples=samples)]
     return [one.verdict for one in checks.of_processes(found, time.time(), "home") if one.id == "R15"]
 
 
@@ -131,7 +131,7 @@ def test_the_log_of_a_process_is_named(name: str, fix: str) -> None:
     stale: dict[str, tuple[tuple[Mapping[str, str], float], ...]] = {
         "topolog_watch_last_progress_timestamp_seconds": (({"kind": "pods"}, 0.0),)
     }
-    process = processes.Process(name, metrics.RECORDER, problems=("lag: 40 s behind",), samples=stale)
+    process = process_facts.Process(name, metrics.RECORDER, problems=("lag: 40 s behind",), samples=stale)
     found = {one.id: one for one in checks.of_processes([process], time.time(), "topolog-system")}
     assert found["R01"].fix == f"{fix}, which has the reason of what was seen"
     assert found["R06"].fix == f"{fix}, which has the failures of its watches"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from app.doctor import api_reader
-from app.doctor.run import checks, processes
+from app.doctor.run import checks, process_facts, processes
 from app.telemetry import metrics
 from tests.support import child_processes, polling
 from tests.support.doctor import altered, runs
@@ -112,14 +112,18 @@ ARCHIVING: dict[str, tuple[tuple[Mapping[str, str], float], ...]] = {"topolog_ar
     [
         (UNSEEN, "unsure", "another kubeconfig"),
         ([], "unsure", "topolog compact"),
-        ([processes.Process("a", metrics.COMPACTOR, unseen="403", fix="a right")], "unsure", "a right"),
-        ([processes.Process("a", metrics.COMPACTOR, problems=("away",))], "unsure", "topolog compact"),
-        ([processes.Process("a", metrics.COMPACTOR, samples=SEEN)], "ok", ""),
-        ([processes.Process("a", metrics.COMPACTOR, samples=ARCHIVING)], "warning", "set compaction.archive"),
+        ([process_facts.Process("a", metrics.COMPACTOR, unseen="403", fix="a right")], "unsure", "a right"),
+        ([process_facts.Process("a", metrics.COMPACTOR, problems=("away",))], "unsure", "topolog compact"),
+        ([process_facts.Process("a", metrics.COMPACTOR, samples=SEEN)], "ok", ""),
+        (
+            [process_facts.Process("a", metrics.COMPACTOR, samples=ARCHIVING)],
+            "warning",
+            "set compaction.archive",
+        ),
     ],
 )
 def test_that_there_is_no_archive_is_seen_from_a_compactor(
-    found: list[processes.Process] | api_reader.Unseen, verdict: str, fix: str
+    found: list[process_facts.Process] | api_reader.Unseen, verdict: str, fix: str
 ) -> None:
     result = checks.archive({"compaction.archive": ""}, found)
     assert (result.verdict, result.fix.startswith(fix)) == (verdict, True)

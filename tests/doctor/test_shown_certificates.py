@@ -1,6 +1,6 @@
 """R13: the files of an extender, and the certificate that a kube-scheduler shows it."""
 
-from app.doctor.run import checks, processes
+from app.doctor.run import checks, process_facts
 from app.telemetry import metrics
 
 
@@ -14,7 +14,7 @@ def test_the_certificate_that_a_kube_scheduler_shows_has_a_result_of_its_own() -
                 ({"file": file}, end) for file, end in ends.items()
             )
         }
-        one = processes.Process("a", metrics.EXTENDER, samples=samples)
+        one = process_facts.Process("a", metrics.EXTENDER, samples=samples)
         results = [one for one in checks.of_processes([one], 0.0, "ns") if one.id == "R13"]
         return [(one.verdict, one.seen, "again" in one.fix) for one in results]
 

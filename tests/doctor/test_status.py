@@ -18,7 +18,7 @@ from click import testing
 
 from app import cli
 from app.cli.status import screens
-from app.doctor.run import overview, processes
+from app.doctor.run import overview, process_facts
 from app.telemetry import metrics
 from tests.support import polling
 from tests.support.monitoring import installations
@@ -182,14 +182,14 @@ def test_a_store_that_is_away_is_on_the_screen(
     assert len(list(screens.lines(whole))) <= 32, "on a terminal"
 
 
-def serving(name: str, role: str = metrics.EXTENDER, **ends: float) -> processes.Process:
+def serving(name: str, role: str = metrics.EXTENDER, **ends: float) -> process_facts.Process:
     """A process that serves files which end in these seconds."""
     samples = tuple(({"file": file}, NOW + left) for file, left in ends.items())
     exposed = {"topolog_certificate_expiry_timestamp_seconds": samples} if ends else {"topolog_store_up": ()}
-    return processes.Process(name, role, True, samples=exposed)
+    return process_facts.Process(name, role, True, samples=exposed)
 
 
-ENDS: dict[str, tuple[list[processes.Process], str]] = {
+ENDS: dict[str, tuple[list[process_facts.Process], str]] = {
     "the first of several processes": (
         [serving("a", server=9000, ca=10**6), serving("b", metrics.VIEW, server=8000, ca=10**7, crl=100)],
         "crl expires in 100s, server expires in 2h, ca expires in 11d",
@@ -197,7 +197,7 @@ ENDS: dict[str, tuple[list[processes.Process], str]] = {
     "one that is over": ([serving("a", server=-9000), serving("b", server=9000)], "server EXPIRED 2h ago"),
     "plain HTTP": ([serving("a")], "all serve plain HTTP"),
     "none that serves": ([serving("a", metrics.RECORDER)], "unknown"),
-    "one that was not seen": ([processes.Process("a", metrics.EXTENDER, unseen="no reply")], "unknown"),
+    "one that was not seen": ([process_facts.Process("a", metrics.EXTENDER, unseen="no reply")], "unknown"),
 }
 
 

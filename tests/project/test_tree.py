@@ -28,6 +28,8 @@ GERUNDS = {
     *("decoding", "interning", "monitoring", "polling", "provisioning", "serving"),
 }
 """The field's own words. Other modules and folders are called by nouns, as checkpoints or wakeups."""
+DOCTOR = re.compile(r"catalog|overview|(\w+_)?(checks|facts)")
+"""The modules of the doctor's areas that decide, by their names; others gather facts."""
 SAMPLES = re.compile(r"^from app\.plugins\.\w+ import samples\b")
 """Simulation and demo create the objects that a plugin offers as samples."""
 
@@ -341,6 +343,15 @@ def test_every_package_of_app_has_a_contract_for_its_layers() -> None:
     packages = {f"app.{path.parent.name}" for path in (ROOT / "app").glob("*/__init__.py")}
     # The plugins are independent of one another, by a contract of their own.
     assert packages - layered == {"app.plugins"}
+
+
+def test_every_module_of_the_doctors_checks_is_pure_by_contract() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    areas = (ROOT / "app" / "doctor").glob("*/*.py")
+    checks = {f"app.doctor.{path.parent.name}.{path.stem}" for path in areas if DOCTOR.fullmatch(path.stem)}
+    assert len(checks) > 8
+    assert checks - set(config["importlinter:contract:doctor"]["source_modules"].split()) == set()
 
 
 def test_nothing_is_excused_from_a_check(tracked: list[pathlib.Path]) -> None:

@@ -12,6 +12,7 @@ from app.cli import certs, exits
 from app.cli import processes as cli_processes
 from app.cli.client import api_client
 from app.doctor import api_reader
+from app.doctor.run import process_facts
 from app.doctor.run import processes as run_processes
 from app.doctor.tls import examination
 from app.framework import capabilities, registry
@@ -48,7 +49,7 @@ def election_namespaces(loaded: settings.Settings, namespace: str) -> list[str]:
 
 
 def lease_namespace(
-    loaded: settings.Settings, found: Sequence[run_processes.Process] | api_reader.Unseen, namespace: str
+    loaded: settings.Settings, found: Sequence[process_facts.Process] | api_reader.Unseen, namespace: str
 ) -> str:
     """Where the Leases of these processes are: beside their pods, or in the kubeconfig's namespace."""
     inside = not isinstance(found, api_reader.Unseen) and any(one.namespace for one in found)
@@ -86,7 +87,7 @@ def server_certificate(loaded: settings.Settings) -> pathlib.Path | None:
 
 def processes(
     loaded: settings.Settings, urls: Sequence[str], namespace: str
-) -> list[run_processes.Process] | api_reader.Unseen:
+) -> list[process_facts.Process] | api_reader.Unseen:
     """The processes at these URLs, else in the pods of the cluster, else of ``topolog up`` here."""
     if urls:
         return run_processes.by_urls(urls)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from app import plurals
 from app.doctor import api_reader
-from app.doctor.run import catalog, processes
+from app.doctor.run import catalog, process_facts
 from app.framework import doctor_checks
 from app.telemetry import metrics
 
@@ -39,7 +39,7 @@ _REQUIRED = (metrics.EXTENDER, metrics.RECORDER, metrics.CONTROLLER)
 
 
 def of_processes(
-    found: Sequence[processes.Process], now: float, leases: str
+    found: Sequence[process_facts.Process], now: float, leases: str
 ) -> Iterator[doctor_checks.Result]:
     """R01 to R09, and R12 to R15; ``now``: seconds since 1970; ``leases``: the namespace of the Leases."""
     yield from map(_ready, found)
@@ -86,7 +86,7 @@ def called(last: str, waiting: Sequence[Mapping[str, Any]]) -> doctor_checks.Res
 
 
 def archive(
-    settings: Mapping[str, Any], found: Sequence[processes.Process] | api_reader.Unseen
+    settings: Mapping[str, Any], found: Sequence[process_facts.Process] | api_reader.Unseen
 ) -> doctor_checks.Result:
     """R11. ``settings``: of a running extender, as GET /apis/v1/settings has them.
 
@@ -110,7 +110,7 @@ def archive(
     return catalog.ARCHIVE.ok(subject, "there is no archive")
 
 
-def _ready(one: processes.Process) -> doctor_checks.Result:
+def _ready(one: process_facts.Process) -> doctor_checks.Result:
     subject = f"{one.role or 'process'} {one.name}"
     if one.unseen and not _answers(one):
         return catalog.READY.unsure(subject, one.unseen, fix=one.fix)
@@ -119,12 +119,12 @@ def _ready(one: processes.Process) -> doctor_checks.Result:
     return catalog.READY.ok(subject, "ready")
 
 
-def _answers(one: processes.Process) -> bool:
+def _answers(one: process_facts.Process) -> bool:
     """Whether it shows its metrics, or why it has none."""
     return bool(one.samples or (one.unseen and (one.ready or one.problems)))
 
 
-def _complete(found: Sequence[processes.Process]) -> Iterator[doctor_checks.Result]:
+def _complete(found: Sequence[process_facts.Process]) -> Iterator[doctor_checks.Result]:
     for role in metrics.PROCESSES:
         own = [one for one in found if one.role == role]
         answering = sum(map(_answers, own))
@@ -145,7 +145,7 @@ def _start(role: str) -> Mapping[str, str]:
 
 
 def _leader(
-    role: str, found: Sequence[processes.Process], now: float, leases: str
+    role: str, found: Sequence[process_facts.Process], now: float, leases: str
 ) -> Iterator[doctor_checks.Result]:
     seen = [one for one in found if one.samples]
     unseen = next((one for one in found if one.unseen), None)
@@ -173,12 +173,12 @@ def _leader(
         yield catalog.LEADER.problem(role, f"none of {len(found)} leads", known=known)
 
 
-def _agreeing(found: Sequence[processes.Process], now: float) -> Iterator[doctor_checks.Result]:
+def _agreeing(found: Sequence[process_facts.Process], now: float) -> Iterator[doctor_checks.Result]:
     for check, metric, labels in (
         (catalog.VERSION, "topolog_build_info", ("version", "schema")),
         (catalog.CONFIGURATION, "topolog_configuration_info", ("digest",)),
     ):
-        having: dict[str, list[processes.Process]] = defaultdict(list)
+        having: dict[str, list[process_facts.Process]] = defaultdict(list)
         for one in found:
             for given in one.labels(metric):
                 having[", ".join(f"{label} {given.get(label, '?')}" for label in labels)].append(one)
@@ -199,18 +199,18 @@ def _agreeing(found: Sequence[processes.Process], now: float) -> Iterator[doctor
                 yield check.problem("processes", spelled, fix=fix)
 
 
-def _started(one: processes.Process) -> float:
+def _started(one: process_facts.Process) -> float:
     return one.value("process_start_time_seconds") or 0.0
 
 
-def _upgraded(check: doctor_checks.Check, found: Sequence[processes.Process]) -> str:
+def _upgraded(check: doctor_checks.Check, found: Sequence[process_facts.Process]) -> str:
     """What makes the processes agree."""
     if check is catalog.VERSION and not found[0].namespace:
         return "finish the upgrade: restart the processes of the older version"
     return doctor_checks.filled(check.fix, {"NAMESPACE": found[0].namespace})
 
 
-def _watching(one: processes.Process, now: float) -> Iterator[doctor_checks.Result]:
+def _watching(one: process_facts.Process, now: float) -> Iterator[doctor_checks.Result]:
     progress = one.samples.get("topolog_watch_last_progress_timestamp_seconds", ())
     stale = [f"{labels['kind']} {now - at:.0f} s ago" for labels, at in progress if now - at > STALE_WATCH]
     subject = f"{one.role} {one.name}"
@@ -221,7 +221,7 @@ def _watching(one: processes.Process, now: float) -> Iterator[doctor_checks.Resu
         yield catalog.WATCHING.ok(subject, f"{len(progress)} kinds, within {max(oldest, 0):.0f} s")
 
 
-def _decoded(one: processes.Process) -> Iterator[doctor_checks.Result]:
+def _decoded(one: process_facts.Process) -> Iterator[doctor_checks.Result]:
     """R15; none for a recorder that has received nothing, as on standby."""
     counted = one.samples.get("topolog_quarantined_total", ())
     subject = f"{one.role} {one.name}"
@@ -232,7 +232,7 @@ def _decoded(one: processes.Process) -> Iterator[doctor_checks.Result]:
         yield catalog.QUARANTINED.ok(subject, "could decode all since it started")
 
 
-def _following(one: processes.Process) -> doctor_checks.Result:
+def _following(one: process_facts.Process) -> doctor_checks.Result:
     subject, lag = f"{one.role} {one.name}", one.value("topolog_snapshot_lag_seconds")
     if lag is None:
         return catalog.FOLLOWING.unsure(subject, "it has not read the log yet", fix="repeat the check")
@@ -241,7 +241,7 @@ def _following(one: processes.Process) -> doctor_checks.Result:
     return catalog.FOLLOWING.ok(subject, f"{lag:.1f} s behind")
 
 
-def _consistent(one: processes.Process, now: float) -> doctor_checks.Result:
+def _consistent(one: process_facts.Process, now: float) -> doctor_checks.Result:
     subject = f"{one.role} {one.name}"
     open_ones = {
         labels["kind"]: int(value)
@@ -261,14 +261,14 @@ def _consistent(one: processes.Process, now: float) -> doctor_checks.Result:
     return catalog.CONSISTENT.ok(subject, f"no differences, {max(now - last, 0):.0f} s ago")
 
 
-def _recorded(one: processes.Process) -> doctor_checks.Result:
+def _recorded(one: process_facts.Process) -> doctor_checks.Result:
     subject, dropped = f"{one.role} {one.name}", one.value("topolog_decisions_dropped_total") or 0
     if dropped:
         return catalog.RECORDED.warning(subject, f"{dropped:.0f} dropped since it started")
     return catalog.RECORDED.ok(subject, "none dropped")
 
 
-def _connected(one: processes.Process) -> doctor_checks.Result:
+def _connected(one: process_facts.Process) -> doctor_checks.Result:
     subject, up = f"{one.role} {one.name}", one.value("topolog_store_up")
     if up is None:
         return catalog.STORE.unsure(subject, "it has not asked the store yet", fix="repeat the check")
@@ -277,7 +277,7 @@ def _connected(one: processes.Process) -> doctor_checks.Result:
     return catalog.STORE.ok(subject, "the store answers it")
 
 
-def _certified(one: processes.Process, now: float) -> Iterator[doctor_checks.Result]:
+def _certified(one: process_facts.Process, now: float) -> Iterator[doctor_checks.Result]:
     subject = f"{one.role} {one.name}"
     ends = {
         labels["file"]: at - now
@@ -303,7 +303,7 @@ def _certified(one: processes.Process, now: float) -> Iterator[doctor_checks.Res
         yield catalog.CERTIFICATES.ok(subject, f"{file} expires in {left // 86_400:.0f} d, before the others")
 
 
-def _roomy(one: processes.Process) -> doctor_checks.Result:
+def _roomy(one: process_facts.Process) -> doctor_checks.Result:
     subject = f"{one.role} {one.name}"
     used, limit = one.value("topolog_store_memory_used_bytes"), one.value("topolog_store_memory_limit_bytes")
     if used is None or limit is None:

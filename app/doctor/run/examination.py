@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from app.doctor import api_reader
-from app.doctor.run import catalog, checks, processes
+from app.doctor.run import catalog, checks, process_facts
 from app.framework import doctor_checks
 
 
@@ -15,7 +15,7 @@ class Ask(Protocol):
 
 
 def examine(
-    found: Sequence[processes.Process] | api_reader.Unseen, ask: Ask, now: float, *, leases: str
+    found: Sequence[process_facts.Process] | api_reader.Unseen, ask: Ask, now: float, *, leases: str
 ) -> Iterator[doctor_checks.Result]:
     """All checks. ``found``: the processes, or why they are not known; ``now``: seconds since 1970.
 

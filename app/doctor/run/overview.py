@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from app.doctor.run import processes
+from app.doctor.run import process_facts
 from app.framework import doctor_checks
 from app.telemetry import metrics
 
@@ -26,7 +26,7 @@ class Answers:
 
 
 def document(
-    found: Sequence[processes.Process],
+    found: Sequence[process_facts.Process],
     answers: Answers,
     results: Sequence[doctor_checks.Result],
     now: float,
@@ -55,7 +55,7 @@ def document(
     }
 
 
-def _process(one: processes.Process, now: float) -> Json:
+def _process(one: process_facts.Process, now: float) -> Json:
     builds = one.labels("topolog_build_info")
     started = one.value("process_start_time_seconds")
     return {
@@ -70,13 +70,13 @@ def _process(one: processes.Process, now: float) -> Json:
     }
 
 
-def _leads(one: processes.Process) -> bool | None:
+def _leads(one: process_facts.Process) -> bool | None:
     """Whether it holds its Lease; None for processes without one."""
     held = [value for _, value in one.samples.get(_LEADER, ())]
     return None if one.role not in metrics.ELECTED or not held else any(held)
 
 
-def _lag(one: processes.Process, now: float) -> float | None:
+def _lag(one: process_facts.Process, now: float) -> float | None:
     """Seconds by which a recorder may be behind the cluster, or another process behind the log."""
     if one.role == metrics.RECORDER:
         progress = one.samples.get("topolog_watch_last_progress_timestamp_seconds", ())
@@ -85,7 +85,7 @@ def _lag(one: processes.Process, now: float) -> float | None:
     return None if lag is None else round(lag, 1)
 
 
-def _states(one: processes.Process, now: float) -> Iterator[str]:
+def _states(one: process_facts.Process, now: float) -> Iterator[str]:
     leads, lag = _leads(one), _lag(one, now)
     if leads is not None:
         yield "leads" if leads else "on standby"
@@ -104,7 +104,7 @@ def _states(one: processes.Process, now: float) -> Iterator[str]:
         yield f"compared {max(0.0, now - checked):.0f} s ago"
 
 
-def _store(found: Sequence[processes.Process]) -> Json:
+def _store(found: Sequence[process_facts.Process]) -> Json:
     """What the processes show of the store; null where none does."""
     ups = [value for one in found if (value := one.value("topolog_store_up")) is not None]
 
@@ -121,7 +121,7 @@ def _store(found: Sequence[processes.Process]) -> Json:
     }
 
 
-def _certificates(found: Sequence[processes.Process], now: float) -> list[Json] | None:
+def _certificates(found: Sequence[process_facts.Process], now: float) -> list[Json] | None:
     """The earliest end of each TLS file, and the process that serves it, the first to end first.
 
     Empty where all serve plain HTTP; null where no process that serves was seen.

@@ -1,6 +1,5 @@
 """The processes of an installation as their health ports show them: readiness and metrics."""
 
-import dataclasses
 import functools
 import http
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,6 +10,7 @@ import urllib3
 from prometheus_client import core, parser
 
 from app.doctor import api_reader, own_pods
+from app.doctor.run import process_facts
 from app.kube import errors
 from app.kube.client import clients
 from app.telemetry import metrics
@@ -31,50 +31,7 @@ Fetch = Callable[[str], tuple[int, str]]
 """Path -> status and text. Raises OSError, or Unseen."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Process:
-    """One process."""
-
-    name: str
-    """A pod, or the URL of the health port."""
-    role: str = ""
-    """One of metrics.ALL; empty if it did not answer."""
-    ready: bool = False
-    problems: tuple[str, ...] = ()
-    """The failing checks of its readiness."""
-    unseen: str = ""
-    """Why nothing is known about it, or no more than its readiness."""
-    fix: str = ""
-    """How it can be seen."""
-    samples: Mapping[str, tuple[tuple[Mapping[str, str], float], ...]] = dataclasses.field(
-        default_factory=dict
-    )
-    """Name of a sample -> labels and value."""
-
-    @property
-    def namespace(self) -> str:
-        """Where its pod runs; empty if it is known by a URL."""
-        return "" if "://" in self.name else self.name.partition("/")[0]
-
-    @property
-    def log(self) -> str:
-        """The command that prints its log; a sentence if it is known by a URL."""
-        pod = self.name.partition("/")[2]
-        if not self.namespace:
-            return f"see the log of the process at {self.name}"
-        return f"kubectl -n {self.namespace} logs {pod} --all-containers"
-
-    def value(self, name: str) -> float | None:
-        """The value of a metric without labels; None if it is absent."""
-        found = self.samples.get(name, ())
-        return found[0][1] if found else None
-
-    def labels(self, name: str) -> tuple[Mapping[str, str], ...]:
-        """The labels of the samples of an information metric."""
-        return tuple(labels for labels, _ in self.samples.get(name, ()))
-
-
-def read(name: str, fetch: Fetch, *, role: str = "") -> Process:
+def read(name: str, fetch: Fetch, *, role: str = "") -> process_facts.Process:
     """A process by its health port. ``role``: what it has to be, if that is known."""
     try:
         status, text = fetch("/readyz")
@@ -85,15 +42,15 @@ def read(name: str, fetch: Fetch, *, role: str = "") -> Process:
             raise ValueError(f"/metrics answers {measured}")
         families = [] if several else list(parser.text_string_to_metric_families(exposed))
     except api_reader.Unseen as unseen:
-        return Process(name, role, unseen=unseen.reason, fix=unseen.fix)
+        return process_facts.Process(name, role, unseen=unseen.reason, fix=unseen.fix)
     except (OSError, ValueError) as problem:
-        return Process(name, role, problems=(f"does not answer: {problem}",))
+        return process_facts.Process(name, role, problems=(f"does not answer: {problem}",))
     samples: dict[str, list[tuple[Mapping[str, str], float]]] = {}
     for family in families:
         for sample in family.samples:
             samples.setdefault(sample.name, []).append((sample.labels, sample.value))
     failing = tuple(line[4:] for line in text.splitlines() if line.startswith("[-] "))
-    return Process(
+    return process_facts.Process(
         name,
         role or (metrics.EXTENDER if several else _role(families)),
         status == 200,
@@ -104,14 +61,14 @@ def read(name: str, fetch: Fetch, *, role: str = "") -> Process:
     )
 
 
-def by_urls(urls: Iterable[str]) -> list[Process]:
+def by_urls(urls: Iterable[str]) -> list[process_facts.Process]:
     """The processes at the URLs of health ports."""
     return [read(url, functools.partial(_fetch, url.rstrip("/"))) for url in urls]
 
 
 def of_cluster(
     reader: api_reader.ApiReader, client: clients.Client, namespace: str, *, inside: bool
-) -> list[Process]:
+) -> list[process_facts.Process]:
     """The processes in pods, through the API server's proxy. Raises Unseen if pods cannot be listed.
 
     A pod that terminates is no process: it leaves its work to others. ``inside``: this process runs in a pod,
@@ -125,7 +82,9 @@ def of_cluster(
         name = pod["metadata"]["name"]
         stopped = _stopped(pod)
         if stopped:
-            asked.append(functools.partial(Process, f"{namespace}/{name}", role, problems=(stopped,)))
+            asked.append(
+                functools.partial(process_facts.Process, f"{namespace}/{name}", role, problems=(stopped,))
+            )
             continue
         _, port = own_pods.serving(pod)
         fetch = functools.partial(
