@@ -70,17 +70,16 @@ class Elector:
         *,
         durations: Durations | None = None,
         identity: str = "",
-        handover_note: Callable[[], str] = str,
         on_problem: Callable[[str], None] = lambda problem: None,
         clock: backoffs.Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
         """``identity``: unique among the candidates, by default unique_identity();
-        ``handover_note`` returns the note for the successor, and is called at each renewal;
         ``on_problem(message)`` is called whenever the problem changes; an empty string means it is resolved.
         """
         self.identity = identity or unique_identity()
-        self.handover_note = handover_note
+        self.handover_note: Callable[[], str] = str
+        """Returns the note for the successor; called at each renewal. Set it before ``start``."""
         self._on_problem = on_problem
         self.holder = ""
         """Holder of the Lease when it was last read; empty if it was free."""

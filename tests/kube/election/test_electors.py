@@ -34,11 +34,11 @@ class Candidate:
             *KEY,
             durations=DURATIONS,
             identity=name,
-            handover_note=lambda: self.note,
             on_problem=self.problems.append,
             clock=self.clock,
             rng=random.Random(1),
         )
+        self.elector.handover_note = lambda: self.note
 
     def run_once(self, *, after: float = 0.0) -> electors.Tenure | None:
         self.clock.now += after
