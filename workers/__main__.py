@@ -23,6 +23,7 @@ from app.kube.client import clients, cluster_identity, credentials
 from app.kube.election import electors
 from app.kube.objects import decoding
 from app.kube.watch import kinds
+from app.kube.writes import binding
 from app.serving import errors as serving_errors
 from app.serving import ports, probe_server
 from app.store import errors as store_errors
@@ -33,7 +34,7 @@ from workers import signals
 from workers.auditor import auditors
 from workers.compactor import compactors
 from workers.controller import controllers, object_metrics, pending_metrics
-from workers.recorder import recorders, settle_time
+from workers.recorder import recorders
 
 
 class Worker(Protocol):
@@ -126,7 +127,7 @@ def _recorder(given: Resources) -> recorders.Recorder:
         given.client,
         elector=given.elector(given.settings.election.recorder),
         # A Binding is under way no longer than a bind and the API server may take.
-        settle=given.settings.budgets.bind + settle_time.UNDER_WAY,
+        settle=given.settings.budgets.bind + binding.UNDER_WAY,
     )
 
 
@@ -149,7 +150,7 @@ def _controller(given: Resources) -> controllers.Controller:
         given.client,
         given.plugins,
         # As for the recorder: by then every bind has ended.
-        old=given.settings.budgets.bind + settle_time.UNDER_WAY,
+        old=given.settings.budgets.bind + binding.UNDER_WAY,
         elector=given.elector(given.settings.election.controller),
     )
     given.metrics.register(

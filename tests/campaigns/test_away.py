@@ -16,7 +16,7 @@ from app.kube.client import fast_client
 from app.kube.writes import binding
 from app.store import schemas, stores
 from app.store.server import connections, embedded
-from tests.support import declared
+from tests.support import bind_times, declared
 from tests.support.simulation import processes, virtual_time
 from tests.support.simulation.cluster import api_client, cluster_objects
 from tests.support.simulation.store import lossy_calls
@@ -155,7 +155,7 @@ def test_without_the_api_server_no_placement_is_released_for_an_hour(deployed: D
     deployed.clock.advance(120.0)
     deployed.start()
     assert deployed.settler.run_once() == 0
-    deployed.clock.advance(orphaned_placements.OLD)
+    deployed.clock.advance(bind_times.OLD)
     assert deployed.settler.run_once() == 1
     assert deployed.counts() == {}
 

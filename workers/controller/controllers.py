@@ -55,11 +55,11 @@ class Controller:
         client: clients.Client,
         plugins: registry.Registry,
         *,
+        old: float,
         clock: backoffs.RealClock | None = None,
-        old: float = orphaned_placements.OLD,
         elector: election.Leadership | None = None,
     ) -> None:
-        """``old``: see orphaned_placements.OLD. Without an ``elector`` it always leads."""
+        """``old``: see OrphanedPlacements. Without an ``elector`` it always leads."""
         self._store = store
         self._clock = clock or backoffs.RealClock()
         self._stopped = threading.Event()

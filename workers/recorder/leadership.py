@@ -37,10 +37,10 @@ class RecorderLeadership:
         follower: followers.Follower,
         watched: Sequence[kinds.WatchedKind],
         *,
-        settle: float = settle_time.SETTLE,
+        settle: float,
         uid: Callable[[], str] = str,
     ) -> None:
-        """``watched``: the kinds that are recorded; ``settle``: see settle_time.SETTLE.
+        """``watched``: the kinds that are recorded; ``settle``: see settle_time.remaining.
 
         ``uid`` returns the UID of the Kubernetes cluster, empty if unknown; raises KubeError.
         """

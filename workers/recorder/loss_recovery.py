@@ -36,7 +36,7 @@ class LossRecovery:
         settle: float,
         wait: Callable[[float], object],
     ) -> None:
-        """``kinds``: names of the kinds to list again; ``settle``: see settle_time.SETTLE.
+        """``kinds``: names of the kinds to list again; ``settle``: see settle_time.remaining.
 
         ``wait`` sleeps for some seconds, less if the process ends.
         """

@@ -18,7 +18,7 @@ from app.store import errors
 from app.store.log import logs
 from app.store.state import followers, gc_pause
 from workers import election
-from workers.recorder import batch_builder, inboxes, leader_terms, leadership, log_writer, settle_time
+from workers.recorder import batch_builder, inboxes, leader_terms, leadership, log_writer
 
 LINGER = 0.003
 """Minimum time, in seconds, to wait for further changes before appending a batch."""
@@ -44,14 +44,14 @@ class Recorder:
         follower: followers.Follower,
         client: clients.Client,
         *,
+        settle: float,
         silence: float = 150.0,
         elector: election.Leadership | None = None,
-        settle: float = settle_time.SETTLE,
     ) -> None:
         """``follower`` is caught up and kept current here; its thread need not run. All kinds of its schema
         are watched.
 
-        Without an ``elector`` there must never be another recorder; ``settle``: see settle_time.
+        Without an ``elector`` there must never be another recorder; ``settle``: see settle_time.remaining.
         """
         self._log = log
         self._follower = follower

@@ -9,10 +9,6 @@ from app import telemetry
 from app.domain import events, snapshots
 from app.store.log import incarnations, logs
 
-SETTLE = 12.0
-"""Seconds after a loss until no Binding of a lost placement is under way, with a bind of 3.5 seconds."""
-UNDER_WAY = SETTLE - 3.5
-"""Seconds beyond the time for a bind: what the API server and etcd may take for a Binding that was sent."""
 _DOUBTS = (events.INCARNATION, events.RUN)
 """Subjects of the events after which everything is listed again."""
 
@@ -32,6 +28,9 @@ def restarted(state: incarnations.StoreState, by: str) -> tuple[events.StoreRest
 
 def remaining(log: logs.Log, snapshot: snapshots.Snapshot, settle: float) -> float:
     """Seconds until everything may be listed again; raises StoreAway.
+
+    ``settle``: seconds after a loss until no Binding of a lost placement is under way: the time for a bind,
+    and binding.UNDER_WAY.
 
     By the store's clock, from the event that recorded the doubt: a recorder that takes over waits for the
     rest of that time, whatever its predecessor has done.

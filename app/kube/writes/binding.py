@@ -22,6 +22,9 @@ from app.kube import errors
 from app.kube.client import clients, fast_client
 from app.kube.objects import decoding
 
+UNDER_WAY = 8.5
+"""Seconds beyond the time for a bind: what the API server and etcd may take for a Binding that was sent
+(docs/decisions/0010)."""
 UNFENCED = 75.0
 """Seconds after which even an unfenced Binding can no longer be carried out: the API server's default request
 timeout (60 s) and a margin for the way there."""

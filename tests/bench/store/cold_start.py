@@ -21,7 +21,7 @@ from app.kube.watch import kinds
 from app.simulation.apiserver import apiservers
 from app.store import schemas, stores
 from app.store.server import connections, embedded
-from tests.support import declared
+from tests.support import bind_times, declared
 from tests.support.kube import large_populations, plain_access
 from workers.recorder import recorders
 
@@ -54,7 +54,7 @@ def measure_cold_start(nodes: int = NODES, pods: int = PODS) -> float:
 def _recorder(store_url: str, api_url: str) -> Iterator[recorders.Recorder]:
     store = stores.open_store(settings.Store(url=store_url), schema=declared.SCHEMA, cluster=CLUSTER)
     client = clients.Client(plain_access.of(api_url))
-    recorder = recorders.Recorder(store.log, store.follower, client)
+    recorder = recorders.Recorder(store.log, store.follower, client, settle=bind_times.OLD)
     thread = threading.Thread(target=recorder.run, daemon=True)
     thread.start()
     try:

@@ -12,10 +12,10 @@ from app.kube import errors
 from app.kube.client import fast_client
 from app.kube.writes import binding
 from app.store.server import connections
+from tests.support import bind_times
 from tests.support.simulation import processes, stepped_worlds
 from tests.support.simulation.cluster import api_client
 from tests.support.simulation.store import lossy_calls
-from workers.controller.placements import orphaned_placements
 
 
 def refusing(reasons: list[str]) -> Callable[..., object]:
@@ -64,7 +64,7 @@ def test_a_placement_that_is_resumed_is_appended_again(world: stepped_worlds.Wor
     with mock.patch.object(api_client.Client, "exchange", refusing(["lost", "lost"])):
         assert "not known" in extender.bind("shop", "web-0", uid, "h1")
     assert settler.run_once() == 0
-    world.clock.advance(orphaned_placements.OLD - 1.0)
+    world.clock.advance(bind_times.OLD - 1.0)
     assert settler.run_once() == 0
     world.clock.advance(1.0)
     assert settler.run_once() == 1

@@ -26,7 +26,7 @@ from app.verbs import binding as bind_verb
 from app.verbs import candidates, contexts, filtering, placement_releases, placer
 from app.verbs import errors as verb_errors
 from app.verbs.memory import pod_memo
-from tests.support import declared
+from tests.support import bind_times, declared
 from tests.support.kube import plain_access
 from tests.support.store import materialised
 from tests.support.workers import listings
@@ -118,7 +118,7 @@ class Replica:
             for entry in self.store.log.read(after, limit=10_000)
         ]
 
-    def settled(self, after: float = orphaned_placements.OLD) -> int:
+    def settled(self, after: float = bind_times.OLD) -> int:
         """Run the controller over placements that are ``after`` seconds old; the number that it released."""
         state, log = self.context.state, self.context.log
 
@@ -126,7 +126,7 @@ class Replica:
             return placement_releases.release(state, log, uid, cause, reason, placement=placement)
 
         settler = orphaned_placements.OrphanedPlacements(
-            self.context.binder, self.fencer, self.snapshot, release, self.clock
+            self.context.binder, self.fencer, self.snapshot, release, self.clock, old=bind_times.OLD
         )
         settler.run_once()
         self.clock.ahead += after

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from app.framework import registry
 from app.store import errors, stores
+from tests.support import bind_times
 from tests.support.simulation import change_text, processes, virtual_time
 from tests.support.simulation.cluster import api_client, cluster_objects
 from tests.support.simulation.oracle import guarantees
@@ -252,7 +253,7 @@ class Fleet:
                 if patient or self._rng.random() < 0.5:
                     # A first run notes the placements that exist now.
                     settler.run_once()
-                    self._clock.advance(orphaned_placements.OLD)
+                    self._clock.advance(bind_times.OLD)
                 self._log_step(f"settled {settler.run_once()}")
         finally:
             self._settling.remove(settler)

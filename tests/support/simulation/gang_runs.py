@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from app.domain import model
 from app.store import errors
+from tests.support import bind_times
 from tests.support.simulation.cluster import cluster_objects
 from tests.support.simulation.oracle import gang_law, guarantees
 from tests.support.simulation.store import lossy_calls
-from workers.controller.placements import orphaned_placements
 
 if TYPE_CHECKING:
     from tests.support.simulation import histories
@@ -68,7 +68,7 @@ class GangRuns:
         assert extender is not None
         extender.store.follower.catch_up()
         placements = extender.store.follower.snapshot.placements.values()
-        return orphaned_placements.OLD if any(not one.planned for one in placements) else 0.0
+        return bind_times.OLD if any(not one.planned for one in placements) else 0.0
 
     def _bind(self, gang: str) -> bool:
         """The waiting members are bound where the extender keeps a node; whether one was."""

@@ -18,7 +18,7 @@ from structlog import testing
 from app.plugins.coscheduling import options
 from app.store import errors
 from app.store.server import connections
-from tests.support import declared
+from tests.support import bind_times, declared
 from tests.support.simulation import (
     fleet,
     gang_runs,
@@ -153,7 +153,7 @@ class Simulation:
             self._gang_runs.heal(self.fleet.drain, settler.run_once)
         settler.run_once()
         # A little longer than necessary: sums of floats may fall short of it.
-        self.clock.advance(orphaned_placements.OLD + 0.001)
+        self.clock.advance(bind_times.OLD + 0.001)
         settler.run_once()
         if self.traits.planning:
             self.clock.advance(orphaned_placements.PLANNED)

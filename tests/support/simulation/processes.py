@@ -20,7 +20,7 @@ from app.verbs import binding as bind_verb
 from app.verbs import contexts, placement_releases, placer
 from app.verbs import errors as verb_errors
 from app.verbs.memory import pod_memo
-from tests.support import declared
+from tests.support import bind_times, declared
 from tests.support.decisions import pod_sets
 from tests.support.simulation import virtual_time
 from tests.support.simulation.cluster import api_client, cluster_objects
@@ -130,7 +130,9 @@ class Recorder:
         self.name = name
         self.elector = Candidate(client, clock, rng, name) if name else None
         self._rng = rng
-        self._core = recorders.Recorder(store.log, store.follower, client, elector=self.elector)
+        self._core = recorders.Recorder(
+            store.log, store.follower, client, elector=self.elector, settle=bind_times.OLD
+        )
         self._core._stopped = virtual_time.Waiting(clock)
         self._waiting = self._core._leadership._stopped = virtual_time.Waiting(clock)
         self._client = client
@@ -294,7 +296,9 @@ def settler(extender: Extender, clock: virtual_time.Clock) -> orphaned_placement
         )
 
     fencer = fencing.ApiFencer(extender.client, now=lambda: "2026-07-01T10:00:00Z")
-    return orphaned_placements.OrphanedPlacements(context.binder, fencer, follower.catch_up, release, clock)
+    return orphaned_placements.OrphanedPlacements(
+        context.binder, fencer, follower.catch_up, release, clock, old=bind_times.OLD
+    )
 
 
 def compactor(store: stores.Store, clock: virtual_time.Clock, *, patient: bool) -> compactors.Compactor:

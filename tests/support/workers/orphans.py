@@ -5,7 +5,7 @@ from collections.abc import Callable
 from app.domain import events, model, projections, snapshots
 from app.kube.client import clients
 from app.kube.writes import binding, fencing
-from tests.support import declared
+from tests.support import bind_times, declared
 from tests.support.kube import fake_clock
 from tests.support.workers import clusters
 from workers.controller.placements import orphaned_placements
@@ -31,6 +31,7 @@ class Settling:
             lambda: self.snapshot,
             self._release,
             self.clock,
+            old=bind_times.OLD,
         )
         self.refused = 0
         """Releases that fail, as while the store is away."""

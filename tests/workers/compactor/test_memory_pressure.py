@@ -19,7 +19,7 @@ from app.simulation.apiserver import objects
 from app.store import errors, schemas, snapshot_format, stores
 from app.store.decisions import records
 from app.store.server import connections
-from tests.support import declared
+from tests.support import bind_times, declared
 from tests.support.extender import replicas
 from tests.support.kube import plain_access
 from tests.support.store import servers, writers
@@ -80,7 +80,7 @@ def recorded(server: servers.Server) -> Iterator[tuple[replicas.Cluster, recorde
         shop.policy({"host": 10_000})
         store = stack.enter_context(opened(server, "c"))
         client = stack.enter_context(contextlib.closing(clients.Client(plain_access.of(shop.api.url))))
-        recorder = recorders.Recorder(store.log, store.follower, client)
+        recorder = recorders.Recorder(store.log, store.follower, client, settle=bind_times.OLD)
         stack.enter_context(running(recorder))
         recordings.eventually(lambda: recorder.ready, "everything is recorded")
         yield shop, recorder

@@ -14,6 +14,7 @@ from app.domain import events, model, projections, snapshots
 from app.framework import registry, registry_builder
 from app.store import stores
 from app.store.log import batches, readers
+from tests.support import bind_times
 from tests.support.workers import clusters, pending_pods, recordings
 from workers.compactor import compactors
 from workers.controller import controllers, pod_events
@@ -35,7 +36,9 @@ def controller(
     started: list[tuple[controllers.Controller, threading.Thread]] = []
 
     def start() -> controllers.Controller:
-        made = controllers.Controller(again(indexed=built.indexed()), cluster_side.client, built)
+        made = controllers.Controller(
+            again(indexed=built.indexed()), cluster_side.client, built, old=bind_times.OLD
+        )
         thread = threading.Thread(target=made.run, daemon=True)
         thread.start()
         started.append((made, thread))
@@ -133,7 +136,7 @@ def test_capacity_that_a_slow_controller_has_not_read_of(
         reached.set()
         go_on.wait(recordings.LIMIT)
 
-    made = controllers.Controller(store, cluster_side.client, built)
+    made = controllers.Controller(store, cluster_side.client, built, old=bind_times.OLD)
     thread = threading.Thread(target=made.run, daemon=True)
     thread.start()
     recordings.eventually(lambda: made.subscribed, "the controller listens")

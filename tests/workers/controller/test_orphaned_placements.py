@@ -11,12 +11,13 @@ from app.framework import effects
 from app.kube import errors
 from app.kube.writes import binding, pod_conditions
 from app.simulation.apiserver import faults
-from tests.support import declared
+from tests.project import reference_pages
+from tests.support import bind_times, declared
 from tests.support.workers import clusters, orphans
 from workers.controller import executors
 from workers.controller.placements import orphaned_placements
 
-OLD = orphaned_placements.OLD
+OLD = bind_times.OLD
 FENCE = faults.calls("PATCH", "/status")
 READ = faults.calls("GET", "/pods/p0")
 
@@ -234,7 +235,7 @@ def test_a_planned_placement_is_kept_for_its_patience(
     planned = model.Placement(pod, "n", planned=True, patience=patience)
     settling.plan(planned)
     assert settling.after(kept - 1) == []
-    assert settling.after(orphaned_placements.OLD) == [(pod.uid, "unbound")]
+    assert settling.after(OLD) == [(pod.uid, "unbound")]
 
 
 def test_a_planned_placement_is_released_at_once_if_that_is_requested(
@@ -352,3 +353,10 @@ def test_a_binding_is_fenced_before_planned_placements_are_looked_up(
     for one in lost:
         settling.request(one.uid)
     assert (pod.uid, "unbound") in settling.after()
+
+
+def test_the_pages_state_after_which_time_no_binding_is_under_way() -> None:
+    docs = reference_pages.ROOT / "docs"
+    assert f"the controller does so {OLD:.0f} s after the placement" in (docs / "concepts.md").read_text()
+    described = f"wait {OLD:.0f} s (`budgets.bind` and {binding.UNDER_WAY} s)"
+    assert described in (docs / "how-to" / "store.md").read_text()

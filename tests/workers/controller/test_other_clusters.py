@@ -11,6 +11,7 @@ from app.framework import registry, registry_builder
 from app.kube.client import clients
 from app.store import stores
 from app.store.health import identity
+from tests.support import bind_times
 from tests.support.kube import plain_access
 from tests.support.workers import clusters, recordings
 from workers.controller import controllers
@@ -33,7 +34,7 @@ def control(cluster_side: clusters.Cluster, built: registry.Registry) -> Iterato
         def start(token: str, store: stores.Store) -> controllers.Controller:
             client = clients.Client(plain_access.of(cluster_side.server.url, token=token))
             ending.callback(client.close)
-            made = controllers.Controller(store, client, built)
+            made = controllers.Controller(store, client, built, old=bind_times.OLD)
             thread = threading.Thread(target=made.run, daemon=True)
             thread.start()
             ending.callback(thread.join, recordings.LIMIT)

@@ -10,6 +10,7 @@ import pytest
 
 from app.plugins.coscheduling import options
 from app.store import stores
+from tests.support import bind_times
 from tests.support.workers import clusters, quotas, recordings
 from workers.controller import controllers, evictions
 
@@ -26,7 +27,9 @@ def control(again: Callable[..., stores.Store], cluster_side: clusters.Cluster) 
         def start(**arguments: str | bool) -> controllers.Controller:
             built = quotas.configured(**arguments)
             store = again(indexed=built.indexed())
-            made = controllers.Controller(store, cluster_side.client, built, clock=quotas.FastClock())
+            made = controllers.Controller(
+                store, cluster_side.client, built, old=bind_times.OLD, clock=quotas.FastClock()
+            )
             thread = threading.Thread(target=made.run, daemon=True)
             thread.start()
             ending.callback(thread.join, recordings.LIMIT)

@@ -16,6 +16,7 @@ from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.trees import membership
 from app.simulation import populations
 from app.store import stores
+from tests.support import bind_times
 from tests.support.workers import clusters, recordings
 from workers.controller import controllers
 
@@ -34,7 +35,9 @@ def control(again: Callable[..., stores.Store], cluster_side: clusters.Cluster) 
         def start(*enabled: str) -> controllers.Controller:
             classes = plugins.IN_TREE
             built = registry_builder.build(classes, enabled=enabled, weights={}, score_max=10, args={})
-            made = controllers.Controller(again(indexed=built.indexed()), cluster_side.client, built)
+            made = controllers.Controller(
+                again(indexed=built.indexed()), cluster_side.client, built, old=bind_times.OLD
+            )
             thread = threading.Thread(target=made.run, daemon=True)
             thread.start()
             ending.callback(thread.join, recordings.LIMIT)

@@ -18,6 +18,7 @@ from app.simulation import populations
 from app.simulation.apiserver import faults, requests
 from app.store import stores
 from app.store.log import batches
+from tests.support import bind_times
 from tests.support.kube import plain_access
 from tests.support.workers import clusters, quotas, recordings
 from workers.controller import controllers
@@ -72,7 +73,12 @@ def control(again: Callable[..., stores.Store], cluster_side: clusters.Cluster) 
             ending.callback(client.close)
             elector = electors.Elector(client, "ns", "topolog-controller", durations=recordings.TERMS)
             made = controllers.Controller(
-                again(indexed=built.indexed()), client, built, elector=elector, clock=clock
+                again(indexed=built.indexed()),
+                client,
+                built,
+                old=bind_times.OLD,
+                elector=elector,
+                clock=clock,
             )
             thread = threading.Thread(target=made.run, daemon=True)
             thread.start()

@@ -17,11 +17,6 @@ from app.domain import events, model, snapshots
 from app.kube import backoffs, errors
 from app.kube.writes import binding, fencing
 
-OLD = 12.0
-"""Seconds after which a placement is looked up and its Binding fenced: the time for a bind, which is 3.5 s,
-and the 8.5 s that the API server and etcd may take for one that was sent
-(workers.recorder.settle_time). So a bind within its time is not disturbed; a later one is placed again and
-repeated."""
 PLANNED = 300.0
 """Seconds for which a planned placement is kept for its pod's own bind: after about five minutes
 kube-scheduler tries every pod again. It has no Binding, so its release is safe at any time."""
@@ -44,10 +39,14 @@ class OrphanedPlacements:
         release: Callable[[model.Uid, model.Position, events.Cause, str], bool],
         clock: backoffs.Clock,
         *,
-        old: float = OLD,
+        old: float,
     ) -> None:
         """``release(uid, position, cause, reason)`` releases the placement that was made at that position,
-        and returns whether it is gone. ``old``: see OLD.
+        and returns whether it is gone.
+
+        ``old``: seconds after which a placement is looked up and its Binding fenced: the time for a bind, and
+        binding.UNDER_WAY. So a bind within its time is not disturbed; a later one is placed again and
+        repeated.
         """
         self._binder = binder
         self._fencer = fencer
