@@ -275,10 +275,10 @@ def _of_scheduler_and_certificates() -> Iterator[Effect]:
     config = {"logging": {"level": "debug"}}
     yield Effect("config", config, *settings, "data.TOPOLOG_LOGGING_LEVEL", "equal", "debug")
     extender = ("extender", ("Deployment", "topolog-extender"))
-    account, called = "spec.template.spec.serviceAccountName", {"networkPolicy.schedulerCIDRs": [_CIDR]}
-    yield Effect("scheduler.mode", "existing", *extender, account, "equal", "topolog-extender", called)
+    account = "spec.template.spec.serviceAccountName"
+    yield Effect("scheduler.mode", "existing", *extender, account, "equal", "topolog-extender")
     configuration = ("settings", ("ConfigMap", "topolog-kube-scheduler"))
-    yield Effect("scheduler.mode", "existing", *configuration, "", "exists", True, called)
+    yield Effect("scheduler.mode", "existing", *configuration, "", "exists", True)
     bootstrap = ("bootstrap", ("Deployment", "topolog-bootstrap"))
     args = f"{_container()}.args"
     yield Effect("certificates.source", "existing", *bootstrap, args, "contains", "--no-certificates")
@@ -291,7 +291,7 @@ def _of_scheduler_and_certificates() -> Iterator[Effect]:
 
 def _of_autoscaler() -> Iterator[Effect]:
     path, owner = "extender.hpa", ("autoscaler", ("HorizontalPodAutoscaler", "topolog-extender"))
-    given: Object = {"scheduler.mode": "existing", "networkPolicy.schedulerCIDRs": [_CIDR]}
+    given: Object = {"scheduler.mode": "existing"}
     few = {"minReplicas": 2, "maxReplicas": 3, "targetCPU": 50}
     many = {"minReplicas": 4, "maxReplicas": 9, "targetCPU": 70}
     yield Effect(path, many, *owner, "", "exists", True, given)
@@ -347,6 +347,12 @@ def _of_network_policies() -> Iterator[Effect]:
     yield Effect("networkPolicy.enabled", False, *policy, "", "exists", False)
     extender = ("networkpolicy-extender", ("NetworkPolicy", "topolog-extender"))
     yield Effect("networkPolicy.schedulerCIDRs", [_CIDR], *extender, "", "exists", True)
+    # Without peers the rule admits any address.
+    peers, existing = "spec.ingress[0].from", {"scheduler.mode": "existing"}
+    yield Effect("networkPolicy.schedulerCIDRs", [_CIDR], *extender, peers, "exists", True, existing)
+    block = f"{peers}[0].ipBlock.cidr"
+    yield Effect("networkPolicy.schedulerCIDRs", [_CIDR], *extender, block, "equal", _CIDR, existing)
+    yield Effect("scheduler.mode", "existing", *extender, "", "exists", True)
     for number, name in ((1, "apiServer"), (2, "store")):
         rule = f"spec.egress[{number}]"
         path = f"networkPolicy.{name}"

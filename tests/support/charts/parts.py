@@ -74,7 +74,8 @@ def parts() -> Mapping[str, Part]:
         ),
         "networkpolicy-extender": Part(
             "overlays/existing-scheduler",
-            "and .Values.networkPolicy.enabled .Values.networkPolicy.schedulerCIDRs",
+            "and .Values.networkPolicy.enabled"
+            ' (or .Values.networkPolicy.schedulerCIDRs (eq .Values.scheduler.mode "existing"))',
             frozenset({("NetworkPolicy", "topolog-extender")}),
         ),
         "networkpolicy-archive": Part(

@@ -13,11 +13,7 @@ def changed(one: Object, marks: helm_templates.Marks) -> str:
     match one["metadata"]["name"]:
         case "topolog-extender":
             (rule,) = one["spec"]["ingress"]
-            rule["from"] = [
-                marks.line("range .Values.networkPolicy.schedulerCIDRs"),
-                {"ipBlock": {"cidr": marks.value(". | quote")}},
-                marks.line("end"),
-            ]
+            _restricted(rule, "networkPolicy.schedulerCIDRs", marks, "from")
         case "topolog" | "topolog-bootstrap":
             for rule in one["spec"]["egress"]:
                 for known, peer in _PEERS.items():
@@ -51,7 +47,7 @@ def _ports(ports: str, marks: helm_templates.Marks) -> list[object]:
     return [marks.line(f"range .Values.{ports}"), each, marks.line("end")]
 
 
-def _restricted(rule: Object, cidrs: str, marks: helm_templates.Marks) -> None:
+def _restricted(rule: Object, cidrs: str, marks: helm_templates.Marks, peers: str = "to") -> None:
     """Restrict a rule to addresses, where some are given."""
     blocks = [marks.line("range ."), {"ipBlock": {"cidr": marks.value(". | quote")}}, marks.line("end")]
-    rule |= {marks.line(f"with .Values.{cidrs}"): None, "to": blocks, marks.line("end"): None}
+    rule |= {marks.line(f"with .Values.{cidrs}"): None, peers: blocks, marks.line("end"): None}

@@ -236,16 +236,6 @@ _RULES: Final[list[Schema]] = [
             }
         },
     },
-    # Otherwise no kube-scheduler could call the extender.
-    {
-        "if": {
-            "allOf": [
-                _at("scheduler", "mode", where={"const": "existing"}),
-                _at("networkPolicy", "enabled", where={"const": True}),
-            ]
-        },
-        "then": {"properties": {"networkPolicy": {"properties": {"schedulerCIDRs": {"minItems": 1}}}}},
-    },
     # Each replica would be another kube-scheduler, which waits for the Lease.
     {
         "if": _at("scheduler", "mode", where={"const": "sidecar"}),

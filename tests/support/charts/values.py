@@ -58,9 +58,11 @@ COMMENTS: Final[Mapping[str, str]] = {
     "evictions": "The controller may evict pods, as PodDisruptionBudgets allow. It does so with"
     ' config.plugins.args: \'{"ElasticQuota": {"quota_preemption": "evict", "overuse": "evict"}}\'.',
     "networkPolicy": "Denies all traffic except what the processes need. With an existing kube-scheduler,"
-    " schedulerCIDRs are the addresses it calls from. Empty apiServerCIDRs and storeCIDRs are any"
-    " address. The ports are those behind Services: 8443 for the API server of minikube, 16443 for that of"
-    " MicroK8s. Prometheus scrapes from monitoringNamespace.",
+    " schedulerCIDRs are the addresses it calls from. Empty schedulerCIDRs are any address with an existing"
+    " kube-scheduler, and none otherwise; empty apiServerCIDRs and storeCIDRs are any address. With Cilium,"
+    " blocks match no node of the cluster: leave schedulerCIDRs and apiServerCIDRs empty there. The ports are"
+    " those behind Services: 8443 for the API server of minikube, 16443 for that of MicroK8s. Prometheus"
+    " scrapes from monitoringNamespace.",
     "monitoring": "Objects of the Prometheus operator, and dashboards for a Grafana that loads them from"
     " ConfigMaps. labels are for both objects of the operator, which selects by them. runbooks is the URL"
     " below which you show the folder docs/ of this version: alerts then link to its sections.",
@@ -87,7 +89,6 @@ def of_overlay(name: str) -> Values:
     """The values with which the chart renders an overlay."""
     deployments = manifests.in_overlay(name, "Deployment")
     budgets = manifests.in_overlay(name, "PodDisruptionBudget")
-    policy = manifests.in_overlay(name, "NetworkPolicy").get("topolog-extender")
     processes = {
         process: _process(process, deployments[f"topolog-{process}"], budgets) for process in parts.PROCESSES
     }
@@ -95,7 +96,6 @@ def of_overlay(name: str) -> Values:
     processes["recorder"]["migration"] = {"resources": recorder["initContainers"][0]["resources"]}
     processes["view"] = {"enabled": True, **processes["view"]}
     sidecars = _sidecars(name)
-    blocks = [each["ipBlock"]["cidr"] for each in policy["spec"]["ingress"][0]["from"]] if policy else []
     return {
         "cluster": manifests.settings()["TOPOLOG_CLUSTER"],
         "image": {**_image(recorder["containers"][0]["image"]), "tag": ""},
@@ -121,7 +121,7 @@ def of_overlay(name: str) -> Values:
         "evictions": {"enabled": False},
         "networkPolicy": {
             "enabled": True,
-            "schedulerCIDRs": blocks,
+            "schedulerCIDRs": [],
             "apiServerCIDRs": [],
             "apiServerPorts": _ports(name, 6443),
             "storeCIDRs": [],

@@ -11,7 +11,7 @@ class Wrong(NamedTuple):
     """Where the message has to point, as in JSON Pointer."""
 
 
-_EXISTING: Final = {"scheduler": {"mode": "existing"}, "networkPolicy": {"schedulerCIDRs": ["10.0.0.0/28"]}}
+_EXISTING: Final = {"scheduler": {"mode": "existing"}}
 
 
 def _scaled(**given: object) -> dict[str, Any]:
@@ -38,7 +38,7 @@ TABLE: Final = (
     Wrong({"config": {"server": {"port": 9443}}}, "/config/server"),
     Wrong({"config": {"election": {"recorder": "a"}}}, "/config/election"),
     Wrong({"scheduler": {"mode": "replace"}}, "/scheduler/mode"),
-    Wrong({"scheduler": {"mode": "existing"}}, "/networkPolicy/schedulerCIDRs"),
+    Wrong({"networkPolicy": {"schedulerCIDRs": [""]}}, "/networkPolicy/schedulerCIDRs/0"),
     Wrong({"scheduler": {"resources": {"requests": {"cpu": "fast"}}}}, "/scheduler/resources/requests/cpu"),
     Wrong({"certificates": {"source": "cert-manager"}}, "/certificates/source"),
     Wrong({"certificates": {"issuerRef": {"kind": "ClusterIssuer"}}}, "/certificates/issuerRef"),
