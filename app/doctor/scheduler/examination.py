@@ -62,7 +62,7 @@ def of_files(given: Given) -> list[doctor_checks.Result]:
     if isinstance(log, api_reader.Unseen):
         results += _unseen(log, tuple(log_evidence.SHOWN))
     if given.written:
-        results += [fleet_checks.current(one, given.written) for one in given.live]
+        results += [fleet_checks.current(one, given.written, flags_seen=False) for one in given.live]
     return results
 
 
@@ -97,15 +97,15 @@ def of_cluster(given: Given, reader: api_reader.ApiReader) -> list[doctor_checks
     own = _own_pods(reader, given.namespace)
     unread = seen.unread({one.scheduler for one in own})
     results.append(fleet_checks.own_pods(own, profiles, unread))
-    results += fleet_checks.leases(schedulers, (*given.written, *given.live))
+    results += fleet_checks.leases(schedulers, given.live)
     version = _seen(lambda: str(reader.get("/version").get("gitVersion", "")))
     callers = [one for one in schedulers if _calls(one, expected) or one.configuration is None]
     if isinstance(version, api_reader.Unseen):
         results += _unseen(version, (catalog.SKEW,))
     else:
         results += fleet_checks.skew(callers, version)
-    written = [configuration for configuration, _ in pairs if configuration.form != configurations.LIVE]
     if given.live:
+        written = [one.configuration for one in schedulers if one.configuration is not None]
         restarts = {
             one.configuration.source: one.restart for one in schedulers if one.configuration is not None
         }

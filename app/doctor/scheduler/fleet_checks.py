@@ -11,6 +11,7 @@ from app.doctor.scheduler import catalog, configurations, scheduler_pods
 from app.framework import doctor_checks
 
 _RESTART = "restart the kube-scheduler that was asked"
+_ELECTION = "leaderElection"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +62,13 @@ def own_pods(
 
 def leases(
     schedulers: Sequence[scheduler_pods.Scheduler],
-    given: Sequence[configurations.SchedulerConfiguration] = (),
+    live: Sequence[configurations.SchedulerConfiguration] = (),
 ) -> Iterator[doctor_checks.Result]:
     """S12 for each name of a scheduler, and for each scheduler whose names are not known.
 
-    ``given``: configurations that were not read from the cluster.
+    ``live``: running configurations.
     """
-    schedulers = _with_given(schedulers, given)
+    schedulers = _with_live(schedulers, live)
     unread = [one for one in schedulers if one.configuration is None]
     if unread and len(schedulers) == 1:
         yield catalog.LEASE.ok("schedulers", f"one: {unread[0].pod}")
@@ -102,19 +103,20 @@ def leases(
             yield catalog.LEASE.ok(subject, f"{len(held)} share the Lease {distinct.pop()}")
 
 
-def _with_given(
+def _with_live(
     schedulers: Sequence[scheduler_pods.Scheduler],
-    given: Sequence[configurations.SchedulerConfiguration],
+    live: Sequence[configurations.SchedulerConfiguration],
 ) -> Sequence[scheduler_pods.Scheduler]:
-    """The schedulers, with the given configuration for those whose own was not read.
+    """The schedulers, with the running configuration for those whose own was not read.
 
-    Only if these read the same path, and none whose configuration was read has a name of the given one.
+    Only if these read the same path with the same flags of leader election, which a running configuration
+    has in it, and none whose configuration was read has a name of the running one.
     """
     read = [one.configuration for one in schedulers if one.configuration is not None]
     names = {name for one in read for name in _names(one)}
-    others = [one for one in given if not names & _names(one)]
-    paths = {one.file for one in schedulers if one.configuration is None}
-    if len(others) != 1 or len(paths) != 1:
+    others = [one for one in live if not names & _names(one)]
+    starts = {(one.file, one.election) for one in schedulers if one.configuration is None}
+    if len(others) != 1 or len(starts) != 1:
         return schedulers
     return [replace(one, configuration=one.configuration or others[0]) for one in schedulers]
 
@@ -148,10 +150,13 @@ def current(
     live: configurations.SchedulerConfiguration,
     written: Sequence[configurations.SchedulerConfiguration],
     restarts: Mapping[str, str] = types.MappingProxyType({}),
+    *,
+    flags_seen: bool = True,
 ) -> doctor_checks.Result:
     """S14: whether a running configuration equals one of the written ones.
 
     ``restarts``: source of a written one -> how the kube-scheduler that reads it is restarted.
+    ``flags_seen``: the written ones have the flags of leader election of those that read them.
     """
     subject = live.source
     if not written:
@@ -160,11 +165,19 @@ def current(
             "there is no file or ConfigMap to compare with",
             fix="add --file with the configuration that it was started with",
         )
-    found = {one.source: differences(live, one) for one in written}
-    if [] in found.values():
-        equal = next(source for source, different in found.items() if not different)
-        return catalog.CURRENT.ok(subject, f"equal to {equal}")
-    source, different = min(found.items(), key=lambda one: len(one[1]))
+    # One source may have several forms, by the flags of those that read it.
+    found = [(one.source, differences(live, one)) for one in written]
+    replaceable = () if flags_seen else (_ELECTION,)
+    source, different = min(found, key=lambda one: (len(set(one[1]).difference(replaceable)), len(one[1])))
+    if not different:
+        return catalog.CURRENT.ok(subject, f"equal to {source}")
+    if different == [_ELECTION] and not flags_seen:
+        return catalog.CURRENT.unsure(
+            subject,
+            f"differs from {source} in {_ELECTION}, which flags replace",
+            fix=f"compare {_ELECTION} of {subject} with --leader-elect, --leader-elect-resource-namespace and"
+            f" --leader-elect-resource-name of that kube-scheduler; if it has none of them: {_RESTART}",
+        )
     return catalog.CURRENT.problem(
         subject,
         f"differs from {source} in {plurals.listed(different)}",
@@ -184,7 +197,7 @@ def differences(
     if [one.percentage or 0 for one in live.profiles] != [one.percentage or 0 for one in written.profiles]:
         found.append("percentageOfNodesToScore of profiles")
     if (live.elected, live.lease) != (written.elected, written.lease):
-        found.append("leaderElection")
+        found.append(_ELECTION)
     if len(live.entries) != len(written.entries):
         return [*found, "extenders"]
     for one, other in zip(live.entries, written.entries, strict=True):

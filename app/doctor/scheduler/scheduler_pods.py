@@ -12,6 +12,37 @@ from app.doctor.scheduler import configurations, feature_gates
 PORT: Final = 10259
 """The secure port of kube-scheduler, unless a flag sets another."""
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)?")
+_BOOLEANS: Final[Mapping[str, bool]] = {
+    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
+}
+"""What Go's strconv.ParseBool accepts; kube-scheduler does not start with another value."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ElectionFlags:
+    """The flags of leader election that a kube-scheduler was given.
+
+    They replace what its file has (ApplyLeaderElectionTo in cmd/kube-scheduler/app/options/options.go).
+    """
+
+    elected: bool | None = None
+    """--leader-elect; None if it was not given."""
+    namespace: str = ""
+    """--leader-elect-resource-namespace; empty if it was not given."""
+    name: str = ""
+    """--leader-elect-resource-name; empty if it was not given."""
+
+    def over(
+        self, configuration: configurations.SchedulerConfiguration
+    ) -> configurations.SchedulerConfiguration:
+        """The configuration that a kube-scheduler with these flags runs with."""
+        namespace, _, name = configuration.lease.partition("/")
+        return dataclasses.replace(
+            configuration,
+            elected=configuration.elected if self.elected is None else self.elected,
+            lease=f"{self.namespace or namespace}/{self.name or name}",
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,7 +65,9 @@ class Scheduler:
     """Seconds since 1970 of its start; 0 if that was not seen."""
     file: str = ""
     """Its --config, inside the container."""
+    election: ElectionFlags = ElectionFlags()
     configuration: configurations.SchedulerConfiguration | None = None
+    """With its flags of leader election."""
     unseen: str = ""
     """Why the configuration was not seen."""
     fix: str = ""
@@ -93,31 +126,29 @@ def _scheduler(
         feature_gates.of_arguments(arguments),
         times.started(pod, str(container.get("name", ""))),
         _flag(arguments, "config"),
+        ElectionFlags(
+            _boolean(arguments, "leader-elect"),
+            _flag(arguments, "leader-elect-resource-namespace"),
+            _flag(arguments, "leader-elect-resource-name"),
+        ),
     )
     path = made.file
     if not path:
-        yield dataclasses.replace(
-            made, configuration=_of_flags(arguments, f"pod {made.pod}, without --config")
+        # The default, without extenders.
+        usual = configurations.SchedulerConfiguration(
+            f"pod {made.pod}, without --config", configurations.FILE
         )
+        yield dataclasses.replace(made, configuration=made.election.over(usual))
         return
     try:
-        yield dataclasses.replace(made, configuration=_of_file(path, pod, container, reader, made))
+        found = _of_file(path, pod, container, reader, made)
+        yield dataclasses.replace(made, configuration=made.election.over(found))
     except configurations.Unreadable as error:
         yield dataclasses.replace(made, unseen=str(error))
     except api_reader.Missing as error:
         yield dataclasses.replace(made, unseen=error.reason)
     except api_reader.Unseen as error:
         yield dataclasses.replace(made, unseen=error.reason, fix=error.fix)
-
-
-def _of_flags(arguments: Sequence[str], source: str) -> configurations.SchedulerConfiguration:
-    """What kube-scheduler runs with if it has flags only: the default, without extenders."""
-    namespace = _flag(arguments, "leader-elect-resource-namespace") or "kube-system"
-    name = _flag(arguments, "leader-elect-resource-name") or configurations.DEFAULT_LEASE
-    elected = _flag(arguments, "leader-elect") != "false"
-    return configurations.SchedulerConfiguration(
-        source, configurations.FILE, elected=elected, lease=f"{namespace}/{name}"
-    )
 
 
 def _of_file(
@@ -158,4 +189,17 @@ def _flag(arguments: Sequence[str], name: str) -> str:
         key, equals, value = argument.partition("=")
         if key in (f"--{name}", f"-{name}"):
             found = value if equals else (arguments[at + 1] if at + 1 < len(arguments) else "")
+    return found
+
+
+def _boolean(arguments: Sequence[str], name: str) -> bool | None:
+    """The value of a flag, which is true without one; the last one counts. None if it was not given.
+
+    An argument that follows is not its value.
+    """
+    found = None
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        if key in (f"--{name}", f"-{name}"):
+            found = _BOOLEANS.get(value) if equals else True
     return found
