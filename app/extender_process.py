@@ -47,6 +47,7 @@ class Service(following_process.FollowingProcess):
         self._client = clients.Client(_access(chosen))
         uid = cluster_identity.Identity(self._client).uid_if_known
         self._identity = identity.IdentityCheck(self._store.log, uid)
+        self._readiness = telemetry.readiness.Readiness(telemetry.metrics.EXTENDER, self.checks)
         self._applied = applied_configuration.AppliedConfiguration(
             self._plugins.configuration(), lambda: self._store.follower.snapshot, self._store.log, _process()
         )
@@ -58,9 +59,11 @@ class Service(following_process.FollowingProcess):
         self._identity.start()
         self._applied.start()
         self._availability.start()
+        self._readiness.start()
 
     def stop(self) -> None:
         """Stop the threads, and close the connections to the API server."""
+        self._readiness.stop()
         self._availability.stop()
         self._applied.stop()
         self._identity.stop()
@@ -96,7 +99,8 @@ class Service(following_process.FollowingProcess):
         metrics.DECISIONS_SHORTENED.set_function(lambda: decisions.shortened)
         metrics.CONFIGURATION.labels(self._plugins.digest).set(1)
         metrics.preset(metrics.REFUSALS, [plugin.name for plugin in self._plugins.filters])
-        return probes.application(self.checks, registered, alone=self._settings.server.workers == 1)
+        alone = self._settings.server.workers == 1
+        return probes.application(self._readiness.measure, registered, alone=alone)
 
     def _application(
         self, roster: roles.RoleBindings, forwarding: wsgiref.types.WSGIApplication

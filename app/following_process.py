@@ -56,7 +56,7 @@ def prepared(chosen: settings.Settings, process: str) -> Prepared:
     anonymous = role_names.ROLES if insecure else ()
     roster = roles.RoleBindings(chosen.identities.by_role(), anonymous=anonymous, rules=rules_of(made))
     registered = metrics.registry_of(process, version=app.__version__, schema=keys.SCHEMA)
-    with Standby(chosen.server, registered) as standby:
+    with Standby(process, chosen.server, registered) as standby:
         stores.await_store(
             chosen.store,
             cluster=chosen.cluster,
@@ -150,9 +150,13 @@ def application(made: services.Services, *, viewed: bool = False) -> wsgiref.typ
 class Standby:
     """The plain port while the store is away; closed before the server opens its own port and forks."""
 
-    def __init__(self, server: settings.Server, metrics: prometheus_registry.CollectorRegistry) -> None:
+    def __init__(
+        self, process: str, server: settings.Server, metrics: prometheus_registry.CollectorRegistry
+    ) -> None:
+        """``process``: its name in the metrics."""
         self._server = server
         self._metrics = metrics
+        self._readiness = telemetry.readiness.Readiness(process, lambda: {"store": self._problem})
         self._stack = contextlib.ExitStack()
         self._problem = ""
 
@@ -168,7 +172,9 @@ class Standby:
         """Report that the store cannot be reached."""
         first, self._problem = not self._problem, problem
         if first:
-            application = probes.application(lambda: {"store": self._problem}, self._metrics)
+            self._readiness.start()
+            self._stack.callback(self._readiness.stop)
+            application = probes.application(self._readiness.measure, self._metrics)
             self._stack.enter_context(servers.serving_probes(servers.options_from(self._server), application))
         log_waiting(problem)
 

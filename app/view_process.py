@@ -45,6 +45,7 @@ class ViewProcess(following_process.FollowingProcess):
         super().__init__(chosen)
         self._shadows = self._shadowing()
         self._availability = availability.Availability(self._store.client)
+        self.readiness = telemetry.readiness.Readiness(telemetry.metrics.VIEW, self.checks)
         self.introspection = following_process.application(self.dependencies(), viewed=True)
         self.application = authorization.Middleware(
             request_counts.counted(self._answer), roster, lambda _: bodies.SMALL
@@ -68,6 +69,7 @@ class ViewProcess(following_process.FollowingProcess):
         self._availability.start()
         telemetry.metrics.STORE_UP.set_function(lambda: float(self._availability.up))
         self._shadows.start()
+        self.readiness.start()
 
     def settle(self) -> None:
         """Also compute of the first state what the first map would wait for."""
@@ -82,6 +84,7 @@ class ViewProcess(following_process.FollowingProcess):
 
     def stop(self) -> None:
         """Stop the threads."""
+        self.readiness.stop()
         self._shadows.stop()
         self._availability.stop()
         super().stop()
@@ -186,7 +189,7 @@ class _Worker:
     def health(self) -> wsgiref.types.WSGIApplication:
         if self._process is None:
             raise RuntimeError("the health port is opened after the application is made")
-        return probes.application(self._process.checks, self._metrics)
+        return probes.application(self._process.readiness.measure, self._metrics)
 
     def stopping(self) -> None:
         if self._process is not None:

@@ -264,7 +264,7 @@ class _Health:
 
     def __init__(self, process: str) -> None:
         self.metrics = telemetry.metrics.registry_of(process, version=app.__version__, schema=keys.SCHEMA)
-        self.checks: probes.Checks = lambda: {"store": "not reached yet"}
+        self.checks: telemetry.readiness.Checks = lambda: {"store": "not reached yet"}
 
     def without_store(self, problem: str) -> None:
         """The store cannot be reached."""
@@ -284,8 +284,13 @@ def _healthy(chosen: settings.Settings, process: str) -> Iterator[_Health]:
         _fail(exit_codes.PORT_IN_USE, str(taken))
     except serving_errors.BadOptions as refused:
         _fail(exit_codes.SETTINGS, str(refused))
-    with probe_server.serving(listener, probes.application(lambda: health.checks(), health.metrics)):
-        yield health
+    ready = telemetry.readiness.Readiness(process, lambda: health.checks())
+    with probe_server.serving(listener, probes.application(ready.measure, health.metrics)):
+        ready.start()
+        try:
+            yield health
+        finally:
+            ready.stop()
 
 
 @contextlib.contextmanager

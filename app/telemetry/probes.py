@@ -8,7 +8,7 @@ checks.
 
 import http
 import wsgiref.types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 
 from prometheus_client import exposition, registry
 
@@ -18,12 +18,9 @@ TEXT = "text/plain; charset=utf-8"
 SEVERAL = b"metrics need a single worker: set server.workers to 1 and run replicas\n"
 READING = frozenset({"GET", "HEAD"})
 
-Checks = Callable[[], Mapping[str, str | None]]
-"""Returns the problem of each check, None if it passes. Must not block."""
-
 
 def application(
-    checks: Checks, metrics: registry.CollectorRegistry, *, alone: bool = True
+    checks: readiness.Checks, metrics: registry.CollectorRegistry, *, alone: bool = True
 ) -> wsgiref.types.WSGIApplication:
     """Return the WSGI application of the plain port.
 

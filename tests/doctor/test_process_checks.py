@@ -63,7 +63,7 @@ def test_a_view_that_waits_for_the_store_does_not_count_as_an_extender() -> None
     port = child_processes.free_port()
     server = settings.Server(bind="127.0.0.1", health_port=port, workers=2)
     shown = metrics.registry_of(metrics.VIEW, version="1", schema=2)
-    waiting = following_process.Standby(server, shown)
+    waiting = following_process.Standby(metrics.VIEW, server, shown)
     try:
         waiting.without_store("it does not answer")
         (found,) = processes.by_urls([f"http://127.0.0.1:{port}"])

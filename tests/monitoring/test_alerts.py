@@ -120,7 +120,8 @@ def test_a_store_that_is_away(tmp_path: pathlib.Path) -> None:
         def failed() -> bool:
             lag = own.value(metrics.EXTENDER, "topolog_snapshot_lag_seconds") or 0
             failures = own.value(metrics.COMPACTOR, "topolog_failed_compactions_total", step="store") or 0
-            return lag > 5 and failures > 0
+            ready = [own.value(one, "topolog_ready", process=one) for one in metrics.PROCESSES]
+            return lag > 5 and failures > 0 and not any(ready)
 
         polling.eventually(failed, "the processes notice", within=WITHIN)
         found = judged(first, alerts.scrape(own), tmp_path)
@@ -131,6 +132,8 @@ def test_a_store_that_is_away(tmp_path: pathlib.Path) -> None:
         "TopologVerbErrors",
         "TopologVerbSlow",
         "TopologAuditStale",
+        "TopologExtenderNotReady",
+        "TopologProcessNotReady",
     }
 
 
@@ -157,8 +160,13 @@ def test_a_count_that_is_wrong(tmp_path: pathlib.Path) -> None:
         polling.eventually(
             lambda: own.value(metrics.AUDITOR, name, kind="count"), "it is found", within=WITHIN
         )
+        polling.eventually(
+            lambda: own.value(metrics.EXTENDER, "topolog_ready", process=metrics.EXTENDER) == 0,
+            "no extender relies on it",
+            within=WITHIN,
+        )
         last = moved(own, alerts.scrape(own))
-        assert judged(first, last, tmp_path) == {"TopologInconsistent"}
+        assert judged(first, last, tmp_path) == {"TopologInconsistent", "TopologExtenderNotReady"}
 
 
 def test_processes_that_have_ended_but_the_one_for_people(tmp_path: pathlib.Path) -> None:
@@ -178,6 +186,27 @@ def test_one_kind_of_process_that_has_ended(
     first = alerts.scrape(healthy)
     found = judged(without(first, process), without(moved(healthy, first), process), tmp_path)
     assert found == {"TopologProcessDown"}
+
+
+def test_processes_that_run_and_are_not_ready(healthy: Installation, tmp_path: pathlib.Path) -> None:
+    """Nothing probes them here: each runs its checks by itself."""
+
+    def ready() -> dict[str, float | None]:
+        return {
+            process: healthy.value(process, "topolog_ready", process=process) for process in metrics.PROCESSES
+        }
+
+    first = alerts.scrape(healthy)
+    with connections.connect(healthy.server.url) as client:
+        client.config_set("maxmemory-policy", "allkeys-lru")
+        try:
+            polling.eventually(lambda: set(ready().values()) == {0}, "all notice", within=WITHIN, seen=ready)
+            last = moved(healthy, first)
+        finally:
+            client.config_set("maxmemory-policy", "noeviction")
+    assert judged(first, last, tmp_path) == {"TopologExtenderNotReady", "TopologProcessNotReady"}
+    polling.eventually(lambda: set(ready().values()) == {1}, "all are ready", within=WITHIN, seen=ready)
+    assert judged(first, moved(healthy, last), tmp_path) == set()
 
 
 def test_an_api_server_that_is_away(tmp_path: pathlib.Path) -> None:

@@ -4,6 +4,7 @@ import pathlib
 
 import pytest
 
+from app.telemetry import metrics
 from tests.support.monitoring import alerts, promtool
 
 pytestmark = pytest.mark.skipif(promtool.PATH is None, reason=promtool.MISSING)
@@ -12,6 +13,8 @@ LOST = "TopologStoreLostEvents"
 FAILS = "TopologCompactionFails"
 EXPIRES = "TopologCertificateExpiresSoon"
 QUARANTINED = "TopologObjectQuarantined"
+EXTENDERS = "TopologExtenderNotReady"
+OTHERS = "TopologProcessNotReady"
 
 
 def rewinds(values: str, *, started: int) -> dict[str, str]:
@@ -112,3 +115,47 @@ def test_the_certificate_of_the_store_is_reported_for_its_last_week(tmp_path: pa
         'topolog_store_certificate_expiry_timestamp_seconds{pod="compactor"}': f"{week + 60 * 60}x200"
     }
     assert alerts.misjudged(EXPIRES, recorded, {60: False, 120: False, 125: True, 190: True}, tmp_path) == ""
+
+
+def readiness(process: str = "extender", /, *, namespace: str = "one", **pods: str) -> dict[str, str]:
+    """Series of the replicas of a process; pod -> values as promtool reads them."""
+    labels = f'process="{process}",namespace="{namespace}"'
+    return {f'topolog_ready{{pod="{pod}",{labels}}}': values for pod, values in pods.items()}
+
+
+def test_a_rolling_update_of_extenders_is_not_reported(tmp_path: pathlib.Path) -> None:
+    """Each new one is not ready for a while, and its predecessor ends only with it."""
+    recorded = readiness(a="1x10 stale", b="1x14 0x1 stale", c="_x10 0x3 1x60", d="_x15 0x9 1x60")
+    assert alerts.misjudged(EXTENDERS, recorded, dict.fromkeys(range(60), False), tmp_path) == ""
+
+
+def test_the_start_of_the_only_extender_is_not_reported(tmp_path: pathlib.Path) -> None:
+    recorded = readiness(a="1x10 stale", b="_x12 0x1 1x60")
+    assert alerts.misjudged(EXTENDERS, recorded, dict.fromkeys(range(60), False), tmp_path) == ""
+
+
+def test_extenders_of_which_none_is_ready_are_reported_until_one_is(tmp_path: pathlib.Path) -> None:
+    recorded = readiness(a="1x10 0x60", b="1x5 0x30 1x60") | readiness(namespace="two", a="1x90")
+    expected = {9: False, 11: False, 14: True, 35: True, 37: False, 60: False}
+    assert alerts.misjudged(EXTENDERS, recorded, expected, tmp_path) == ""
+    assert alerts.misjudged(OTHERS, recorded, dict.fromkeys(range(60), False), tmp_path) == ""
+
+
+@pytest.mark.parametrize("process", ["auditor", "compactor", "view"])
+def test_another_process_is_reported_after_ten_minutes(process: str, tmp_path: pathlib.Path) -> None:
+    recorded = readiness(process, a="1x10 0x60", b="0x70") | readiness("controller", a="1x90")
+    expected = {11: False, 20: False, 22: True, 60: True}
+    assert alerts.misjudged(OTHERS, recorded, expected, tmp_path) == ""
+    assert alerts.misjudged(EXTENDERS, recorded, dict.fromkeys(range(60), False), tmp_path) == ""
+
+
+@pytest.mark.parametrize("process", metrics.ELECTED)
+def test_a_leader_is_reported_although_its_standby_is_ready(process: str, tmp_path: pathlib.Path) -> None:
+    recorded = readiness(process, leader="1x10 0x20 1x60", standby="1x90") | readiness("view", a="1x90")
+    expected = {11: False, 20: False, 22: True, 30: True, 33: False, 60: False}
+    assert alerts.misjudged(OTHERS, recorded, expected, tmp_path) == ""
+
+
+def test_replicas_that_are_replaced_one_after_another_are_not_reported(tmp_path: pathlib.Path) -> None:
+    recorded = readiness("recorder", a="1x10 stale", b="1x14 0x1 stale", c="_x10 0x3 1x60", d="_x15 0x9 1x60")
+    assert alerts.misjudged(OTHERS, recorded, dict.fromkeys(range(60), False), tmp_path) == ""

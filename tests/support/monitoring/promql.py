@@ -29,7 +29,7 @@ class Scrape(NamedTuple):
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>\d+(?:\.\d+)?)(?![\w])|(?P<name>[A-Za-z_]\w*)|(?P<text>\"[^\"]*\")"
-    r"|(?P<window>\[\d+[smhd]\])|(?P<op>==|=~|>=|<=|[-+*/<>(){},=]))"
+    r"|(?P<window>\[\d+[smhd]\])|(?P<op>==|=~|!~|>=|<=|[-+*/<>(){},=]))"
 )
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LEVELS: Sequence[Mapping[str, Callable[[float, float], float]]] = (
@@ -37,7 +37,18 @@ _LEVELS: Sequence[Mapping[str, Callable[[float, float], float]]] = (
     {"+": operator.add, "-": operator.sub},
     {"*": operator.mul, "/": lambda left, right: left / right if right else math.nan},
 )
-_AGGREGATIONS: Mapping[str, Callable[[list[float]], float]] = {"sum": sum, "max": max, "count": len}
+_MATCHERS: Mapping[str, Callable[[str], str]] = {
+    "=": re.escape,
+    "=~": str,
+    "!~": lambda text: rf"(?!(?:{text})$).*",
+}
+"""Sign between a label and a text -> pattern of the whole values that it selects."""
+_AGGREGATIONS: Mapping[str, Callable[[list[float]], float]] = {
+    "sum": sum,
+    "min": min,
+    "max": max,
+    "count": len,
+}
 
 
 def evaluate(expression: str, scrapes: Sequence[Scrape], now: float) -> Vector:
@@ -154,11 +165,9 @@ class _Parser:
         if self.accept("{"):
             while not self.accept("}"):
                 label = self.take()
-                is_pattern = self.accept("=~")
-                if not is_pattern:
-                    self.expect("=")
+                sign = self.take()
                 text = self.take().strip('"')
-                wanted[label] = re.compile(text if is_pattern else re.escape(text))
+                wanted[label] = re.compile(_MATCHERS[sign](text))
                 self.accept(",")
         window = 0.0
         if self.next.startswith("["):
