@@ -1,5 +1,6 @@
 """``topolog doctor tls`` on the Secrets of a cluster, and on the pods that mount them."""
 
+import base64
 import datetime
 import functools
 import pathlib
@@ -15,7 +16,7 @@ from tests.support.doctor import clusters, runs
 
 Json = dict[str, Any]
 HOST = "topolog-extender.topolog-system.svc"
-DAY = datetime.timedelta(days=1)
+DAY, HOUR = datetime.timedelta(days=1), datetime.timedelta(hours=1)
 # Nothing listens at the default address of the extender, or on this port.
 AWAY = ("--server", "https://127.0.0.1:9", "--skip", "T06")
 UNSEEN = {"T01": "unsure", "T02": "unsure", "T03": "unsure", "T05": "unsure"}
@@ -83,7 +84,7 @@ def stop(cluster: clusters.Cluster) -> None:
 
 
 def created(cluster: clusters.Cluster, at: datetime.datetime) -> None:
-    """The Secret of kube-scheduler was created then, and has been updated with the CA of now."""
+    """The Secret of kube-scheduler was created then; its CA is of now, unless `aged` has made it older."""
     key = (clusters.HOME, "topolog-scheduler-tls")
     cluster.api.objects.change(
         "secrets",
@@ -167,6 +168,32 @@ def test_a_scheduler_of_a_new_installation_has_the_ca_of_its_secret(
     """Secret and CA are created together, and the container starts when the Secret exists."""
     start(cluster, datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds))
     assert runs.doctor("tls", *AWAY, environ=cluster.environ).wrong() == wrong
+
+
+@pytest.fixture
+def aged(cluster: clusters.Cluster, tmp_path: pathlib.Path) -> clusters.Cluster:
+    """The CA was made 30 days ago, and the Secret of kube-scheduler again an hour ago."""
+    now = datetime.datetime.now(datetime.UTC)
+    authority = certificate_issuer.new_authority(now - 30 * DAY, 3650)
+    pem = base64.b64encode(authority.certificate_pem()).decode()
+    cluster.change("secrets", clusters.HOME, "topolog-scheduler-tls", **{"ca.crt": pem})
+    created(cluster, now - HOUR)
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("ago", "verdict"),
+    [(40 * DAY, "warning"), (30 * DAY, "unsure"), (DAY, "unsure"), (2 * HOUR, "unsure"), (HOUR / 2, "ok")],
+)
+def test_a_secret_that_was_made_again_does_not_show_which_ca_was_read_before(
+    aged: clusters.Cluster, ago: datetime.timedelta, verdict: str
+) -> None:
+    start(aged, datetime.datetime.now(datetime.UTC) - ago)
+    (found,) = runs.doctor("tls", *AWAY, environ=aged.environ).of("T04")
+    assert found["verdict"] == verdict
+    if verdict == "unsure":
+        assert "which CA its files had at the start is not seen" in found["seen"]
+        assert found["fix"].startswith("if the Secret of that time had another CA: kubectl ")
 
 
 def test_a_scheduler_with_files_on_its_node_is_unsure(cluster: clusters.Cluster) -> None:

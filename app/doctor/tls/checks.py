@@ -245,7 +245,8 @@ def loaded(
     """
     idle = all(at is None for at, _ in started.values())
     newest = max((one.not_valid_before_utc for one in side.authorities), default=None)
-    since = _delivered(side, newest) if newest else None
+    created = datetime.datetime.fromtimestamp(side.created, datetime.UTC)
+    since = _delivered(created, newest) if newest else None
     for pod, (at, restart) in sorted(started.items()):
         if at is None:
             if idle:
@@ -256,6 +257,13 @@ def loaded(
                     fix=f"kubectl -n {namespace} describe pod {name} has the reason; repeat the check when it"
                     " runs",
                 )
+        elif newest is not None and since is not None and newest <= at < created and since < created:
+            yield catalog.LOADED.unsure(
+                f"pod {pod}",
+                f"kube-scheduler started at {_at(at)}; the CA of {side.source} begins at {_at(newest)}, and"
+                f" the Secret was created at {_at(created)}: which CA its files had at the start is not seen",
+                fix=f"if the Secret of that time had another CA: {restart}",
+            )
         elif newest is not None and since is not None and at < since:
             yield catalog.LOADED.warning(
                 f"pod {pod}",
@@ -291,14 +299,15 @@ def not_seen(side: Side, elsewhere: Sequence[Elsewhere]) -> Iterator[doctor_chec
         )
 
 
-def _delivered(side: Side, begin: datetime.datetime) -> datetime.datetime:
-    """By when the CA that begins then is in the files of every pod that mounts the Secret of a side.
+def _delivered(created: datetime.datetime, begin: datetime.datetime) -> datetime.datetime:
+    """By when the CA that begins then is in the files of every pod that mounts the Secret, as created then.
 
     A CA begins before it is created, by SKEW at most. A container starts after the Secrets that it mounts
-    were created: the moment of a Secret that was created with this CA is exact.
+    were created: the moment of a Secret that was created with this CA is exact. One that is created later
+    takes the place of another one, which may have had the CA.
     """
-    created = datetime.datetime.fromtimestamp(side.created, datetime.UTC)
-    return created if created >= begin else begin + certificate_issuer.SKEW + _PROPAGATION
+    latest = begin + certificate_issuer.SKEW + _PROPAGATION
+    return created if begin <= created <= latest else latest
 
 
 def secrecy(side: Side) -> doctor_checks.Result:
