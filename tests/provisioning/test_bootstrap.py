@@ -166,7 +166,6 @@ def test_passwords_survive_a_change_of_cluster_and_address(namespace: namespaces
     before = secrets_of.passwords(namespace.secrets())
     found = namespace.provision(cluster="east", store="redis://elsewhere:6380")
     assert (found["topolog-store"], found["topolog-valkey-acl"]) == ("updated", "kept")
-    assert "new password" not in namespace.detail("topolog-store")
     assert secrets_of.passwords(namespace.secrets()) == before
     url = secrets_of.data(namespace.secrets()["topolog-store"])["doctor-url"].decode()
     assert url == f"redis://topolog-east-doctor:{before['doctor']}@elsewhere:6380"
@@ -189,10 +188,24 @@ def test_a_role_of_a_later_version_is_added(namespace: namespaces.Namespace) -> 
     namespace.put("topolog-store", {key: url for key, url in urls.items() if key != "auditor-url"})
     found = namespace.provision()
     assert (found["topolog-store"], found["topolog-valkey-acl"]) == ("updated", "updated")
-    assert "new passwords for auditor: restart the store" in namespace.detail("topolog-store")
+    assert "new passwords for auditor: restart the store" in namespace.detail("topolog-valkey-acl")
     secrets_of.check_complete(namespace.secrets())
     after = secrets_of.passwords(namespace.secrets())
     assert {role for role in after if after[role] != before[role]} == {"auditor"}
+
+
+def test_passwords_that_the_running_store_does_not_accept_are_named(namespace: namespaces.Namespace) -> None:
+    """The server reads the access list when it starts."""
+    namespace.provision()
+    assert "new password" not in namespace.detail("topolog-valkey-acl")
+    before = secrets_of.passwords(namespace.secrets())
+    namespace.delete("topolog-store")
+    found = namespace.provision()
+    assert (found["topolog-store"], found["topolog-valkey-acl"]) == ("created", "updated")
+    assert namespace.detail("topolog-valkey-acl").endswith(namespaces.RESTART)
+    secrets_of.check_complete(namespace.secrets())
+    after = secrets_of.passwords(namespace.secrets())
+    assert [role for role in before if after[role] == before[role]] == []
 
 
 # What only an operator may decide

@@ -55,6 +55,21 @@ def test_a_run_that_ends_at_any_request_is_completed_by_the_next(
     assert ended == 5 + 7 * 2 + 2
 
 
+def test_the_run_after_one_that_made_other_passwords_names_the_restart(
+    namespace: namespaces.Namespace,
+) -> None:
+    """The first one ends before it has written what the server accepts."""
+    namespace.provision()
+    namespace.delete("topolog-store")
+    namespace.server.faults.add(faults.FaultKind.DROP, request_counts.after(1, writes))
+    with pytest.raises(errors.Unreachable):
+        namespace.provision()
+    assert "topolog-store" in namespace.secrets()
+    namespace.server.faults.clear()
+    assert namespace.provision()["topolog-store"] == "kept"
+    assert namespace.detail("topolog-valkey-acl").endswith(namespaces.RESTART)
+
+
 def _kill_once(namespace: namespaces.Namespace, stalled: faults.Fault) -> None:
     """Run the command in a process of its own, and kill it when the fault has struck."""
     process = subprocess.Popen(

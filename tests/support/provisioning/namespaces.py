@@ -23,6 +23,8 @@ from tests.support.provisioning import secrets_of
 ARGUMENTS = ("-n", secrets_of.HOME, "--store-url", "redis://topolog-valkey:6379")
 SERVICE = f"topolog-extender.{secrets_of.HOME}.svc"
 VIEW = f"topolog-view.{secrets_of.HOME}.svc"
+RESTART = "; new passwords for all of them: restart the store, then the processes that use them"
+"""End of the detail about passwords that a running store does not accept."""
 
 
 class Ended(NamedTuple):
