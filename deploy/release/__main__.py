@@ -47,7 +47,7 @@ def release(version: str, url: str, output: pathlib.Path, tagged: bool) -> None:
     click.echo(
         f"  mkdir -p build/image; docker export $(docker create YOUR_REGISTRY/topolog:{version})"
         " | tar -x -C build/image; python -m deploy.release.debian_packages build/image"
-        f" {output.name}/topolog-{version}-base.cdx.json"
+        f" {output.name}/topolog-{version}-base.cdx.json; python -m deploy.release.sums {output.name}"
     )
     click.echo(f"  helm push {output.name}/topolog-{version}.tgz oci://YOUR_REGISTRY/charts")
     click.echo(f"  upload the files of {output.name}/")

@@ -1,5 +1,6 @@
 """The bill of materials of an image's base: what dpkg has installed there, with versions and licences."""
 
+import hashlib
 import json
 import pathlib
 import shutil
@@ -9,7 +10,7 @@ import packageurl
 import pytest
 from click import testing
 
-from deploy.release import debian_packages
+from deploy.release import debian_packages, sums
 
 STATUS = """\
 Package: libssl3
@@ -90,3 +91,15 @@ def valid(document: object) -> bool:
 
     validator = validation.JsonStrictValidator(schema.SchemaVersion.V1_6)
     return validator.validate_str(json.dumps(document)) is None
+
+
+def test_a_file_that_is_added_to_the_artifacts_is_among_the_digests(root: pathlib.Path) -> None:
+    output = root / "dist"
+    output.mkdir()
+    (output / "SHA256SUMS").write_text("of former files\n")
+    testing.CliRunner().invoke(debian_packages.write, [str(root), str(output / "base.cdx.json")])
+    done = testing.CliRunner().invoke(sums.write, [str(output)])
+    assert done.exit_code == 0, done.output
+    (line,) = (output / "SHA256SUMS").read_text().splitlines()
+    digest = hashlib.sha256((output / "base.cdx.json").read_bytes()).hexdigest()
+    assert line == f"{digest}  base.cdx.json"

@@ -62,3 +62,26 @@ def test_the_image_is_built_as_a_release_prints_it() -> None:
     assert set(given.findall(build)) == set(given.findall(printed))
     arguments = set(re.findall(r"^ARG (\w+)", (ROOT / "deploy" / "Dockerfile").read_text(), re.MULTILINE))
     assert set(re.findall(r"--build-arg (\w+)", build)) == arguments
+
+
+READ_BY = ("helm push ", "gh release create ")
+"""Commands that only read what they are given of dist/."""
+
+
+def test_the_digests_of_a_release_are_those_of_what_is_published() -> None:
+    """Nothing is written below dist/ once SHA256SUMS has all files of it."""
+    found = steps("release.yml")
+    (last,) = [at for at, step in enumerate(found) if "deploy.release.sums dist" in step.get("run", "")]
+    before, after = ("\n".join(step.get("run", "") for step in part) for part in (found[:last], found[last:]))
+    assert "make artifacts " in before
+    assert '"dist/topolog-$VERSION-base.cdx.json"' in before
+    commands = [line.strip() for line in after.replace("\\\n", " ").splitlines()[1:] if "dist" in line]
+    assert [each for each in commands if not each.startswith(READ_BY)] == []
+    assert any(each.startswith("gh release create ") for each in commands)
+    assert "make " not in after
+
+
+def test_a_release_prints_that_the_digests_are_written_after_the_last_file() -> None:
+    printed = (ROOT / "deploy" / "release" / "__main__.py").read_text()
+    places = [printed.index(each) for each in ("release.debian_packages", "release.sums", "upload the files")]
+    assert places == sorted(places)
