@@ -143,6 +143,13 @@ STANDARD = Constraints()
 
 GROUP = ":group"
 """The key under which pods are indexed by their group (Pod.indexed); no label has this key."""
+_ANNOTATION = ":annotation:"
+
+
+def annotation(key: str) -> str:
+    """The key under which pods are indexed by this annotation, whatever label of the same key they have."""
+    return f"{_ANNOTATION}{key}"
+
 
 FINISHED = frozenset(("Succeeded", "Failed"))
 """Phases of pods that have run to their end."""
@@ -191,11 +198,17 @@ class Pod(Frozen, frozen=True):
         return f"{self.namespace}/{self.name}"
 
     def indexed(self, key: str) -> str | None:
-        """The value under which an index holds the pod: that of a label, of an annotation, or of GROUP."""
+        """The value under which an index holds the pod; None if it has none.
+
+        It is that of the label, and for a pod without it that of the annotation of the same key. No label has
+        the key GROUP, nor one of ``annotation``.
+        """
+        if key == GROUP:
+            return self.group or None
+        if key.startswith(_ANNOTATION):
+            return self.annotations.get(key.removeprefix(_ANNOTATION))
         value = self.labels.get(key)
-        if value is None:
-            value = self.annotations.get(key) if key != GROUP else self.group or None
-        return value
+        return self.annotations.get(key) if value is None else value
 
     @property
     def finished(self) -> bool:

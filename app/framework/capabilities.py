@@ -51,7 +51,7 @@ class Indexes(Plugin, Protocol):
     """Needs pods indexed by label; Snapshot.siblings works for indexed keys only."""
 
     def indexed(self) -> tuple[str, ...]:
-        """Keys of pod labels to index, and of annotations that are kept; model.GROUP for the group."""
+        """Keys of pod labels to index, ``model.annotation`` of those of kept annotations, and model.GROUP."""
         ...
 
 

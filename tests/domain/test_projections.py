@@ -252,3 +252,14 @@ def test_pods_are_indexed_by_label_annotation_and_group() -> None:
     assert not projections.project(seen, events.PodSeen(pod=alone)).labelled
     gone = events.PodGone(uid="u", namespace="ns", name="p")
     assert not projections.project(seen, gone).labelled
+
+
+def test_an_annotation_is_indexed_whatever_label_has_its_key() -> None:
+    key = "example.com/job"
+    own = model.annotation(key)
+    pod = model.Pod(uid="u", namespace="ns", name="p", labels={key: "label"}, annotations={key: "annotation"})
+    before = snapshots.empty(schema=declared.SCHEMA, indexed=(key, own))
+    seen = projections.project(before, events.PodSeen(pod=pod))
+    assert set(seen.labelled) == {("ns", key, "label"), ("ns", own, "annotation")}
+    unmarked = msgspec.structs.replace(pod, annotations={})
+    assert set(projections.project(seen, events.PodSeen(pod=unmarked)).labelled) == {("ns", key, "label")}

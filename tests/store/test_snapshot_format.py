@@ -52,6 +52,14 @@ def test_a_snapshot_comes_back_whole_and_goes_on_as_if_never_gone(
     assert snapshot_format.digest(after) == snapshot_format.digest(straight)
 
 
+def test_a_snapshot_that_was_written_without_an_index_has_it_when_it_is_read() -> None:
+    key, own = "example.com/job", model.annotation("example.com/job")
+    pod = model.Pod(uid="u", namespace="ns", name="p", labels={key: "label"}, annotations={key: "annotation"})
+    written = projections.project(START, events.PodSeen(pod=pod))
+    back = again(image_of(written), dataclasses.replace(written, indexed=frozenset((key, own, model.GROUP))))
+    assert set(back.labelled) == {("ns", key, "label"), ("ns", own, "annotation")}
+
+
 def shuffled(items: Sequence[T], shuffler: random.Random) -> list[T]:
     return shuffler.sample(list(items), len(items))
 

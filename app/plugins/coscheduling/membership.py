@@ -7,7 +7,9 @@ from app.domain import model, snapshots
 from app.plugins.coscheduling import gang_model, options
 
 SIGS_LABEL = "scheduling.x-k8s.io/pod-group"
-INDEXED = (SIGS_LABEL, options.LABEL, options.OLD_LABEL, options.NAME, options.SELECTOR, model.GROUP)
+NAME, SELECTOR = model.annotation(options.NAME), model.annotation(options.SELECTOR)
+"""Keys of the index: a pod may have labels of the same names, which mean nothing."""
+INDEXED = (SIGS_LABEL, options.LABEL, options.OLD_LABEL, NAME, SELECTOR, model.GROUP)
 """Keys by which the members of a gang are found."""
 
 
@@ -105,7 +107,7 @@ def _marks(key: GangKey) -> tuple[tuple[str, str], ...]:
     """Key and value of each mark by which pods may name the gang."""
     match key.family:
         case gang_model.KOORDINATOR:
-            return tuple((mark, key.name) for mark in (options.LABEL, options.OLD_LABEL, options.NAME))
+            return tuple((mark, key.name) for mark in (options.LABEL, options.OLD_LABEL, NAME))
         case gang_model.NATIVE:
             return ((model.GROUP, key.name.replace(":", "/")),)
         case _:
@@ -115,7 +117,7 @@ def _marks(key: GangKey) -> tuple[tuple[str, str], ...]:
 def all_keys(snapshot: snapshots.Snapshot) -> set[GangKey]:
     """The gangs that some pod names."""
     found: set[GangKey] = set()
-    marks = {*INDEXED} - {options.SELECTOR}
+    marks = {*INDEXED} - {SELECTOR}
     for (_, mark, value), pods in snapshot.labelled.items():
         for uid in pods if mark in marks else ():
             pod = snapshot.pod(uid)

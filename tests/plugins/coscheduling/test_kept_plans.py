@@ -162,3 +162,16 @@ def test_pods_that_no_longer_attract_the_members_change_the_plan(changed: dict[s
     assert small.planned(members[0]) == "n0"
     small.see(*(msgspec.structs.replace(one, **changed) for one in near))
     assert small.planned(members[0]) == "n1"
+
+
+def test_pods_attract_the_members_by_their_annotation_whatever_label_has_its_key() -> None:
+    marked = {options.SELECTOR: "s"}
+    members = [
+        msgspec.structs.replace(one, annotations={**one.annotations, **marked})
+        for one in small_gangs.gang("g", 2)
+    ]
+    nodes = [small_gangs.node(name, 4, {small_gangs.ZONE: name}) for name in ("n0", "n1")]
+    for name in ("n0", "n1"):
+        near = small_gangs.pod("a", 1, node=name, annotations=marked, labels={options.SELECTOR: "other"})
+        small = small_gangs.Cluster(*nodes, *members, near)
+        assert small.planned(members[0]) == name

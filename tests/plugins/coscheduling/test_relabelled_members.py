@@ -221,3 +221,11 @@ def test_workloads_that_change_together_cost_one_scan_of_the_labels() -> None:
     found = posted(list(PLUGIN.reconcile(changed, effects.Changes(before, tuple(grown)))))
     assert [key for key, _ in found] == [f"x/{name}" for name in names]
     assert index.count == 1
+
+
+def test_members_are_found_by_their_annotation_whatever_label_has_its_key() -> None:
+    """Koordinator reads no such label."""
+    pods = [msgspec.structs.replace(one, labels={options.NAME: "other"}) for one in gang("train", 3)]
+    small = Cluster(node("n1", 8), *pods)
+    assert small.commit(pods[0], "n1") == {one.name: "n1" for one in pods}
+    assert membership.all_keys(small.snapshot) == {membership.GangKey("koordinator", "x", "train")}

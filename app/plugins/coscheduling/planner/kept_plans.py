@@ -7,7 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from app.domain import model, snapshots
 from app.domain.fit import budgets
-from app.plugins.coscheduling import options
+from app.plugins.coscheduling import membership, options
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.planner import evictions, nominations
 
@@ -77,7 +77,7 @@ def attracting(snapshot: snapshots.Snapshot, together: Iterable[Gang]) -> dict[m
             own.add(seat.pod.uid)
             found[seat.node] = found.get(seat.node, 0) + 1
     for namespace, value in sorted(selectors):
-        for pod in snapshot.siblings(namespace, options.SELECTOR, value) if value else ():
+        for pod in snapshot.siblings(namespace, membership.SELECTOR, value) if value else ():
             node = snapshot.node_of(pod.uid)
             if node and pod.counted and pod.uid not in own:
                 found[node] = found.get(node, 0) + 1
