@@ -7,8 +7,9 @@ import pytest
 
 from app.domain import events
 from app.framework import cycles
-from app.plugins.coscheduling import admission, endpoints, options
+from app.plugins.coscheduling import endpoints, options
 from app.plugins.coscheduling.plugin import Coscheduling
+from app.plugins.coscheduling.seats import commitments
 from tests.support.decisions.small_gangs import CORE, ZONE, Cluster, defined, gang, koordinator, node
 
 RACK = "example.com/rack"
@@ -110,7 +111,7 @@ def test_later_members_carry_the_id_of_their_group() -> None:
         small.run(one, placed[one.name])
     small.see(*a[2:])
     made = small.commitment(a[2], "n1")
-    ids = {one.annotations[admission.GROUP_ID] for one in made.placements}
+    ids = {one.annotations[commitments.GROUP_ID] for one in made.placements}
     assert ({one.pod.name for one in made.placements}, ids) == ({"a2", "a3"}, {"x/a,x/b"})
 
 

@@ -5,7 +5,7 @@ no other pod takes their capacity.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -18,11 +18,10 @@ from app.plugins.coscheduling import gangs, membership
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.membership import GangKey
 from app.plugins.coscheduling.planner import evictions, nominations, plans
+from app.plugins.coscheduling.seats import commitments
 
 CLAIM = "seats:all"
 """Moved on by every commitment of a gang: of two that are planned on one state, one is planned again."""
-GROUP_ID = "internal.scheduling.koordinator.sh/bind-gang-group-id"
-MEMBERS = "internal.scheduling.koordinator.sh/bind-gang-member-count"
 RESERVED = "the capacity that is left on the node is reserved for members of a gang"
 
 
@@ -239,10 +238,9 @@ def reserve(
         return capabilities.Plan(subjects=(CLAIM,))
     if found.node != node:
         return verdicts.Refusal(found.reason, frozenset((node,)))
-    group_id = ",".join(key.short for key in found.gang.together)
-    marks = {GROUP_ID: group_id, MEMBERS: str(len(found.plan.pods))}
-    if len(found.plan.pods) < 2 or len(group_id) > 4096:
-        marks = {}
+    names = [key.short for key in found.gang.together]
+    marks = commitments.marks(names, len(found.plan.pods))
+    lists = commitments.lists(names, len(found.plan.pods))
     of = {pod.uid: gang for gang in found.together for pod in gang.waiting}
     planned = Counter(str(of[pod.uid].key) for pod in found.plan.pods)
     definitions = [subject for gang in found.together for subject in gang.relies_on]
@@ -254,45 +252,15 @@ def reserve(
             capabilities.Assignment(
                 cycle.pod if pod.uid == cycle.pod.uid else pod,
                 found.plan.seats[pod.uid],
-                data=_committed(of[pod.uid]),
+                data=commitments.kept(of[pod.uid], lists[at]),
                 annotations=marks,
                 patience=of[pod.uid].waiting_time,
             )
-            for pod in found.plan.pods
+            for at, pod in enumerate(found.plan.pods)
         ),
         subjects=(*definitions, *relied_on),
         claims=(CLAIM,),
     )
-
-
-def _committed(gang: Gang) -> dict[str, object]:
-    """What a seat keeps of its gang, whose definition may change or go before a member is bound."""
-    strict = {"minimum": gang.minimum} if gang.given.mode == "Strict" else {}
-    return {"gang": str(gang.key), **strict}
-
-
-def kept_from(snapshot: snapshots.Snapshot, gang: Gang) -> int:
-    """The number of seats from which on they are kept when one is lost: the least minimum of those that they
-    were committed by and of the present one, if the gang is defined.
-    """
-    committed = (one.data.get(gangs.NAME, {}).get("minimum") for one in _commitments(snapshot, gang))
-    return min(filter(None, (gang.minimum, *committed)), default=0)
-
-
-def placed_with(snapshot: snapshots.Snapshot, gang: Gang) -> tuple[Gang, ...]:
-    """The gangs that are placed together with this one, itself among them: those of its present list, and
-    those that its seats were committed with, as the annotation of their Bindings lists them.
-    """
-    listed = {one.annotations.get(GROUP_ID, "") for one in _commitments(snapshot, gang)}
-    named = {name for one in listed for name in one.split(",") if "/" in name}
-    keys = {*gang.together, *(GangKey(gang.key.family, *name.split("/", 1)) for name in named)}
-    return tuple(one for key in sorted(keys) if (one := gangs.find(snapshot, key)) is not None)
-
-
-def _commitments(snapshot: snapshots.Snapshot, gang: Gang) -> Iterator[model.Placement]:
-    """The placements of the seats that are not bound."""
-    placements = (snapshot.placements.get(seat.pod.uid) for seat in gang.seats)
-    return (one for one in placements if one is not None)
 
 
 def _relied_on(gang: Gang, planned: int) -> tuple[model.Pod, ...]:

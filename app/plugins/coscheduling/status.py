@@ -13,6 +13,7 @@ from app.framework import cycles, effects
 from app.plugins.coscheduling import admission, endpoints, gang_model, gangs, kinds, membership
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.membership import GangKey
+from app.plugins.coscheduling.seats import commitments
 
 WRITTEN = {gang_model.KOORDINATOR: kinds.KOORDINATOR.name, gang_model.SIGS: kinds.SIGS.name}
 """Family -> the kind whose status is written; kube-scheduler writes that of its own."""
@@ -264,7 +265,7 @@ def _lost(snapshot: snapshots.Snapshot, key: GangKey, losses: list[_Loss]) -> It
     gang = gangs.find(snapshot, key)
     if gang is None:
         return
-    together = admission.placed_with(snapshot, gang)
+    together = commitments.placed_with(snapshot, gang)
     every = [seat for one in together for seat in one.seats]
     bound = sum(seat.bound for seat in every)
     left = _given_up(snapshot, gang, together)
@@ -293,12 +294,12 @@ def _incomplete(snapshot: snapshots.Snapshot, *, missed: bool) -> Iterator[effec
         gang = gangs.find(snapshot, key)
         if gang is None:
             continue
-        together = admission.placed_with(snapshot, gang)
+        together = commitments.placed_with(snapshot, gang)
         left = _given_up(snapshot, gang, together)
         if not left or any(one.ran for one in together):  # After a member has run, others go alone.
             continue
         for one in together if missed else ():
-            about, least = _about(snapshot, one), admission.kept_from(snapshot, one)
+            about, least = _about(snapshot, one), commitments.kept_from(snapshot, one)
             if one.key not in reported and len(one.seats) < least and about is not None:
                 reported.add(one.key)
                 held = f"{len(one.seats)} of {least} members have a seat"
@@ -310,7 +311,7 @@ def _incomplete(snapshot: snapshots.Snapshot, *, missed: bool) -> Iterator[effec
 def _given_up(snapshot: snapshots.Snapshot, gang: Gang, together: tuple[Gang, ...]) -> list[gangs.Seat]:
     """The seats of gangs that are placed together which are not kept when this one has lost a seat."""
     every = [seat for one in together for seat in one.seats]
-    whole = all(len(one.seats) >= admission.kept_from(snapshot, one) for one in together)
+    whole = all(len(one.seats) >= commitments.kept_from(snapshot, one) for one in together)
     # After a member has run, others go alone, and are seated one by one.
     alone = any(one.ran and one.given.match == "once-satisfied" for one in together)
     if gang.given.mode == "NonStrict" or whole or alone or any(seat.bound for seat in every):
@@ -339,7 +340,7 @@ def _released_again(key: GangKey, snapshot: snapshots.Snapshot) -> effects.Relea
     gang = gangs.find(snapshot, key)
     if gang is None:
         return None
-    together = admission.placed_with(snapshot, gang)
+    together = commitments.placed_with(snapshot, gang)
     left = _given_up(snapshot, gang, together)
     return _released(gang, together, left) if left else None
 

@@ -13,8 +13,8 @@ BUGS = (
     Bug(
         "a bind commits the seat of its member alone",
         "app.plugins.coscheduling.admission:reserve",
-        "for pod in found.plan.pods\n        ),",
-        "for pod in found.plan.pods if pod.uid == cycle.pod.uid\n        ),",
+        "for at, pod in enumerate(found.plan.pods)\n        ),",
+        "for at, pod in enumerate(found.plan.pods) if pod.uid == cycle.pod.uid\n        ),",
     ),
     Bug(
         "a seat is kept although its pod is not bound",
