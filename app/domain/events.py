@@ -152,8 +152,8 @@ def placed(pod: model.Pod, node: model.NodeName) -> PlacementsCommitted:
 
 Cause = Literal["refused", "superseded", "unbound", "gone"]
 """Why a placement was released. ``refused``: the API server refused the Binding; ``superseded``: the pod was
-placed again and never bound there; ``unbound``: the pod is still unbound long after the placement, or when
-the pods that were planned with it are given up; ``gone``: the pod no longer exists."""
+placed again and never bound there; ``unbound``: the pod is still unbound long after the placement, or when it
+is being deleted or the pods that were planned with it are given up; ``gone``: the pod no longer exists."""
 
 
 class PlacementReleased(Event, frozen=True, tag="PlacementReleased"):

@@ -124,19 +124,30 @@ def test_a_seat_whose_pod_is_gone_is_lost(minimum: int, bound: bool, others: set
     assert "a seat on n1 is lost: its pod is gone" in text
 
 
-@pytest.mark.parametrize("terminating", [False, True])
-def test_a_seat_whose_pod_ends_before_it_is_bound_is_lost(*, terminating: bool) -> None:
+ENDED, DELETED = "its pod has ended", "its pod is being deleted"
+
+
+@pytest.mark.parametrize(
+    ("phase", "terminating", "reason"),
+    [("Failed", False, ENDED), ("Failed", True, ENDED), ("Pending", True, DELETED)],
+)
+def test_a_seat_whose_pod_ends_before_it_is_bound_is_lost(
+    phase: str, *, terminating: bool, reason: str
+) -> None:
     """So does a pod without a node that is deleted while a finalizer of its Job holds it."""
     pods = gang("train", 3)
     small = Cluster(node("n1"), *pods)
     committed(small, pods)
-    ended = msgspec.structs.replace(pods[1], phase="Failed", terminating=terminating)
+    ended = msgspec.structs.replace(pods[1], phase=phase, terminating=terminating)
     found = after(small, events.PodSeen(pod=ended), events.PodSeen(pod=ended))
-    assert given_up(found) == {"uid-x-train0", "uid-x-train2"}
+    own = {pods[1].uid} if reason == DELETED else set()
+    assert given_up(found) == {"uid-x-train0", "uid-x-train2", *own}
     (text,) = [message for _, message in posted(found) if "lost" in message]
-    assert "a seat on n1 is lost: its pod has ended; what is left is released" in text
+    assert f"a seat on n1 is lost: {reason}; what is left is released" in text
+    assert given_up(everything(small)) == {"uid-x-train0", "uid-x-train2", *own}
     gone = events.PodGone(uid=pods[1].uid, namespace="x", name=pods[1].name)
-    assert not any("lost" in message for _, message in posted(after(small, gone)))
+    for event in (events.PodSeen(pod=ended), released(pods[1], "n1", "unbound"), gone):
+        assert not any("lost" in message for _, message in posted(after(small, event)))
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])

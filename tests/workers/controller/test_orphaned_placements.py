@@ -28,11 +28,11 @@ def version(cluster: clusters.Cluster, pod: model.Pod) -> str:
     return found
 
 
-def write(cluster: clusters.Cluster, pod: model.Pod) -> None:
+def write(cluster: clusters.Cluster, pod: model.Pod, part: str = "status", **changed: str) -> None:
     """Another writer changes the pod."""
 
     def noted(found: dict[str, Any]) -> dict[str, Any]:
-        found["status"]["message"] = "written by a test"
+        found[part].update(changed or {"message": "written by a test"})
         return found
 
     cluster.server.objects.change("pods", (pod.namespace, pod.name), noted)
@@ -249,6 +249,18 @@ def test_a_planned_placement_is_released_at_once_if_that_is_requested(
     assert settling.after() == [(pod.uid, "unbound")]
     assert settling.reasons == ["the pod has left its gang"]
     assert asked(cluster_side, "PATCH") == 0
+
+
+def test_a_planned_placement_of_a_pod_that_is_being_deleted_is_released(
+    cluster_side: clusters.Cluster, pod: model.Pod
+) -> None:
+    """A finalizer holds it. The API server refuses its Binding (assignPod, pkg/registry/core/pod/storage)."""
+    settling = orphans.Settling(cluster_side, pod)
+    settling.plan(model.Placement(pod, "n", planned=True, patience=600))
+    assert settling.after(OLD) == []
+    write(cluster_side, pod, "metadata", deletionTimestamp="2026-07-01T10:00:00Z")
+    assert settling.after(OLD) == [(pod.uid, "unbound")]
+    assert settling.reasons == ["the pod was planned and is being deleted"]
 
 
 def test_a_request_is_kept_until_the_pod_is_looked_up_and_its_placement_released(

@@ -13,7 +13,8 @@ from app.domain import events, model, projections
 from app.kube import backoffs
 from app.kube.client import clients
 from app.kube.election import electors
-from app.plugins.coscheduling import gangs, options, status
+from app.plugins.coscheduling import gangs, options
+from app.plugins.coscheduling.seats import losses
 from app.simulation import populations
 from app.simulation.apiserver import faults, requests
 from app.store import stores
@@ -129,7 +130,7 @@ def reports(cluster: clusters.Cluster, one: Controlling) -> list[str]:
     """The Events about lost seats that a controller posted."""
     sent = [asked for asked in cluster.server.seen if "/events" in asked.path and one.sent(asked)]
     bodies = [json.loads(asked.body) for asked in sent if asked.body]
-    return [body["message"] for body in bodies if body.get("reason") == status.LOST]
+    return [body["message"] for body in bodies if body.get("reason") == losses.LOST]
 
 
 def test_the_next_leader_releases_a_gang_below_its_minimum_once(

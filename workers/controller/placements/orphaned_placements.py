@@ -169,6 +169,8 @@ def _void(
         return "gone", "the API server no longer has the pod"
     if found.pod.node:
         return None
+    if placement.planned and found.pod.terminating:
+        return "unbound", requested or "the pod was planned and is being deleted"
     if placement.planned:
         kept = placement.patience or PLANNED if not requested else 0.0
         reason = requested or "the pod was planned and not bound in time"
