@@ -96,6 +96,11 @@ class ReleasePlacements:
     """A sentence for the log line, and for the events of those that go together."""
     plugin: str = ""
     """The plugin that ``renewed`` belongs to."""
+    after: float = 0.0
+    """Seconds until those that go together are released, if that is wanted then; nothing is looked up."""
+    awaited: model.Uid = ""
+    """The pod whose placement would keep those that go together; empty for none. Of releases of a plugin that
+    go together, those with the same reason that await the same pod are one: the latest request decides."""
     subjects: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """What ``renewed`` has read beside the placements: an event about one of them, between its answer and the
     append, makes it compute its answer again."""

@@ -3,7 +3,9 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator
+from typing import Any
 
+import msgspec
 import pytest
 
 from app.domain import events, model, projections, snapshots
@@ -17,6 +19,8 @@ from app.store.log import batches
 from app.store.server import embedded
 from app.verbs import contexts, placement_releases
 from tests.support.extender import replicas
+from tests.support.kube import fake_clock
+from workers.controller import executors
 from workers.controller.placements import joint_releases
 
 GANG = {membership.SIGS_LABEL: "g"}
@@ -183,6 +187,92 @@ def test_a_release_that_is_not_possible_yet_is_tried_again(gang: Gang) -> None:
     assert releases.submit(gang.given_up, "1")
     assert releases.run_once() == 0
     assert answers == []
+
+
+def test_of_equal_requests_the_latest_decides_what_is_wanted(gang: Gang) -> None:
+    """It was computed from the latest state."""
+    asked = list[str]()
+
+    def wanted(request: str, _: snapshots.Snapshot) -> None:
+        asked.append(request)
+
+    context = gang.one.context
+    release = functools.partial(placement_releases.release_together, context.state, context.log)
+    releases = joint_releases.JointReleases(release, lambda: "1")
+    for request in ("first", "second"):
+        renewed = functools.partial(wanted, request)
+        releases.submit(dataclasses.replace(gang.given_up, renewed=renewed), "1")
+    releases.run_once()
+    assert asked == ["second"]
+
+
+def test_a_request_that_is_made_again_before_its_turn_is_released_later(gang: Gang) -> None:
+    """Its time begins again, also while another release takes its own."""
+    clock, asked = fake_clock.VirtualClock(), list[joint_releases.Renewed]()
+    first, second = (
+        dataclasses.replace(gang.given_up, after=15, awaited=pod.uid, renewed=lambda _: None)
+        for pod in gang.members[:2]
+    )
+
+    def release(renewed: joint_releases.Renewed) -> int:
+        asked.append(renewed)
+        if len(asked) == 1:
+            clock.now += 1
+            assert not releases.submit(second, "1")
+        return 0
+
+    releases = joint_releases.JointReleases(release, lambda: "1", clock)
+    assert releases.submit(first, "1")
+    assert releases.submit(second, "1")
+    clock.now += 15
+    releases.run_once()
+    assert len(asked) == 1
+    clock.now += 15
+    releases.run_once()
+    assert len(asked) == 2
+
+
+@pytest.mark.scenario("CS-4")
+def test_a_release_is_due_some_time_after_its_latest_request(gang: Gang) -> None:
+    """Another seat of the gang may move meanwhile."""
+    clock, asked = fake_clock.VirtualClock(), list[joint_releases.Renewed]()
+    releases = joint_releases.JointReleases(asked.append, lambda: "1", clock)
+    later = dataclasses.replace(gang.given_up, after=15, awaited=gang.members[0].uid)
+    assert releases.submit(later, "1")
+    clock.now += 14
+    assert not releases.submit(later, "1")
+    for _ in range(2):
+        assert releases.run_once() == 0
+        assert asked == []
+        clock.now += 14
+    releases.run_once()
+    assert len(asked) == 1
+    releases.run_once()
+    assert len(asked) == 2, "it was not possible yet"
+    assert releases.submit(gang.given_up, "1")
+    releases.run_once()
+    assert len(asked) == 4
+
+
+def test_nothing_is_looked_up_for_a_release_that_may_not_be_wanted(gang: Gang) -> None:
+    """A member whose Binding is under way is not fenced while another one moves."""
+    looked_up = list[str]()
+    unused: Any = None
+    releases = joint_releases.JointReleases(lambda _: 0, lambda: "1")
+
+    def look_up(uid: str, *_: object) -> bool:
+        looked_up.append(uid)
+        return True
+
+    executor = executors.Executor(unused, unused, unused, unused, look_up, releases, lambda: "1")
+    snapshot = gang.one.snapshot()
+    for uid in gang.given_up.pods:
+        placement = msgspec.structs.replace(snapshot.placements[uid], planned=False)
+        snapshot = projections.project(snapshot, events.PlacementsCommitted(placements=(placement,)))
+    executor.submit(dataclasses.replace(gang.given_up, after=15), snapshot)
+    assert looked_up == []
+    executor.submit(gang.given_up, snapshot)
+    assert looked_up == list(gang.given_up.pods)
 
 
 def test_a_request_that_comes_during_a_release_is_kept(gang: Gang) -> None:

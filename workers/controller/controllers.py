@@ -88,7 +88,9 @@ class Controller:
             client, lambda: follower.snapshot, plugins, self.poster.submit, limit, self._clock
         )
         self.joint_releases = joint_releases.JointReleases(
-            functools.partial(placement_releases.release_together, follower, store.log), self._term
+            functools.partial(placement_releases.release_together, follower, store.log),
+            self._term,
+            self._clock,
         )
         self.executor = executors.Executor(
             self.waker,

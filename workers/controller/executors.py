@@ -108,7 +108,10 @@ class Executor:
         self._statuses.verify()
 
     def _release(self, found: effects.ReleasePlacements, snapshot: snapshots.Snapshot, term: str) -> None:
-        if found.renewed is not None and self._together.submit(found, term):
+        requested = found.renewed is not None and self._together.submit(found, term)
+        if found.after:
+            return
+        if requested:
             telemetry.log.info("releasing placements together", pods=len(found.pods), reason=found.reason)
         for uid in found.pods:
             placed = snapshot.placements.get(uid)

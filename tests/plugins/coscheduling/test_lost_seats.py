@@ -263,13 +263,6 @@ def test_seats_on_a_node_that_is_gone_without_a_leader_are_released() -> None:
     assert given_up(everything(small)) == {planned.pod.uid}
 
 
-def test_a_seat_that_moves_is_not_lost() -> None:
-    pods = gang("train", 2)
-    small = Cluster(node("n1"), *pods)
-    committed(small, pods)
-    assert given_up(after(small, released(pods[1], "n1", "superseded"))) == set()
-
-
 def test_a_seat_whose_pod_is_placed_for_another_gang_is_lost() -> None:
     """Its bind replaces the placement, and appends no release."""
     pods = gang("train", 3)

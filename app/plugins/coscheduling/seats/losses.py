@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from app.domain import events, model, snapshots
@@ -12,6 +13,9 @@ from app.plugins.coscheduling.membership import GangKey
 from app.plugins.coscheduling.seats import commitments
 
 LOST = "GangLostSeat"
+FOLLOWS = 15.0
+"""Seconds in which a pod whose seat was given up for another one has that: by default a bind takes at most
+3.5 s (``budgets.bind``), and kube-scheduler repeats one that failed after at most 10 s."""
 _LEFT, _DELETED = "the pod has left the gang of its seat", "its pod is being deleted"
 _GOING = "what is left is released, unless a member is bound first"
 """Without a number: the Event of the loss of these seats has that of those which were released."""
@@ -43,6 +47,7 @@ def of_events(
     """
     changed: dict[model.Uid, model.Placement | None] = {}
     lost: dict[GangKey, list[_Loss]] = {}
+    moving: dict[GangKey, set[model.Uid]] = {}
     for event in happened:
         for uid, now, reason in _changed(event):
             former, changed[uid] = changed.get(uid, _seat(before, uid)), now
@@ -53,8 +58,16 @@ def of_events(
                 reason = _LEFT
             if reason:
                 lost.setdefault(key, []).append(_Loss(former.node, reason))
+            elif isinstance(event, events.PlacementReleased):
+                moving.setdefault(key, set()).add(uid)
     for key, losses in sorted(lost.items()):
         yield from _lost(snapshot, key, losses)
+    for key in sorted(moving.keys() - lost.keys()):
+        # Each is awaited by itself: it has its time whatever others do.
+        for uid in sorted(moving[key]) if _released_again(key, snapshot) is not None else ():
+            found = _released_unless_placed(key, uid, snapshot)
+            if found is not None:
+                yield found
 
 
 def _seat(snapshot: snapshots.Snapshot, uid: model.Uid) -> model.Placement | None:
@@ -165,6 +178,25 @@ def _released_again(key: GangKey, snapshot: snapshots.Snapshot) -> effects.Relea
     together = commitments.placed_with(snapshot, gang)
     left = _given_up(snapshot, gang, together)
     return _released(gang, together, left) if left else None
+
+
+def _released_unless_placed(
+    key: GangKey, uid: model.Uid, snapshot: snapshots.Snapshot
+) -> effects.ReleasePlacements | None:
+    """The release of what is left of the gang, if a pod whose seat was given up for another one gets none in
+    time; None if it has its seat.
+
+    A bind that moves a seat appends its release first. It may be killed then, or refused the other node.
+    """
+    placement, pod = snapshot.placements.get(uid), snapshot.pod(uid)
+    seated = placement is not None and gangs.committed_for(placement) == key
+    if seated or (pod is not None and pod.node):
+        return None
+    found = _released_again(key, snapshot)
+    if found is None:
+        return None
+    again = functools.partial(_released_unless_placed, key, uid)
+    return replace(found, after=FOLLOWS, awaited=uid, renewed=again)
 
 
 def without_node(snapshot: snapshots.Snapshot) -> Iterator[effects.Effect]:
