@@ -151,10 +151,7 @@ class BreaksTies(Plugin, Protocol):
     """Orders candidates of equal score; used only where a single node is requested (filter_onlyone)."""
 
     def rank(self, cycle: cycles.Cycle, nodes: node_sets.Names) -> Mapping[model.NodeName, int]:
-        """Node -> rank; lower is better, and a missing node has rank 0.
-
-        ``nodes``: those that the scores, and the plugins before this one, leave equal.
-        """
+        """Node -> rank, 0 if missing; lower is better. ``nodes``: those that are equal up to this plugin."""
         ...
 
 
@@ -171,8 +168,7 @@ class Assignment:
     labels: Mapping[str, str] = field(default_factory=dict)
     """As the annotations, but only kube-apiserver 1.35 or later takes them over (extender contract, 17)."""
     patience: int = 0
-    """Seconds for which the controller waits for the bind of a pod that is placed beside another; 0 for its
-    own limit."""
+    """Seconds that the controller waits for the bind of a pod placed beside another; 0 for its own limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +259,10 @@ class Groups(Plugin, Protocol):
         self, snapshot: snapshots.Snapshot, template: model.Pod, members: int, minimum: int | None
     ) -> supposed_operations.Group:
         """New pods like the template as one group. Raises Impossible for a minimum if it names a group."""
+        ...
+
+    def companions(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> Sequence[model.Pod]:
+        """The other waiting pods of the state without which the pod, which waits there, is not placed."""
         ...
 
 

@@ -4,7 +4,7 @@ Effects are idempotent: each is computed from the state of the log, and may be c
 leader. The controller limits their rate, and drops those of a leadership that has ended (decision 24).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.domain import events as domain_events
@@ -159,8 +159,19 @@ Objection = Callable[[snapshots.Snapshot, model.Pod, model.NodeName, Sequence[mo
 protected, or some plugin would still refuse the pod. None if all plugins would admit it."""
 
 
+Protection = Callable[[snapshots.Snapshot, Sequence[model.Pod]], Collection[model.Uid]]
+"""Those of the pods that plugins protect, as far as the others go one after the other."""
+
+Companions = Callable[[snapshots.Snapshot, model.Pod], Sequence[model.Pod]]
+"""The other waiting pods without which a pod, which waits, is not placed, such as members of its gang."""
+
+
 def _no_objection(*_: object) -> None:
     return None
+
+
+def _no_pods(*_: object) -> tuple[()]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,5 +188,9 @@ class Changes:
     """
     objection: Objection = field(default=_no_objection, compare=False, repr=False)
     """What all plugins answer to an eviction, before a plugin wants it; by default they have no objection."""
+    protection: Protection = field(default=_no_pods, compare=False, repr=False)
+    """Which pods all plugins keep from an eviction; by default none."""
+    companions: Companions = field(default=_no_pods, compare=False, repr=False)
+    """With which others a pod is placed, by all plugins; by default alone."""
     peers: cycles.Peers = field(default=cycles.ALONE, compare=False, repr=False)
     """The other plugins, for a plugin that consults them (capabilities.Consults)."""

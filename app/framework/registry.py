@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from app.domain import model, schema, snapshots
-from app.framework import capabilities
+from app.framework import capabilities, cycles
 
 
 class ConfigurationRefused(ValueError):
@@ -110,6 +110,38 @@ class Registry:
         for one in self.concerns:
             for name in one.names(snapshot, pod):
                 yield f"{one.kind}:{name}"
+
+    def companions(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> tuple[model.Pod, ...]:
+        """The other waiting pods without which the pod, which waits, is not placed (effects.Companions)."""
+        found = {one.uid: one for plugin in self.groups for one in plugin.companions(snapshot, pod)}
+        return tuple(found.values())
+
+    def objection(
+        self, snapshot: snapshots.Snapshot, pod: model.Pod, together: Iterable[model.Pod]
+    ) -> str | None:
+        """Why a plugin protects the pod, if all of these pods are evicted that the state still has."""
+        going = [found for one in together if (found := snapshot.pod(one.uid)) is not None]
+        cycle = cycles.Cycle(pod, frozenset((pod.node,)), snapshot)
+        reasons = (plugin.veto(cycle, pod.node, going) for plugin in self.preempts)
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def protected(self, snapshot: snapshots.Snapshot, pods: Iterable[model.Pod]) -> frozenset[model.Uid]:
+        """Those of the pods, of which each helps by itself, that plugins protect (effects.Protection).
+
+        What protects a single pod may let all go that it protects, such as a whole gang.
+        """
+        alike: dict[str, list[model.Pod]] = {}
+        for pod in pods:
+            reason = self.objection(snapshot, pod, (pod,))
+            if reason is not None:
+                alike.setdefault(reason, []).append(pod)
+        stay = (
+            those
+            for those in alike.values()
+            # The question about a single one was asked above.
+            if len(those) == 1 or self.objection(snapshot, those[0], those) is not None
+        )
+        return frozenset(pod.uid for those in stay for pod in those)
 
     def indexed(self) -> frozenset[str]:
         """Pod label keys that snapshots must index."""

@@ -1,13 +1,14 @@
 """The registry: capabilities by plugin, and configurations that are refused."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import pytest
 
 from app import plugins as in_tree
 from app.domain import events, model, projections, snapshots
-from app.framework import capabilities, effects, registry, registry_builder, views
+from app.framework import capabilities, cycles, effects, registry, registry_builder, views
 from tests.support import declared
 from tests.support.decisions import fake_plugins
 
@@ -308,3 +309,38 @@ class ReconcilingNothing(fake_plugins.Idle):
 def test_a_part_of_a_capability_is_refused(plugin: capabilities.Plugin, message: str) -> None:
     with pytest.raises(registry.ConfigurationRefused, match=message):
         registry.Registry([plugin])
+
+
+@dataclass(frozen=True, slots=True)
+class Counting(fake_plugins.Idle):
+    """Keeps two of the pods of each namespace, unless all of them go."""
+
+    name: str = "Counting"
+    asked: list[object] = field(default_factory=list)
+
+    def veto(self, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]) -> str | None:
+        self.asked.append(victims)
+        for namespace in ("a", "b"):
+            pods = {one.uid for one in cycle.snapshot.pods.values() if one.namespace == namespace}
+            left = pods - {one.uid for one in victims}
+            if 0 < len(left) < 2:
+                return f"{namespace} is protected"
+        return None
+
+
+def test_pods_are_protected_that_may_not_go_one_after_the_other() -> None:
+    """Two of a namespace may go together, and one of three alone."""
+    names = ("a1", "a2", "b1", "b2", "b3")
+    pods = {name: model.Pod(uid=name, namespace=name[0], name=name, node="n") for name in names}
+    state = snapshots.empty(schema=declared.SCHEMA)
+    state = projections.project_all(state, [events.PodSeen(pod=one) for one in pods.values()])
+    asked = list[object]()
+    made = registry.Registry([fake_plugins.Idle(), Counting(asked=asked)])
+    for going, stay in (("a1", {"a1"}), ("a1 a2", set()), ("b1", set()), ("b1 a1", {"a1"})):
+        assert made.protected(state, [pods[name] for name in going.split()]) == stay
+    assert made.protected(state, []) == set()
+    for going, questions in (("a1", 1), ("a1 a2", 3), ("a1 b1", 2)):
+        asked.clear()
+        made.protected(state, [pods[name] for name in going.split()])
+        assert len(asked) == questions, "together only where several are refused alike"
+    assert registry.Registry([fake_plugins.Idle()]).protected(state, [pods["a1"]]) == set()

@@ -16,12 +16,12 @@ import functools
 import http
 import math
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from app import telemetry
 from app.domain import model, snapshots
-from app.framework import cycles, effects, registry
+from app.framework import effects, registry
 from app.kube import backoffs, call_limits, errors
 from app.kube.client import clients
 from app.kube.writes import evictions
@@ -232,26 +232,12 @@ class Evictor:
     ) -> tuple[model.Pod, str | None]:
         """The first of the pods that may go; if none may, the first one and why a plugin objects."""
         first = left[0]
-        reason = self._veto(first, one.pods, snapshot)
+        reason = self._plugins.objection(snapshot, first, one.pods)
         if reason is None or one.together:
             return first, reason
-        alike: dict[str | None, list[model.Pod]] = {}
-        for pod in left:
-            alike.setdefault(self._veto(pod, (pod,), snapshot), []).append(pod)
-        for why, pods in alike.items():
-            # What protects a single pod may let all go that it protects, such as a whole gang.
-            if why is None or self._veto(pods[0], pods, snapshot) is None:
-                return pods[0], None
-        return first, reason
-
-    def _veto(
-        self, pod: model.Pod, together: Iterable[model.Pod], snapshot: snapshots.Snapshot
-    ) -> str | None:
-        """Why a plugin objects, if all of these pods go that are left."""
-        going = [found for one in together if (found := snapshot.pod(one.uid)) is not None]
-        cycle = cycles.Cycle(pod, frozenset((pod.node,)), snapshot)
-        reasons = (plugin.veto(cycle, pod.node, going) for plugin in self._plugins.preempts)
-        return next((reason for reason in reasons if reason is not None), None)
+        stay = self._plugins.protected(snapshot, left)
+        free = next((pod for pod in left if pod.uid not in stay), None)
+        return (first, reason) if free is None else (free, None)
 
 
 def _evictable(pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:

@@ -158,6 +158,8 @@ class Reconciliation:
             about = replace(
                 about,
                 objection=functools.partial(pipeline.objection, self._plugins),
+                protection=self._plugins.protected,
+                companions=self._plugins.companions,
                 peers=pipeline.peers(self._plugins, plugin.name),
             )
             reconcile = functools.partial(_all, plugin, snapshot, about)

@@ -263,6 +263,22 @@ def reserve(
     )
 
 
+def companions(snapshot: snapshots.Snapshot, pod: model.Pod) -> tuple[model.Pod, ...]:
+    """The other members that have to be placed with a waiting one: those of the gangs that are planned with
+    its own, up to the minimum of each.
+    """
+    key = membership.of(pod)
+    gang = gangs.limited(snapshot, key) if key is not None else None
+    together, objection = gangs.deciding(snapshot, gang) if gang is not None else ((), "")
+    if objection:
+        return ()
+    found: list[model.Pod] = []
+    for one in together:
+        others = [member for member in one.waiting if member.uid != pod.uid]
+        found += others[: max(0, one.needed - (one.key == key))]
+    return tuple(found)
+
+
 def _relied_on(gang: Gang, planned: int) -> tuple[model.Pod, ...]:
     """Members whose places permit that so few are planned; without them the gang needs more at once."""
     if planned >= gang.minimum:
@@ -283,14 +299,24 @@ def veto(snapshot: snapshots.Snapshot, victims: Sequence[model.Pod]) -> str | No
 
     Also if only its bound members would: one that is placed may never be bound.
     """
-    going = {victim.uid for victim in victims}
+    going = frozenset(victim.uid for victim in victims)
     for key in sorted({key for victim in victims if (key := membership.of(victim)) is not None}):
         gang = gangs.find(snapshot, key)
         if gang is None or gang.given.victims:
             continue
-        bound = [seat for seat in gang.seats if seat.bound]
-        for members, what in ((gang.seats, "left"), (bound, "left bound")):
-            left = [seat for seat in members if seat.pod.uid not in going]
-            if left and len(left) < gang.minimum <= len(members):
-                return f"gang {key}: {len(left)} of {gang.minimum} members would be {what}"
+        for members, what in zip(_seated(snapshot, gang), ("left", "left bound"), strict=True):
+            left = len(members) - len(members & going)
+            if left and left < gang.minimum <= len(members):
+                return f"gang {key}: {left} of {gang.minimum} members would be {what}"
     return None
+
+
+def _seated(snapshot: snapshots.Snapshot, gang: Gang) -> tuple[frozenset[model.Uid], frozenset[model.Uid]]:
+    """The members with a seat, and of these those that are bound: computed once, however many ask."""
+    return snapshot.computed(
+        (_seated, gang.key),
+        lambda: (
+            frozenset(seat.pod.uid for seat in gang.seats),
+            frozenset(seat.pod.uid for seat in gang.seats if seat.bound),
+        ),
+    )

@@ -45,6 +45,7 @@ class Coscheduling:
     outdated = staticmethod(admission.outdated)
     group = staticmethod(questions.group)
     grouped = staticmethod(questions.grouped)
+    companions = staticmethod(admission.companions)
     operations = staticmethod(questions.operations)
 
     def pod_class(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> Hashable:

@@ -54,6 +54,18 @@ class Preemption(NamedTuple):
     eviction: victims.Eviction
 
 
+class Judges(NamedTuple):
+    """What all plugins answer (effects.Changes)."""
+
+    objection: effects.Objection
+    protection: effects.Protection
+    companions: effects.Companions
+
+    def beside(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> list[model.Pod]:
+        """The pods that the pod is judged beside: those it is placed with."""
+        return [one for one in self.companions(snapshot, pod) if not _nominated_before(one, pod)]
+
+
 class _Waiting(NamedTuple):
     """A pod that waits."""
 
@@ -74,8 +86,10 @@ def reconcile(
     operational = all(isinstance(event, events.OPERATIONAL) for event in changes.events)
     if (changes.before is not None and operational) or not requested(rules):
         return
-    wanted = list(_for_pods(snapshot, rules, changes.objection)) if rules.quota_preemption == "evict" else []
-    wanted += _above_runtimes(without_terminating(snapshot), rules) if rules.overuse == "evict" else ()
+    judges = Judges(changes.objection, changes.protection, changes.companions)
+    wanted = list(_for_pods(snapshot, rules, judges)) if rules.quota_preemption == "evict" else []
+    if rules.overuse == "evict":
+        wanted += _above_runtimes(without_terminating(snapshot), rules, judges)
     yield effects.EvictPods(plugin, tuple(wanted))
 
 
@@ -87,7 +101,7 @@ def without_terminating(snapshot: snapshots.Snapshot) -> snapshots.Snapshot:
 def preemptions(
     snapshot: snapshots.Snapshot,
     rules: admission.QuotaRules,
-    objection: effects.Objection | None = None,
+    judges: Judges | None = None,
     *,
     quota: str = "",
 ) -> Iterator[Preemption]:
@@ -97,15 +111,16 @@ def preemptions(
     that lasts: no eviction for another one counts on it. Whether another one needs an eviction is decided
     beside the first of equal pods alone, because the others may wait longer than it, while what terminates
     was evicted for it. A pod that is admitted beside those of them that are as important needs none, because
-    kube-scheduler tries it before the less important ones. ``objection``: by default, quotas alone decide.
+    kube-scheduler tries it before the less important ones. A member of a gang is judged beside those that are
+    needed with it. ``judges``: by default, quotas alone decide.
     """
     if not snapshot.all(kinds.QUOTAS):
         return
     gone = later = claimed = without_terminating(snapshot)
     helped, served, tried = set[str](), set[Hashable](), 0
-    firsts: list[model.Pod] = []
+    firsts, counted = dict[model.Uid, _First](), set[model.Uid]()
     passed: list[_Waiting] = []
-    for name, pods in _in_turn(later, _least_important(snapshot), by_owner=objection is not None):
+    for name, pods in _in_turn(gone, _least_important(snapshot), by_owner=judges is not None):
         if quota not in ("", name):
             continue
         if name in helped:
@@ -115,13 +130,28 @@ def preemptions(
             return
         tried += 1
         first, found = pods[0], None
-        ahead = gone.counting((one, "") for one in firsts if one.priority >= first.pod.priority)
-        if later is snapshot or (_refusal(later, first.pod, rules) and _refusal(ahead, first.pod, rules)):
-            claimed, passed = _claimed(claimed, passed, served, rules), []
-            found = _preemption(claimed, first.pod, rules, objection)
-        elif _refusal(snapshot, first.pod, rules):
-            later = later.counting([(first.pod, "")])
-            firsts.append(first.pod)
+        beside = judges.beside(gone, first.pod) if judges is not None else []
+        fresh = [one for one in beside if one.uid not in firsts]
+        ahead = {
+            uid: one
+            for uid, one in firsts.items()
+            if one.priority >= first.pod.priority and not _nominated_before(one.pod, first.pod)
+        }
+        least = _counting(gone, [one.pod for one in ahead.values()])
+        twice = [one.pod for one in firsts.values() if _nominated_before(one.pod, first.pod)]
+        if first.pod.uid in firsts:
+            served.add(first.alike)
+        elif later is snapshot or (
+            _refusal(_without(later, twice), first.pod, rules, fresh)
+            and _refusal(least, first.pod, rules, [one for one in beside if one.uid not in ahead])
+        ):
+            claimed, passed = _claimed(claimed, passed, served, rules, counted), []
+            # The plugins plan those beside it once more: they must not count in the state in which they do.
+            again = [one for one in beside if one.uid in counted]
+            found = _preemption(_without(claimed, again), first.pod, rules, judges, beside)
+        elif _refusal(snapshot, first.pod, rules, beside):
+            later = _counting(later, [first.pod, *fresh])
+            firsts |= {one.uid: _First(one, first.pod.priority) for one in (first.pod, *fresh)}
             served.add(first.alike)
         passed += pods
         if found is not None:
@@ -129,24 +159,58 @@ def preemptions(
             yield found
 
 
+class _First(NamedTuple):
+    """A pod that waits for what terminates, or for which another one does that is placed only with it."""
+
+    pod: model.Pod
+    priority: int
+    """Of the one that waits."""
+
+
+def _counting(state: snapshots.Snapshot, pods: Iterable[model.Pod]) -> snapshots.Snapshot:
+    """The state in which these pods have what they wait for in their quotas."""
+    return state.counting((one, "") for one in pods)
+
+
+def _without(state: snapshots.Snapshot, pods: Iterable[model.Pod]) -> snapshots.Snapshot:
+    """The state in which these pods, which count there by ``_counting``, do not."""
+    return state.counting(((one, "") for one in pods), by=-1)
+
+
+def _nominated_before(one: model.Pod, pod: model.Pod) -> bool:
+    """Whether its nomination counts the one for the pod (cycles.nominated)."""
+    return bool(one.nominated) and one.priority >= pod.priority
+
+
 def _claimed(
-    later: snapshots.Snapshot, pods: Iterable[_Waiting], served: set[Hashable], rules: admission.QuotaRules
+    later: snapshots.Snapshot,
+    pods: Iterable[_Waiting],
+    served: set[Hashable],
+    rules: admission.QuotaRules,
+    counted: set[model.Uid],
 ) -> snapshots.Snapshot:
     """The state beside those of the pods that wait for what terminates, one after the other.
 
     ``served``: the kinds of pods that wait for it; those of which one has nothing left are taken out.
+    ``counted``: to it those are added that count in the state.
     """
     for one in pods:
         if one.alike in served and _refusal(later, one.pod, rules):
             served.remove(one.alike)
         elif one.alike in served:
-            later = later.counting([(one.pod, "")])
+            later = _counting(later, [one.pod])
+            counted.add(one.pod.uid)
     return later
 
 
-def _refusal(snapshot: snapshots.Snapshot, pod: model.Pod, rules: admission.QuotaRules) -> str:
-    """Why quotas refuse the pod beside the nominated ones; empty if they admit it."""
-    base = cycles.cycle(pod, frozenset(), snapshot)
+def _refusal(
+    snapshot: snapshots.Snapshot,
+    pod: model.Pod,
+    rules: admission.QuotaRules,
+    beside: Iterable[model.Pod] = (),
+) -> str:
+    """Why quotas refuse the pod beside these and the nominated ones; empty if they admit it."""
+    base = cycles.cycle(pod, frozenset(), _counting(snapshot, beside))
     assumed = cycles.assuming(base, cycles.nominated(base)).snapshot
     return families.reason(families.admissions(assumed, pod, rules))
 
@@ -182,10 +246,11 @@ def _preemption(
     later: snapshots.Snapshot,
     pod: model.Pod,
     rules: admission.QuotaRules,
-    objection: effects.Objection | None = None,
+    judges: Judges | None = None,
+    beside: Iterable[model.Pod] = (),
 ) -> Preemption | None:
-    """The eviction after which the pod is admitted; None if there is none, or none is needed."""
-    base = cycles.cycle(pod, frozenset(), later)
+    """The eviction after which the pod is admitted beside these; None if there is none, or none is needed."""
+    base = cycles.cycle(pod, frozenset(), _counting(later, beside))
     assumed = cycles.assuming(base, cycles.nominated(base))
     possible = quota_preemption.evictions(assumed.snapshot, pod, rules)
     for _ in range(NODES):
@@ -196,7 +261,7 @@ def _preemption(
         after = cycles.without(assumed, eviction.victims).snapshot
         if families.reason(families.admissions(after, pod, rules)):
             return None
-        if objection is None or objection(later, pod, chosen.node, eviction.victims) is None:
+        if judges is None or judges.objection(later, pod, chosen.node, eviction.victims) is None:
             return Preemption(membership.of(pod, usage.forest(later)).name, pod, chosen.node, eviction)
     return None
 
@@ -232,15 +297,15 @@ def remarks(snapshot: snapshots.Snapshot, pod: model.Pod, rules: EvictionRules) 
 
 
 def _for_pods(
-    snapshot: snapshots.Snapshot, rules: EvictionRules, objection: effects.Objection
+    snapshot: snapshots.Snapshot, rules: EvictionRules, judges: Judges
 ) -> Iterator[effects.Eviction]:
     """Evictions without a violated budget."""
-    for found in preemptions(snapshot, rules, objection):
+    for found in preemptions(snapshot, rules, judges):
         if not found.eviction.violations:
-            yield _for_pod(found, rules, objection)
+            yield _for_pod(found, rules, judges)
 
 
-def _for_pod(found: Preemption, rules: EvictionRules, objection: effects.Objection) -> effects.Eviction:
+def _for_pod(found: Preemption, rules: EvictionRules, judges: Judges) -> effects.Eviction:
     """The eviction as an effect; of equal pods the least important one goes first."""
     waiting = f"pod {found.pod.key}"
     return effects.Eviction(
@@ -248,40 +313,47 @@ def _for_pod(found: Preemption, rules: EvictionRules, objection: effects.Objecti
         tuple(reversed(found.eviction.victims)),
         f"evicted from node {found.node}: {waiting} of elastic quota {found.quota} is more important",
         WAITED,
-        renewed=functools.partial(_for_pod_again, found.pod.uid, found.quota, rules, objection),
+        renewed=functools.partial(_for_pod_again, found.pod.uid, found.quota, rules, judges),
     )
 
 
 def _for_pod_again(
-    uid: model.Uid,
-    quota: str,
-    rules: EvictionRules,
-    objection: effects.Objection,
-    snapshot: snapshots.Snapshot,
+    uid: model.Uid, quota: str, rules: EvictionRules, judges: Judges, snapshot: snapshots.Snapshot
 ) -> effects.Eviction | None:
     pod = _refused(snapshot, uid)
     if pod is None or membership.of(pod, usage.forest(snapshot)).name != quota:
         return None
     found = next(
-        (one for one in preemptions(snapshot, rules, objection, quota=quota) if one.pod.uid == uid), None
+        (one for one in preemptions(snapshot, rules, judges, quota=quota) if one.pod.uid == uid), None
     )
-    return _for_pod(found, rules, objection) if found is not None and not found.eviction.violations else None
+    return _for_pod(found, rules, judges) if found is not None and not found.eviction.violations else None
 
 
-def _above_runtimes(later: snapshots.Snapshot, rules: EvictionRules) -> Iterator[effects.Eviction]:
+def _above_runtimes(
+    later: snapshots.Snapshot, rules: EvictionRules, judges: Judges
+) -> Iterator[effects.Eviction]:
     for name in sorted(usage.forest(later).quotas) if later.all(kinds.QUOTAS) else ():
-        found = _above_runtime(name, rules, later)
+        found = _above_runtime(name, rules, judges, later)
         if found is not None:
             yield found
 
 
-def _above_runtime(name: str, rules: EvictionRules, later: snapshots.Snapshot) -> effects.Eviction | None:
-    """The eviction with which the quota no longer exceeds its runtime."""
+def _above_runtime(
+    name: str, rules: EvictionRules, judges: Judges, later: snapshots.Snapshot
+) -> effects.Eviction | None:
+    """The eviction with which the quota no longer exceeds its runtime.
+
+    If plugins protect all pods that would have to go, others go in place of them, as far as there are any.
+    """
     excess = overuse.over(later, name, rules)
     if not excess:
         return None
     members, limits = overuse.members(later, name), budgets.recorded(later)
     going = overuse.excess_pods(excess, members, limits)
+    bound = [one.pod for one in going if one.pod.node]
+    if bound and len(judges.protection(later, bound)) == len(bound):
+        free = [one for one in members if not (one.pod.node and judges.protection(later, [one.pod]))]
+        going = overuse.excess_pods(excess, free, limits) or going
     others = [one.pod for one in overuse.excess_pods(excess, members) if budgets.several(one.pod, limits)]
     if not (going or others):
         return None
@@ -292,14 +364,14 @@ def _above_runtime(name: str, rules: EvictionRules, later: snapshots.Snapshot) -
         OVERUSED,
         together=False,
         unsupported=tuple(pod for pod in others if pod.node),
-        renewed=functools.partial(_above_runtime_again, name, rules),
+        renewed=functools.partial(_above_runtime_again, name, rules, judges),
     )
 
 
 def _above_runtime_again(
-    name: str, rules: EvictionRules, snapshot: snapshots.Snapshot
+    name: str, rules: EvictionRules, judges: Judges, snapshot: snapshots.Snapshot
 ) -> effects.Eviction | None:
-    return _above_runtime(name, rules, without_terminating(snapshot))
+    return _above_runtime(name, rules, judges, without_terminating(snapshot))
 
 
 def _waiting(snapshot: snapshots.Snapshot) -> Iterator[model.Pod]:

@@ -1,6 +1,5 @@
 """What the controller evicts for quotas: for the pod that has waited longest, and above a runtime."""
 
-import functools
 import itertools
 import json
 import random
@@ -11,10 +10,9 @@ import pytest
 
 from app.domain import events, model
 from app.domain.fit import budgets
-from app.framework import cycles, effects, pipeline, registry, registry_builder
+from app.framework import cycles, effects, registry, registry_builder
 from app.kube.objects import decoding
 from app.plugins import IN_TREE
-from app.plugins.coscheduling.plugin import Coscheduling
 from app.plugins.elastic_quota import evictions
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.sigs import namespace_quota
@@ -24,6 +22,7 @@ from tests.support.decisions.quota_evictions import (
     EVICTING,
     cluster,
     full,
+    judged,
     names,
     pod,
     refusal,
@@ -225,34 +224,6 @@ def test_nothing_is_evicted_for_a_pod_that_another_quota_refuses() -> None:
     amounts = {"cpu": 15 * CORE}
     small.see(namespace_quota.NamespaceQuota(uid="u", namespace="x", name="own", min=amounts, max=amounts))
     assert names(wanted(small)) == []
-
-
-def judged(small: scheduling_driver.Cluster) -> effects.Changes:
-    """As the controller asks: with what all plugins answer to an eviction."""
-    return effects.Changes(objection=functools.partial(pipeline.objection, small.plugins))
-
-
-def test_nothing_is_evicted_for_a_gang_that_would_still_wait() -> None:
-    labels = {membership.LABEL: "q"}
-    members = [
-        msgspec.structs.replace(one, labels=labels, priority=9, unscheduled=refusal("q"))
-        for one in small_gangs.gang("g", 2, 4)
-    ]
-    small = scheduling_driver.Cluster(
-        *(small_gangs.node(f"n{number}", 8) for number in range(3)),
-        small_quotas.quota("q", 0, 8),
-        *(pod(f"low{number}", 4, "q", f"n{number}") for number in range(2)),
-        *members,
-        configured=[EVICTING, Coscheduling()],
-    )
-    assert names(wanted(small, changes=judged(small))) == []
-    # One that waits behind the gang is helped.
-    small.see(pod("late", 4, "q", priority=9, created="2026-01-02T00:00:00Z"))
-    assert names(wanted(small, changes=judged(small))) == [("elastic quota q: pod x/late", ["low0"])]
-    # One victim is enough for the gang.
-    small.see(pod("low0", 8, "q", "n0"))
-    small.gone(pod("low1", 4, "q"))
-    assert names(wanted(small, changes=judged(small))) == [("elastic quota q: pod x/g0", ["low0"])]
 
 
 def test_the_eviction_is_on_a_node_that_all_plugins_admit_the_pod_to() -> None:

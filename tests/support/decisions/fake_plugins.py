@@ -318,6 +318,9 @@ class Grouping(Idle):
             model.NamespacedName(f"{template.namespace}/new"), (template,) * members, minimum or members
         )
 
+    def companions(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> tuple[model.Pod, ...]:
+        return ()
+
 
 @dataclass(frozen=True, slots=True)
 class Reconciling(Idle):

@@ -1,12 +1,13 @@
 """Small clusters with quotas, and the pods that the plugin wants evicted there."""
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
 
 from app.domain import model
-from app.framework import effects
+from app.framework import effects, pipeline
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.trees import membership
 from tests.support.decisions import scheduling_driver, small_gangs, small_quotas
@@ -43,6 +44,16 @@ def wanted(
     found = [one for one in rules.reconcile(small.snapshot, changes) if isinstance(one, effects.EvictPods)]
     assert len(found) <= 1
     return found[0].wanted if found else None
+
+
+def judged(small: scheduling_driver.Cluster) -> effects.Changes:
+    """As the controller asks: with what all plugins answer to an eviction."""
+    plugins = small.plugins
+    return effects.Changes(
+        objection=functools.partial(pipeline.objection, plugins),
+        protection=plugins.protected,
+        companions=plugins.companions,
+    )
 
 
 def names(found: Iterable[effects.Eviction] | None) -> list[tuple[str, list[str]]]:

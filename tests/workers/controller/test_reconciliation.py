@@ -160,6 +160,22 @@ def test_a_plugin_gets_the_objections_of_all_plugins_to_an_eviction() -> None:
     assert found == ["refused (0 held)", None]
 
 
+def test_a_plugin_gets_what_all_plugins_protect_and_place_together() -> None:
+    pods = [small_clusters.pod(name) for name in ("one", "other")]
+
+    class Joined(fake_plugins.Grouping):
+        def companions(self, snapshot: snapshots.Snapshot, pod: model.Pod) -> tuple[model.Pod, ...]:
+            return tuple(one for one in pods if one != pod)
+
+    asked = Recording()
+    following = Following(asked, fake_plugins.Preempting(), Joined())
+    following.append(seen("n1"))
+    following.run()
+    (changes,) = asked.asked
+    assert changes.protection(following.snapshot, pods) == {one.uid for one in pods}
+    assert changes.companions(following.snapshot, pods[0]) == (pods[1],)
+
+
 def test_nothing_is_asked_without_an_event() -> None:
     plugin = Recording()
     following = Following(plugin)

@@ -62,7 +62,7 @@ BUGS = (
     Bug(
         "a pod that preempts breaks up a gang",
         "app.plugins.coscheduling.admission:veto",
-        "if left and len(left) < gang.minimum <= len(members):",
+        "if left and left < gang.minimum <= len(members):",
         "if False:",
     ),
     Bug(
