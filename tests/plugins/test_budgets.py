@@ -123,6 +123,43 @@ def test_a_recorded_budget_keeps_its_pods_from_eviction() -> None:
     assert [victim.name for victim in outcome.eviction.victims] == ["c", "d"]
 
 
+@pytest.mark.scenario("PR-29", "PR-30")
+@pytest.mark.parametrize(
+    ("allowed", "named"), [((0,), False), ((1, 1), False), ((0, 1), True), ((1, 0), True)], ids=str
+)
+def test_the_order_of_several_budgets_of_a_pod_is_not_modelled_once_one_is_exhausted(
+    allowed: tuple[int, ...], named: bool
+) -> None:
+    """Before Kubernetes 1.37 an eviction uses up those behind the exhausted one, too."""
+    selector = model.Selector({"app": "d"})
+    guarding = [
+        budgets.DisruptionBudget(uid=name, namespace="ns", name=name, selector=selector, allowed=one)
+        for name, one in zip("bc", allowed, strict=False)
+    ]
+    assert run(world(*guarding)).unmodelled == ((preemptions.SEVERAL,) if named else ())
+
+
+def test_the_budgets_of_a_node_are_counted_while_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = list[str]()
+
+    def selecting() -> bool:
+        done.append("asked")
+        return True
+
+    def counted(*_: object) -> bool:
+        done.append("counted")
+        return False
+
+    monkeypatch.setattr(budgets, "counted_apart", counted)
+    guarding = [budgets.DisruptionBudget(uid=name, namespace="ns", name=name) for name in "bc"]
+    other = crowded_nodes.seen(crowded_nodes.node("n2"), crowded_nodes.pod("e", 10, 8, node="n2"))
+    snapshot = projections.project_all(world(*guarding), other)
+    pod = snapshot.pod_named("ns", "p")
+    assert pod is not None
+    preemptions.dry_run(pod, snapshot, EVERY, selecting=selecting)
+    assert done == ["asked", "asked", "asked", "counted", "asked", "counted"]
+
+
 def test_budgets_are_listed() -> None:
     found = budgets.DisruptionBudget(uid="b-1", namespace="ns", name="b", allowed=2, disrupted=("a",))
     endpoint = plugin.PreemptionRules().shown().endpoints[1]

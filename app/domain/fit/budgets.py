@@ -72,8 +72,8 @@ def violating(pods: Iterable[model.Pod], budgets: ByNamespace) -> frozenset[mode
     """The pods whose eviction violates a budget, if all are evicted in this order.
 
     A pod may use up several budgets; the first that is exhausted ends the search, so that the budgets behind
-    it are not used up (FilterVictimsWithPDBViolation, pkg/scheduler/framework/preemption/util.go).
-    The time depends on the pods and the budgets of their namespaces alone.
+    it are not used up (FilterVictimsWithPDBViolation, pkg/scheduler/framework/preemption/util.go, Kubernetes
+    1.37). The time depends on the pods and the budgets of their namespaces alone.
     """
     left: dict[model.NamespacedName, int] = {}
     found = set()
@@ -86,6 +86,24 @@ def violating(pods: Iterable[model.Pod], budgets: ByNamespace) -> frozenset[mode
                     found.add(pod.uid)
                     break
     return frozenset(found)
+
+
+def counted_apart(pods: Iterable[model.Pod], budgets: ByNamespace) -> bool:
+    """Whether kube-scheduler may count violations otherwise, if all are evicted in this order: one pod has
+    several budgets of which one is exhausted.
+
+    Before Kubernetes 1.37 the others are used up as well (filterPodsWithPDBViolation), and since then those
+    before the exhausted one in the order of a cache, which is arbitrary. Here it is the order of the names.
+    """
+    left: dict[model.NamespacedName, int] = {}
+    for pod in pods:
+        known = budgets.get(pod.namespace, ())
+        own = [budget for budget in known if budget.selects(pod)] if len(known) > 1 else []
+        for budget in own:
+            left[budget.key] = left.get(budget.key, budget.allowed) - 1
+        if len(own) > 1 and any(left[budget.key] < 0 for budget in own):
+            return True
+    return False
 
 
 def refused(pods: Iterable[model.Pod], budgets: ByNamespace) -> frozenset[model.Uid]:

@@ -22,6 +22,7 @@ UNHELPFUL = "Preemption is not helpful for scheduling"
 GROUPS = "preemption of PodGroups as a whole (feature gate GenericWorkload)"
 BUDGETS = "PodDisruptionBudgets"
 """Named if no enabled plugin provides them, or if they were not recorded at that moment."""
+SEVERAL = "the order of several PodDisruptionBudgets of one pod, of which one is exhausted"
 Running = Callable[[], bool]
 """Whether there is time left."""
 
@@ -46,6 +47,8 @@ class NodeOutcome:
     """Victims that kube-scheduler would not evict by itself, but plugins add."""
     dropped: str = ""
     """Why the node is not a candidate; empty if it is one."""
+    apart: bool = False
+    """Whether kube-scheduler may count violations of budgets there otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,7 @@ def dry_run(
     found = _sorted(base, nominated, selecting)
     free, refused = _filtered(base, found.free, plugins)
     known = pipeline.budgets_of(plugins, snapshot)
+    apart = False
     ineligible = _not_pending(pod, snapshot) or _ineligible(pod, base.snapshot, frozenset(found.possible))
     if not (free or ineligible):
         held = known or budgets.NONE
@@ -111,6 +115,7 @@ def dry_run(
             for node, reasons in found.possible.items()
             if selecting()
         ]
+        apart = any(one.apart for one in selected)
         offered = {one.node: one for one in selected if one.eviction is not None}
         refused += [one for one in selected if one.eviction is None]
         refused += _answered(base, offered, plugins, held, running)
@@ -125,7 +130,7 @@ def dry_run(
         fitting=tuple(sorted(free)),
         outcomes=tuple(outcomes),
         choice=victims.choose(kept),
-        unmodelled=_unmodelled(pod, snapshot, known),
+        unmodelled=(*_unmodelled(pod, snapshot, known), *((SEVERAL,) if apart else ())),
         unjudged=len(snapshot.nodes) - len(free) - len(outcomes),
     )
 
@@ -188,11 +193,12 @@ def _on(
     held: budgets.ByNamespace,
 ) -> NodeOutcome:
     """kube-scheduler's dry run on one node."""
-    number = len(victims.candidates(snapshot, pod, node))
+    candidates = victims.candidates(snapshot, pod, node)
+    number, apart = len(candidates), budgets.counted_apart(candidates, held)
     selected = victims.select(snapshot, pod, snapshot.nodes[node], nominated.get(node, ()), held)
     if isinstance(selected, str):
-        return NodeOutcome(node, reasons, number, dropped=selected)
-    return NodeOutcome(node, reasons, number, selected)
+        return NodeOutcome(node, reasons, number, dropped=selected, apart=apart)
+    return NodeOutcome(node, reasons, number, selected, apart=apart)
 
 
 def _answered(
