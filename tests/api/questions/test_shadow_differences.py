@@ -236,6 +236,39 @@ def test_decisions_of_a_configuration_that_comes_with_them_are_compared(
     assert report.skipped["configuration"] == 0
 
 
+@pytest.mark.parametrize("oldest", ["the first that is read", "a later one", "no record"])
+def test_records_that_were_trimmed_unread_are_a_gap(
+    six: api_worlds.World, monkeypatch: pytest.MonkeyPatch, oldest: str
+) -> None:
+    """Whatever is the oldest entry by the time that it is asked for."""
+    store = six.store
+    key, read = store.keys.decisions, store.decisions.since
+
+    def trim(first: str | bytes) -> None:
+        store.client.xtrim(key, minid=first, approximate=False)
+
+    def trimmed_behind(identity: str, *, limit: int) -> list[records.Decision]:
+        page = read(identity, limit=limit)
+        if page:
+            trim(unread[2])
+        return page
+
+    put(six, "a", overrides=scale(1))
+    for name in ("web-3", "web-4"):
+        api_worlds.decide(six, api_worlds.pod(name))
+        assert differences(six, "a")["gap"] is False
+    known = len(store.decisions.latest(limit=1000))
+    unread = api_worlds.decide(six, api_worlds.pod("web-5"))[known:]
+    if oldest == "no record":
+        store.client.xadd(key, {"d": "{"})
+    unread += api_worlds.decide(six, api_worlds.pod("web-6"), api_worlds.pod("web-7"))[known + len(unread) :]
+    if oldest == "a later one":
+        monkeypatch.setattr(store.decisions, "since", trimmed_behind)
+    behind: Any = store.client.xrange(key, min=f"({unread[0]}", count=1)
+    trim(behind[0][0])
+    assert differences(six, "a")["gap"] is True
+
+
 def test_without_shadows_the_store_is_not_read(
     world: api_worlds.World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -216,10 +216,8 @@ class ShadowComparison:
             appended = self._past.appended_ms(held.since.offset)
             held.behind = "0-0" if appended is None else f"{max(0, appended - 1)}-0"
         page = self._decisions.since(held.behind, limit=_PAGE)
-        # The record before these is gone, and perhaps others that were not read.
-        if page and self._decisions.oldest() == page[0].id and (held.last or self._decisions.has_removed()):
-            held.gap = True
         if page:
+            held.gap = held.gap or self._may_lack_records(held)
             # A configuration is recorded before its decisions, perhaps after the log was last read.
             self._follower.catch_up(timeout=_CATCH_UP)
         held.left = len(page) == _PAGE
@@ -229,6 +227,17 @@ class ShadowComparison:
             if self._stopped.wait(0.0):  # Between two decisions other threads may run.
                 return False
         return held.left
+
+    def _may_lack_records(self, held: _Held) -> bool:
+        """Whether records behind ``held.behind`` may have been removed before those of the page were read.
+
+        Called after that: the oldest entries are removed first, so that an entry which is still there, and
+        not behind it, proves that none was. Raises StoreError.
+        """
+        oldest = self._decisions.oldest()
+        if oldest and _order(oldest) <= _order(held.behind):
+            return False
+        return bool(held.last) or self._decisions.has_removed()
 
     def _take(self, held: _Held, decision: records.Decision) -> None:
         """Compare one decision, if it is the shadow's. Raises StoreError; then nothing is counted."""
@@ -280,6 +289,12 @@ class ShadowComparison:
         return decision.position.offset > held.end
 
 
+def _order(identity: str) -> tuple[int, int]:
+    """The place of an entry among the others: milliseconds of the store's clock, and a number."""
+    milliseconds, _, number = identity.partition("-")
+    return int(milliseconds), int(number)
+
+
 def _milliseconds_of(identity: str) -> int:
     """When a record was written, by the store's clock."""
-    return int(identity.partition("-")[0])
+    return _order(identity)[0]
