@@ -27,10 +27,13 @@ def show_numbers(found: question_options.Document) -> None:
             click.echo(f"  {name}: {found['classes'][name]}")
     # An earlier version counts no objects.
     objects = Counter(found["by"].get("object"))
+    uncounted = objects.pop("", 0)
     for name, number in objects.most_common(_OBJECTS):
         click.echo(f"  of {name}: {number}")
     if len(objects) > _OBJECTS:
-        click.echo(f"  of {len(objects) - _OBJECTS} other objects: -o json")
+        click.echo(f"  of {plurals.counted(len(objects) - _OBJECTS, 'other object')}: -o json")
+    if uncounted:
+        click.echo(f"  of more objects, which are not counted by name: {uncounted}")
     for index in found["idle"] or ():
         click.echo(f"note: {option_names.override(index)} changed nothing at any decision", err=True)
     skipped = ", ".join(f"{number} {cause}" for cause, number in found["skipped"].items() if number)

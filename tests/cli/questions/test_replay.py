@@ -275,6 +275,12 @@ def test_the_objects_with_the_most_differences_are_shown(capsys: pytest.CaptureF
     assert lines[2:4] == ["  of policy:shop/p12: 12", "  of policy:shop/p11: 11"]
     assert lines[11:] == ["  of policy:shop/p03: 3", "  of 2 other objects: -o json"]
     # An earlier version of the server counts none.
+    # The objects that are too many to be counted by name have none.
+    differences.show_numbers({**found, "by": {"object": {"": 200, **found["by"]["object"]}}})
+    rest = "  of more objects, which are not counted by name: 200"
+    assert capsys.readouterr().out.splitlines() == [*lines, rest]
+    differences.show_numbers({**found, "by": {"object": {"": 200, "policy:shop/p01": 1}}})
+    assert capsys.readouterr().out.splitlines()[2:] == ["  of policy:shop/p01: 1", rest]
     differences.show_numbers({**found, "by": {"verb": {"filter": 90}}})
     assert len(capsys.readouterr().out.splitlines()) == 2
 
