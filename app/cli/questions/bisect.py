@@ -108,7 +108,8 @@ def _named(what: str, namespace: str | None) -> str:
 
 
 def _names(reply: question_options.Document) -> list[str]:
-    return [reply["since"]["after"]] if reply["since"] is not None else []
+    """The moment of the change; none if a later one may not have been found yet."""
+    return [reply["since"]["after"]] if reply["since"] is not None and reply["complete"] else []
 
 
 def _sentence(question: question_options.Document, holds: bool) -> str:

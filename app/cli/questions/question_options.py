@@ -338,12 +338,13 @@ def show(
     wide: Callable[[Document], None] | None = None,
 ) -> None:
     """Write an answer in one of the formats; ``names``: those of -o name, if the command has it; ``wide``:
-    the wide table, where it differs."""
+    the wide table, where it differs. Beside names, the limits of the answer are on standard error."""
     if formats.is_document(output):
         formats.show_document(reply, output)
     elif names is not None and output == formats.NAME:
         for name in names(reply):
             click.echo(name)
+        show_limits(reply)
     else:
         (wide if wide is not None and output == formats.WIDE else table)(reply)
 

@@ -9,7 +9,7 @@ from app.cli import explain
 from app.cli.client import api_client
 from app.cli.completion import items
 from app.cli.get import selectors
-from app.cli.output import tables
+from app.cli.output import formats, tables
 from app.cli.questions import declared_overrides, groups, pod_files, question_options
 from app.domain import model
 
@@ -109,6 +109,8 @@ def simulate_command(
     reply = question_options.answer(config, options, "simulate", question)
     wide = functools.partial(_table, wide=True)
     question_options.show(output, reply, _table, lambda shown: [one["pod"] for one in shown["placed"]], wide)
+    if output == formats.NAME and (number := reply["placedPods"] - len(reply["placed"])):
+        click.echo(f"note: {plurals.counted(number, 'more pod')} (--top)", err=True)
     if not reply["fits"]:
         click.get_current_context().exit(exit_codes.NEGATIVE)
 

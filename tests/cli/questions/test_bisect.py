@@ -1,7 +1,10 @@
 """``topolog bisect`` against a real API."""
 
+import dataclasses
+
 import pytest
 
+from app.verbs.questions import bisection
 from tests.support.extender import api_worlds
 from tests.support.extender.questions import Run
 
@@ -16,6 +19,21 @@ def test_the_event_is_a_row(run: Run) -> None:
     assert "ObjectObserved  shop/spread" in done.stdout
     named = run("bisect", "--count", "shop/spread|role=host", "3", "-o", "name")
     assert named.stdout.strip().startswith(f"{run.world.store.log.incarnation}/")
+    assert named.stderr.startswith("note: an answer that changed there and back ")
+
+
+def test_a_change_that_was_not_found_has_no_name(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lies before the moment that is known so far."""
+    whole = bisection.bisect
+
+    monkeypatch.setattr(
+        bisection, "bisect", lambda *given: dataclasses.replace(whole(*given), complete=False)
+    )
+    asked = ("bisect", "--count", "shop/spread|role=host", "3")
+    assert ", since an event after " in run(*asked).stdout
+    named = run(*asked, "-o", "name")
+    assert (named.returncode, named.stdout) == (0, "")
+    assert named.stderr.endswith("incomplete: more time is needed (--budget)\n")
 
 
 def test_a_pod_alone_is_asked_about_as_with_fits(run: Run) -> None:

@@ -68,7 +68,8 @@ def test_a_failing_gate_names_the_pod_that_fails_it(
     assert lines[-1] == "(4 more decisions)"
     named = run(*gate, "-o", "name")
     assert named.stdout.split() == [lines[-2].split()[1]]
-    assert named.stderr == "note: 4 more decisions (--limit)\n"
+    assert named.stderr.startswith("note: each decision is computed on its own snapshot: ")
+    assert named.stderr.endswith("\nnote: 4 more decisions (--limit)\n")
 
 
 def test_the_output_of_the_page_is_what_the_gate_prints(run: questions.Run, tmp_path: pathlib.Path) -> None:
@@ -274,13 +275,13 @@ def test_the_objects_with_the_most_differences_are_shown(capsys: pytest.CaptureF
     lines = capsys.readouterr().out.splitlines()
     assert lines[2:4] == ["  of policy:shop/p12: 12", "  of policy:shop/p11: 11"]
     assert lines[11:] == ["  of policy:shop/p03: 3", "  of 2 other objects: -o json"]
-    # An earlier version of the server counts none.
     # The objects that are too many to be counted by name have none.
     differences.show_numbers({**found, "by": {"object": {"": 200, **found["by"]["object"]}}})
     rest = "  of more objects, which are not counted by name: 200"
     assert capsys.readouterr().out.splitlines() == [*lines, rest]
     differences.show_numbers({**found, "by": {"object": {"": 200, "policy:shop/p01": 1}}})
     assert capsys.readouterr().out.splitlines()[2:] == ["  of policy:shop/p01: 1", rest]
+    # An earlier version of the server counts none.
     differences.show_numbers({**found, "by": {"verb": {"filter": 90}}})
     assert len(capsys.readouterr().out.splitlines()) == 2
 

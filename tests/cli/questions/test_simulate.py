@@ -6,6 +6,7 @@ import pathlib
 import pytest
 import yaml
 
+from app.api.v1.questions import bodies
 from tests.support.extender.questions import Run, manifest
 
 
@@ -108,6 +109,17 @@ def test_rows_that_are_not_shown_are_counted(run: Run) -> None:
     assert "\n(1 more pod)\n" in several.stdout
     assert several.stdout.endswith("(1 more count)\n"), several.stdout
     assert "more" not in run("simulate", "--pending", *more).stdout
+    named = run("simulate", "--pending", *more, "--top", "1", "-o", "name")
+    assert len(named.stdout.split()) == 1
+    assert named.stderr.splitlines() == [*several.stderr.splitlines(), "note: 1 more pod (--top)"]
+    assert "more" not in run("simulate", "--pending", *more, "-o", "name").stderr
+
+
+def test_pods_that_were_not_tried_are_noted_beside_names(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies.Budget, "running", lambda *_: False)
+    named = run("simulate", "--pending", "--scale", "shop/spread", "host=+2", "-o", "name")
+    assert (named.returncode, named.stdout) == (1, "shop/a-5\n")
+    assert "incomplete: more time is needed (--budget)" in named.stderr.splitlines()
 
 
 def test_a_dry_run_of_a_preemption_is_shown_for_the_situation(run: Run) -> None:
