@@ -1,6 +1,7 @@
 """Every view in a real browser: no violation, no error, no foreign request; hostile names and addresses."""
 
 import pathlib
+import re
 
 import msgspec
 import pytest
@@ -44,6 +45,29 @@ def test_a_bundle_of_the_latest_events_is_named_on_every_view(
         page.open(f"/dashboard/?at={small.head - 2}")
         assert "The cluster as it was" in page.text(".banner.past")
         assert page.settled().endswith(f"/{small.head - 2}")
+
+
+@pytest.mark.parametrize("left_out", [0, 1])
+def test_pods_in_a_bundle_wait_as_long_as_its_clock_has_run(
+    small: shown.Shown, store_server: embedded.Server, tmp_path: pathlib.Path, left_out: int
+) -> None:
+    """At its end until it was made, or until its last event if others had followed; else until the moment."""
+    last = small.head - left_out
+    small.world.now[0] = api_worlds.START + 7_200
+    cluster = bundled.restored(store_server, bundled.exported(small.world, f"?from={last // 2}&to={last}"))
+    small.world.now[0] = api_worlds.START
+    ages = "return [...document.querySelectorAll('#pods tbody tr')].map((row) => row.cells[1].innerText)"
+    with (
+        viewers.running(store_server.url, cluster, tmp_path) as viewer,
+        browsers.browser(viewer.url, tmp_path / "profile") as page,
+    ):
+        for at in ("", f"?at={last}", f"?at={last - 1}"):
+            page.open(f"/dashboard/pending{at}")
+            (age,) = {text.strip() for text in page.run(ages)}
+            assert (age == "2 h") == (not left_out and not at.endswith(str(last - 1)))
+            assert set(re.findall(r"the oldest for ([\w ]+) ·", page.text("#groups"))) == {age}
+        page.open(f"/dashboard/?at={last - 1}")
+        assert set(re.findall(r"the oldest for ([\w ]+)", page.text("#why"))) == {age}
 
 
 @pytest.mark.scenario("UI-1")

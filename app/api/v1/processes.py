@@ -21,6 +21,9 @@ class Bundle(Schema):
     from_ = schemas.text("When the event at first was appended (RFC 3339); empty before it.", data_key="from")
     to = schemas.text("When the last one was.")
     created = schemas.text("When it was made.")
+    clock = schemas.text(
+        "The present of its clock: when it was made; if events follow the last one, when that was."
+    )
     by = schemas.text("Who made it.")
     around = schemas.text("The pod that it was made for; empty without one.")
 
@@ -83,6 +86,7 @@ def _bundle(about: layout.About | None) -> pages.Body | None:
         "from": _time(about.first_ms),
         "to": _time(about.last_ms),
         "created": _time(about.created_ms),
+        "clock": _time(about.clock_ms),
         "by": about.by,
         "around": about.around,
     }

@@ -71,9 +71,15 @@ export function between(from, to) {
   return (new Date(to).getTime() - new Date(from).getTime()) / 1000;
 }
 
-/** How long ago it was: at the moment shown, which in a live page is now. */
+/** The present time; in a bundle it stands still. */
+export function now() {
+  return state.bundle?.clock ? new Date(state.bundle.clock) : new Date();
+}
+
+/** How long ago it was: at the moment shown, which in a live page, and at the end of a bundle, is now. */
 export function ago(from, asOf) {
-  return span(between(from, state.at === null ? Date.now() : asOf));
+  const present = state.at === null || (state.bundle && state.position === state.head);
+  return span(between(from, present ? now() : asOf));
 }
 
 /** Text that is too long is cut, and its length is stated. */

@@ -2,7 +2,7 @@
 /** Draws the page: one state, one function of it, at most one drawing for each animation frame. */
 import { html, nothing, render } from "../vendor/lit-html-3.3.3/lit-html.js";
 import { answer, changed, choose, earliest, GONE, listen, offsetOf, settled, stale, state, TRIMMED } from "./store.js";
-import { between, number, span, time } from "./format.js";
+import { between, now, number, span, time } from "./format.js";
 import * as focus from "./focus.js";
 import * as live from "./live.js";
 import * as router from "./router.js";
@@ -87,7 +87,7 @@ function reachable(reason) {
 
 /** A screen reader speaks each banner once: not again for every second that it counts. */
 function banner(shown, sentence) {
-  const ago = shown.body?.metadata.asOf ? span(between(shown.body.metadata.asOf, new Date().toISOString())) : "";
+  const ago = shown.body?.metadata.asOf ? span(between(shown.body.metadata.asOf, now())) : "";
   const way = reachable(shown.reason);
   return html`
     ${state.bundle ? html`<p class="banner bundle" role="note">${origin(state.bundle)}</p>` : nothing}
