@@ -128,15 +128,56 @@ def test_the_range_of_a_replay_is_that_of_its_link(on_small: browsers.Browser, s
     on_small.open(f"/dashboard/compare?from=1&to={small.head}")
     on_small.settled(f"/{small.head}")
     on_small.press("replay the decisions from A to B", "#what-if")
-    text, at = answered(on_small), on_small.settled()
-    range_ = {"from": "1", "to": str(small.head)}
-    assert asked(on_small) == {"ask": "replay", **range_, "a": {"at": at}, "b": {"at": at}}
+    text, head = answered(on_small), str(small.head)
+    question = {"ask": "replay", "from": "1", "to": head, "a": {"at": "1"}, "b": {"at": head}}
+    assert asked(on_small) == question
     on_small.fill("#diff [name=from]", str(small.head - 1))
     on_small.press("compare", "#diff")
     on_small.until(lambda: f"from={small.head - 1}" in on_small.driver.current_url, "the other range")
     on_small.driver.refresh()
     on_small.settled(f"/{small.head}")
     assert answered(on_small) == text
+    # Earlier versions wrote the position shown as the moments of A and B.
+    at = on_small.settled()
+    earlier = json.dumps({**question, "a": {"at": at}, "b": {"at": at}})
+    on_small.open(f"/dashboard/compare#{urllib.parse.quote(earlier)}")
+    assert answered(on_small) == text
+    assert [side[0] for side in on_small.run(FORM).values()] == ["1", head]
+
+
+def test_a_replay_is_of_the_moments_of_the_form_and_states_what_it_does_not_use(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    small.world.append(api_worlds.node("behind-the-range"))
+    last, incarnation = small.head - 1, small.world.store.log.incarnation
+    on_small.open("/dashboard/compare?from=1&to=2")
+    on_small.settled(f"/{small.head}")
+    for field, value in (
+        (".a .at", "9"),
+        (".b .at", str(last)),
+        (".a textarea", json.dumps(SCALE)),
+        (".a .configuration", json.dumps(CONFIGURATION)),
+        (".pod input", "shop/web-3"),
+    ):
+        on_small.fill(f"#what-if {field}", value)
+    on_small.press("replay the decisions from A to B", "#what-if")
+    text = answered(on_small)
+    assert f"From {incarnation}/9 to {incarnation}/{last}: " in text
+    assert f"topolog replay --from 9 --to {last} " in text
+    unused = "Not used by this question: the overrides of A, the plugin settings of A, the pod."
+    assert unused in text
+    # The comparison above the form has moments of its own.
+    assert f"From {incarnation}/1 to {incarnation}/2:" in on_small.text("#diff")
+    on_small.driver.refresh()
+    on_small.settled(f"/{small.head}")
+    assert answered(on_small) == text
+    assert [side[0] for side in on_small.run(FORM).values()] == ["9", str(last)]
+    on_small.fill("#what-if .a .configuration", "")
+    on_small.press("compare the state", "#what-if")
+    assert "Not used by this question: the pod." in answered(on_small, without=unused)
+    on_small.fill("#what-if .pod input", "")
+    on_small.press("simulate", "#what-if")
+    assert "Not used" not in answered(on_small, without="Not used")
 
 
 def test_another_moment_keeps_the_question(on_small: browsers.Browser, small: shown.Shown) -> None:

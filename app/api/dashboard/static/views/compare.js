@@ -26,7 +26,7 @@ const TEMPLATES = {
 const blank = () => ({ at: "", overrides: "[]", configuration: "", form: null, values: {} });
 const sides = { a: blank(), b: blank() };
 /** What was asked, and the part of the address after # that leads to it: empty if it is too long for one. */
-const asked = { of: "", pod: "", busy: "", error: "", kind: "", body: null, first: null, lines: [] };
+const asked = { of: "", pod: "", busy: "", error: "", kind: "", body: null, first: null, lines: [], unused: [] };
 onForget(() => Object.assign(asked, { error: "", body: null }));
 let again = 0;
 
@@ -43,7 +43,7 @@ const CLASSES = {
 /** Rows of one answer. */
 const ROWS = 20;
 
-/** What each button asks of the two situations, and the commands that ask the same. */
+/** What each button asks of the two situations, the commands that ask the same, and what of the form is not used. */
 const QUESTIONS = {
   async simulate({ pod, a: first, b: second }) {
     const pods = pod ? { pod } : { pending: {} };
@@ -52,19 +52,20 @@ const QUESTIONS = {
     const top = alone ? 20 : 1000;
     const one = (situation) => ask("/apis/v1/simulate", { ...pods, situation, top });
     const line = (situation) => answers.simulating(situation, pod, top);
-    return { body: await one(second), first: alone ? null : await one(first), lines: alone ? [line(second)] : [line(first), line(second)] };
+    return { body: await one(second), first: alone ? null : await one(first), lines: alone ? [line(second)] : [line(first), line(second)], unused: [] };
   },
-  async replay({ b: second, from, to }) {
+  async replay({ pod, a: first, b: second, from, to }) {
     const body = await ask("/apis/v1/replay", { from, to, overrides: second.overrides, configuration: second.configuration, limit: 50, budget: 20 });
-    return { body, first: null, lines: [answers.replaying(second, { from, to })] };
+    const unused = [first.overrides.length && "the overrides of A", first.configuration && "the plugin settings of A", pod && "the pod"];
+    return { body, first: null, lines: [answers.replaying(second, { from, to })], unused: unused.filter(Boolean) };
   },
-  async diff({ a: first, b: second }) {
+  async diff({ pod, a: first, b: second }) {
     const body = await ask("/apis/v1/diff", { from: first, to: second, limit: 50, measure: "pods" });
     const file = (situation) => `<(echo ${quoted(JSON.stringify(situation))})`;
     const line = first.overrides.length || first.configuration
       ? `topolog diff --from-situation ${file(first)} --situation ${file(second)} --limit 50 --measure pods`
       : answers.differing(first.at, second.at, second);
-    return { body, first: null, lines: [line] };
+    return { body, first: null, lines: [line], unused: pod ? ["the pod"] : [] };
   },
 };
 
@@ -90,7 +91,7 @@ function submit(kind, range) {
   if (asked.busy) return;
   try {
     const question = posed(kind, range);
-    set(kind === "replay" ? range : {}, { hash: links.written(question) });
+    set({}, { hash: links.written(question) });
     asked.of = state.hash;
     pose(question);
   } catch (error) {
@@ -99,9 +100,12 @@ function submit(kind, range) {
   }
 }
 
-/** A question: a replay has its range, which the address keeps while the moments above are changed. */
+/** A question. A replay is of the range from A to B: of the one above where the form names no moment. */
 function posed(kind, range) {
-  return { ask: kind, pod: asked.pod, ...(kind === "replay" ? range : {}), a: situation(sides.a), b: situation(sides.b) };
+  const [a, b] = [situation(sides.a), situation(sides.b)];
+  if (kind !== "replay") return { ask: kind, pod: asked.pod, a, b };
+  const [from, to] = [sides.a.at || range.from, sides.b.at || range.to];
+  return { ask: kind, pod: asked.pod, from, to, a: { ...a, at: from }, b: { ...b, at: to } };
 }
 
 /** Fill in the form with what the address asks, and ask it: at a load, and where history leads to another question. */
@@ -113,7 +117,10 @@ function resume(range) {
     const { ask: kind, pod, from, to, ...found } = links.read(state.hash, Object.keys(QUESTIONS));
     asked.pod = pod;
     for (const [name, texts] of Object.entries(found)) Object.assign(sides[name], blank(), texts);
-    pose(posed(kind, { from: from || range.from, to: to || range.to }));
+    // Links of earlier versions have another moment in A and B.
+    if (from) sides.a.at = from;
+    if (to) sides.b.at = to;
+    pose(posed(kind, range));
   } catch (error) {
     asked.error = error.message;
   }
@@ -257,6 +264,7 @@ function value(found) {
 function outcome(kind, body) {
   const drawn = { simulate: asked.first ? (found) => both(asked.first, found) : simulated, replay: replayed, diff: (found) => html`<p>${found.same ? "Nothing differs." : nothing}</p>${contrast(found, "situations")}${sections(found)}` };
   return html`<div id="outcome">${asked.of ? nothing : html`<p class="warned">The question is too long for a link: a reload of the page loses it. The command below has all of it.</p>`}${drawn[kind](body)}
+    ${asked.unused.length ? html`<p class="warned">Not used by this question: ${asked.unused.join(", ")}.</p>` : nothing}
     ${body.limits?.length ? html`<p class="limits">${body.limits.join("; ")}</p>` : nothing}
     ${asked.lines.map((line, index) => html`<div class="forms">${forms({ id: `${kind}-${index + 1}`, body: asked.first && !index ? asked.first : body, rows: answers.ROWS[kind], line })}</div>`)}</div>`;
 }
@@ -312,7 +320,7 @@ function simulated(body) {
 }
 
 function replayed(body) {
-  return html`<p><b>${number(body.same)} of ${plural(body.examined, "decision")} would have been the same.</b> ${unfinished(body, "The rest of the range was not compared")} ${idle(body.idle)}</p>${differing(body)}`;
+  return html`<p>From ${body.from} to ${body.to}: <b>${number(body.same)} of ${plural(body.examined, "decision")} would have been the same.</b> ${unfinished(body, "The rest of the range was not compared")} ${idle(body.idle)}</p>${differing(body)}`;
 }
 
 function idle(indexes) {
