@@ -7,6 +7,7 @@ import re
 import secrets
 import urllib.parse
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import msgspec
 import pytest
@@ -128,6 +129,51 @@ def lines(page: browsers.Browser) -> dict[str, str]:
     """Line of the chart -> its value at the moment."""
     changes = rows(page, "#changes")
     return {name: held[1] for name, held in rows(page, "#over-time").items() if name not in changes}
+
+
+Quota: TypeAlias = tuple[str, str, int, int | None]
+"""Of an object in a domain: the object, the domain's value, the pods placed, and those desired."""
+
+
+def opened_with(page: browsers.Browser, *quotas: Quota, more: int = 0) -> None:
+    """Open the page of the first object, where the first answer about all quotas has these."""
+    names = ("of", "value", "placed", "desired")
+    found = [{"key": "role", **dict(zip(names, one, strict=True))} for one in quotas]
+    page.open("/dashboard/")
+    amended = [{"quotas": found, "moreQuotas": more}]
+    page.run(scripts.read("amended"), "/apis/v1/cluster?limit=1000", amended)
+    page.click("nav a[href*='workloads']")
+    page.until(lambda: rows(page, "#quotas"), "the quotas")
+
+
+def test_an_object_is_full_once_each_domain_with_a_quota_is(page: browsers.Browser) -> None:
+    opened_with(
+        page,
+        *(("shop/a", "host", 2, 2), ("shop/a", "member", 0, 2), ("shop/a", "zone", 2, None)),
+        *(("shop/b", "host", 2, 2), ("shop/b", "member", 5, None)),
+        *(("shop/c", "host", 3, 2), ("shop/c", "member", 1, 2)),
+        ("shop/d", "host", 4, None),
+    )
+    bar = (
+        "return [...document.querySelectorAll('#quotas .bar')]"
+        ".map((one) => [one.classList[1] ?? '', one.querySelector('.fill').getAttribute('width')])"
+    )
+    assert {name: cells[:4] for name, cells in rows(page, "#quotas").items()} == {
+        "shop/a": ["3", "2", "4", "2"],
+        "shop/b": ["2", "2", "2", "5"],
+        "shop/c": ["2", "4", "4", "\N{EN DASH}"],
+        "shop/d": ["1", "\N{EN DASH}", "\N{EN DASH}", "4"],
+    }
+    assert page.run(bar) == [["", "50"], ["full", "100"], ["over", "75"], ["", "0"]]
+    assert "added up" not in page.text("#quotas")
+
+
+def test_an_object_has_all_of_its_domains_where_the_list_is_cut(page: browsers.Browser) -> None:
+    opened_with(page, ("shop/spread", "host", 1, 1), more=1)
+    assert rows(page, "#quotas")["shop/spread"][:3] == ["1", "1", "1"]
+    assert "Only the quotas that are nearest to full are added up here" in page.text("#quotas")
+    page.until(lambda: len(rows(page, "#domains")) == 2, "its domains")
+    assert sorted(rows(page, "#domains")) == ["role=host", "role=member"]
 
 
 def test_what_is_in_flight_of_a_quota_is_shaded(page: browsers.Browser) -> None:

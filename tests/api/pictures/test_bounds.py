@@ -4,6 +4,7 @@ import pytest
 
 from app.api.v1.pictures import maps
 from app.domain import events, model
+from app.plugins.workload_policy import policy_model
 from tests.support import declared
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem, body
@@ -65,6 +66,29 @@ def test_the_first_moment_is_an_empty_map(still: api_worlds.World) -> None:
     found = body(still.client.get("/apis/v1/map?at=0"))
     assert (found["nodes"], found["domains"], found["values"]) == ([], [], "")
     assert found["metadata"]["asOf"] == ""
+
+
+def test_the_quotas_of_one_object_are_not_left_out_for_those_of_others(world: api_worlds.World) -> None:
+    spread = policy_model.WorkloadPolicy(
+        uid="uid-wide",
+        namespace="shop",
+        name="wide",
+        topology_key="role",
+        selector=model.Selector(labels={"app": "web"}),
+        allocations=(policy_model.Allocation("host", 90), policy_model.Allocation("member", 90)),
+        type="Required",
+    )
+    world.append(declared.observed(spread))
+
+    def quotas(query: str) -> tuple[list[tuple[str, str]], int]:
+        found = body(world.client.get(f"/apis/v1/cluster?{query}"))
+        return [(one["of"], one["value"]) for one in found["quotas"]], found["moreQuotas"]
+
+    full = [("shop/spread", "host"), ("shop/spread", "member")]
+    assert quotas("limit=2") == (full, 2)
+    assert sorted(quotas("limit=2&of=shop/wide")[0]) == [("shop/wide", "host"), ("shop/wide", "member")]
+    assert quotas("limit=1&of=shop/spread") == (full[:1], 1)
+    assert quotas("of=shop/none") == ([], 0)
 
 
 def test_what_was_not_watched_is_a_gap(world: api_worlds.World) -> None:

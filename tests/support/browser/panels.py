@@ -151,8 +151,10 @@ def _derived(body: object) -> set[str]:
         rows = body.get("quotas", [])
         for of in {row["of"] for row in rows}:
             mine = [row for row in rows if row["of"] == of]
-            sums = (len(mine), sum(row["placed"] for row in mine), sum(row["desired"] or 0 for row in mine))
-            found |= {str(each) for each in sums}
+            limited = [row for row in mine if row["desired"] is not None]
+            free = sum(row["placed"] for row in mine if row["desired"] is None)
+            sums = (sum(row[name] for row in limited) for name in ("placed", "desired"))
+            found |= {str(each) for each in (len(mine), free, *sums)}
         if buckets := body.get("buckets"):
             found.add(str(max(1, *(sum(one.get("outcomes", {}).values()) for one in buckets))))
             found.add(f"{max(1, *(one.get('p99') or 0 for one in buckets)):.1f}")

@@ -20,12 +20,18 @@ routes = blueprints.create("cluster", "/apis/v1", "The cluster as a whole.")
 
 
 class ClusterQuery(queries.Moment):
-    """The moment, and how many quotas."""
+    """The moment, and which quotas."""
 
     limit = fields.Integer(
         load_default=100,
         validate=validate.Range(1, pages.MAX_LIMIT),
         metadata={"description": "Maximum number of quotas."},
+    )
+    of = fields.String(
+        load_default="",
+        metadata={
+            "description": "Only the quotas of this object, NAMESPACE/NAME; those of all if it is empty."
+        },
     )
 
 
@@ -106,13 +112,14 @@ class Cluster(Schema):
 def cluster(query: pages.Query) -> flask.Response:
     """Numbers of nodes and pods, sums of resources, and the fullest quotas."""
     shown = moments.take(query.get("at") or moments.NOW)
-    return answers.respond(shown, lambda: _body(shown, int(query["limit"])))
+    return answers.respond(shown, lambda: _body(shown, int(query["limit"]), str(query["of"])))
 
 
-def _body(shown: moments.Moment, limit: int) -> pages.Body:
+def _body(shown: moments.Moment, limit: int, of: str) -> pages.Body:
     snapshot = shown.snapshot
     found = figures.of(snapshot)
-    quotas = figures.fullest(figures.quotas(snapshot, answers.counts_of))
+    counted = figures.quotas(snapshot, answers.counts_of)
+    quotas = figures.fullest(one for one in counted if not of or one.of == of)
     offered = quantities.all_written(found.allocatable)
     used = quantities.all_written(found.requested)
     return {

@@ -11,11 +11,13 @@ import { more, table, whole, word } from "./parts.js";
 
 /** Events of which a chart shows the steps at most. */
 const EVENTS = 20000;
+/** Quotas of domains that one answer has at most. */
+const QUOTAS = 1000;
 /** Changes of an object that are listed. */
 const ROWS = 10;
 
 export function workloads() {
-  const cluster = answer("workloads", moment("/apis/v1/cluster?limit=1000"));
+  const cluster = answer("workloads", moment(`/apis/v1/cluster?limit=${QUOTAS}`));
   const kinds = (cluster.body?.workloads ?? []).map((kind) => ({ ...kind, listed: answer(`all-${kind.kind}`, moment(`${kind.path}?limit=500`)) }));
   const [chosen, of] = choice(cluster.body, kinds);
   return html`<div class="columns even">
@@ -41,13 +43,26 @@ function quotas(cluster, chosen) {
   return panel({ id: "quotas", title: "Quotas", answer: cluster, rows: (body) => body.quotas }, (body) => {
     const held = new Map();
     for (const one of body.quotas) held.set(one.of, [...(held.get(one.of) ?? []), one]);
-    return html`${table([["object"], ["domains", "n"], ["placed", "n"], ["desired", "n"], ["", "barred"]], [...held].map(([name, rows]) => {
-      const placed = rows.reduce((sum, one) => sum + one.placed, 0);
-      const desired = rows.reduce((sum, one) => sum + (one.desired ?? 0), 0);
-      const over = rows.some((one) => one.desired !== null && one.placed > one.desired);
-      return [html`<a href=${address("workloads", [], { of: name })} aria-current=${name === chosen}>${name}</a>`, number(rows.length), number(placed), number(desired), share(desired ? placed / desired : 0, over ? "over" : placed === desired ? "full" : "")];
-    }), "no object sets a quota at this moment")} ${more(body.moreQuotas, "quotas")}`;
+    return html`${table([["object"], ["domains", "n"], ["placed", "n"], ["desired", "n"], ["without a quota", "n"], ["", "barred"]], [...held].map(([name, rows]) => [
+      html`<a href=${address("workloads", [], { of: name })} aria-current=${name === chosen}>${name}</a>`, number(rows.length), ...summed(rows)]), "no object sets a quota at this moment")}
+      ${more(body.moreQuotas, "quotas")} ${body.moreQuotas ? html`<p class="warned">Only the quotas that are nearest to full are added up here: the page of an object has all of its domains.</p>` : nothing}`;
   });
+}
+
+/**
+ * Cells about the domains of an object: the pods placed and desired where there is a quota, those placed where there is none,
+ * and a bar, which is full once each domain with a quota is.
+ */
+function summed(rows) {
+  const total = (some, of) => some.reduce((sum, one) => sum + of(one), 0);
+  const placed = (one) => one.placed;
+  const limited = rows.filter((one) => one.desired !== null);
+  const free = rows.filter((one) => one.desired === null);
+  const desired = total(limited, (one) => one.desired);
+  const used = total(limited, (one) => Math.min(one.placed, one.desired));
+  const kind = limited.some((one) => one.placed > one.desired) ? "over" : limited.length && used === desired ? "full" : "";
+  return [number(limited.length ? total(limited, placed) : null), number(limited.length ? desired : null), number(free.length ? total(free, placed) : null),
+    share(desired ? used / desired : 0, kind)];
 }
 
 /** The value of a field, or of two, as `namespace+name` is NAMESPACE/NAME. */
@@ -66,12 +81,14 @@ function objects({ kind, title, listed, name, columns }, chosen) {
   });
 }
 
+/** The domains of an object; it is asked about alone where the answer about all objects may lack some. */
 function quota(of, cluster) {
-  const rows = (cluster.body?.quotas ?? []).filter((row) => row.of === of);
+  const found = cluster.body?.moreQuotas ? answer("quota", moment(`/apis/v1/cluster?limit=${QUOTAS}&of=${encodeURIComponent(of)}`), of) : cluster;
+  const rows = (found.body?.quotas ?? []).filter((row) => row.of === of);
   return html`<div class="side">
-    ${panel({ id: "domains", title: of, answer: cluster, rows: () => rows }, () => html`
+    ${panel({ id: "domains", title: of, answer: found, rows: () => rows }, (body) => html`
       ${table([["domain"], ["placed", "n"], ["desired", "n"], ["", "barred"]], rows.map((row) => [`${row.key}=${row.value}`, number(row.placed), number(row.desired),
-        share(row.desired ? row.placed / row.desired : 0, row.desired !== null && row.placed > row.desired ? "over" : row.placed === row.desired ? "full" : "")]), "it counts nothing at this moment")}
+        share(row.desired ? row.placed / row.desired : 0, row.desired !== null && row.placed > row.desired ? "over" : row.placed === row.desired ? "full" : "")]), "it counts nothing at this moment")} ${more(body.moreQuotas, "domains")}
       <p><a href=${address("overview", [], { color: `quota:${of}` })}>on the map</a></p>`)}
     ${overTime(`quota:${of}`)}</div>`;
 }
