@@ -80,6 +80,50 @@ def test_a_selection_holds_the_times_of_its_columns_while_the_page_follows(
     assert (found["pickedSince"], found["pickedUntil"]) == ([before[40]["from"]], [after[-1]["to"]])
 
 
+PRESSED = (
+    "return [...document.querySelectorAll('#strip svg.strip > g')]"
+    ".flatMap((one, at) => one.getAttribute('aria-pressed') === 'true' ? [at] : [])"
+)
+"""The columns that are selected, as a screen reader speaks of them."""
+MARKED = (
+    "return [...document.querySelectorAll('#strip svg.strip > g')]"
+    ".flatMap((one, at) => one.querySelector('.edge') ? [at] : [])"
+)
+"""Those that have a mark beside their colour."""
+
+
+def test_a_selection_by_keys_is_announced_and_can_be_cancelled(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    def press(at: int, key: str, *chosen: int) -> None:
+        """Press a key on a column; those are selected after it."""
+        on_small.run(f"document.querySelectorAll('#strip svg.strip > g')[{at}].focus()")
+        on_small.keys(key)
+        on_small.until(lambda: on_small.run(PRESSED) == list(chosen), f"columns {chosen}")
+        assert on_small.run(MARKED) == list(chosen)
+
+    def announced(text: str) -> None:
+        on_small.until(lambda: on_small.text("#announced").startswith(text), text)
+
+    api_worlds.decide(small.world, api_worlds.pod("web-3"), at="2026-07-01T10:00:04.000Z")
+    on_small.open("/dashboard/decisions")
+    on_small.settled(f"/{small.head}")
+    assert on_small.run(PRESSED) == on_small.run(MARKED) == []
+    press(40, keys.Keys.ENTER, 40)
+    announced("The selection begins at ")
+    press(41, keys.Keys.ESCAPE)
+    announced("The selection is cancelled.")
+    press(40, keys.Keys.ENTER, 40)
+    on_small.click("nav a[href*='health']")
+    on_small.until(lambda: on_small.text("#store"), "another view")
+    on_small.click("nav a[href*='decisions']")
+    on_small.settled(f"/{small.head}")
+    press(42, " ", 42)
+    press(44, keys.Keys.ENTER, 42, 43, 44)
+    announced("Selected: ")
+    assert "pickedSince" in on_small.driver.current_url
+
+
 def test_the_list_states_that_there_are_older_decisions(
     on_small: browsers.Browser, small: shown.Shown
 ) -> None:

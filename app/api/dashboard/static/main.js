@@ -9,7 +9,7 @@ import * as router from "./router.js";
 import * as timebar from "./timebar.js";
 import { lost } from "./walls.js";
 import { compare } from "./views/compare.js";
-import { decisions } from "./views/decisions.js";
+import { abandonSelection, decisions } from "./views/decisions.js";
 import { health } from "./views/health.js";
 import { closeDrawer, overview } from "./views/overview.js";
 import { pending } from "./views/pending.js";
@@ -24,7 +24,10 @@ let pathname = location.pathname;
 
 function draw() {
   asked = false;
-  if (pathname !== location.pathname) focus.silence();
+  if (pathname !== location.pathname) {
+    focus.silence();
+    abandonSelection();
+  }
   pathname = location.pathname;
   state.unresolved = null;
   if (state.at !== null) state.position = past();
@@ -133,6 +136,7 @@ function escape(target, typing) {
     return menu.querySelector("summary").focus();
   }
   if (state.view === "overview" && (state.query.get("node") || state.query.get("domain"))) return closeDrawer();
+  if (abandonSelection()) return focus.announce("The selection is cancelled.");
   return router.back();
 }
 

@@ -1,6 +1,7 @@
 // @ts-check
 /** What was answered, and what is different about a part of it? */
 import { html, nothing, svg } from "../../vendor/lit-html-3.3.3/lit-html.js";
+import { announce } from "../focus.js";
 import { command, panel } from "../panel.js";
 import { answer, changed, moment, state } from "../store.js";
 import { clock, cut, number, plural, time } from "../format.js";
@@ -11,6 +12,14 @@ const FILTERS = ["verb", "outcome", "plugin", "reason", "object", "namespace", "
 const ORDER = ["kept", "scored", "bound", "refused", "error"];
 /** The column at which a selection begins: by its times, because those of a live page move on meanwhile. */
 let begun = null;
+
+/** Cancel a selection that has only begun; whether there was one. */
+export function abandonSelection() {
+  if (!begun) return false;
+  begun = null;
+  changed();
+  return true;
+}
 
 export function decisions() {
   const query = new URLSearchParams();
@@ -48,12 +57,14 @@ function strip(body, picked) {
   const inside = (one) => since && one.from >= since && (!until || one.from < until);
   const begin = (column) => {
     begun = column;
+    announce(`The selection begins at ${clock(column.from)}. Escape cancels it.`);
     changed();
   };
   const up = (column) => {
     if (!begun) return;
     const [first, last] = begun.from <= column.from ? [begun, column] : [column, begun];
     begun = null;
+    announce(`Selected: ${clock(first.from)} to ${clock(last.to)}`);
     set({ pickedSince: first.from, pickedUntil: last.to });
   };
   const pressed = (event, column) => {
@@ -63,15 +74,17 @@ function strip(body, picked) {
   };
   const started = (one) => begun && one.from <= begun.from && begun.from < one.to;
   return html`<p class="empty">${plural(body.examined, "decision")}, ${time(buckets[0].from)} to ${time(buckets.at(-1).to)}; at most ${number(most)} in a column; slowest 99th percentile ${slow.toFixed(1)} ms.
-      Drag over columns, or use Enter on the first and the last one, to compare them with the rest.
+      Drag over columns, or use Enter on the first and the last one, to compare them with the rest; Escape cancels a selection that has begun.
       ${since ? html`<button type="button" @click=${() => set({ pickedSince: null, pickedUntil: null })}>end the selection (${plural(picked, "decision")})</button>` : nothing}</p>
     <svg class="strip" viewBox="0 0 ${buckets.length * 10} 100" preserveAspectRatio="none" role="group" aria-label="Decisions over time">
       ${buckets.map((one, index) => {
         let base = 100;
-        return svg`<g class=${inside(one) || started(one) ? "picked" : ""} tabindex="0" role="button" aria-label="${clock(one.from)}: ${Object.entries(one.outcomes).map(([name, count]) => `${count} ${name}`).join(", ") || "none"}"
+        const chosen = Boolean(inside(one) || started(one));
+        return svg`<g class=${chosen ? "picked" : ""} tabindex="0" role="button" aria-pressed=${chosen} aria-label="${clock(one.from)}: ${Object.entries(one.outcomes).map(([name, count]) => `${count} ${name}`).join(", ") || "none"}"
             @pointerdown=${() => begin(one)} @pointerup=${() => up(one)}
             @keydown=${(event) => pressed(event, one)}>
           <title>${clock(one.from)}</title><rect class="back" x=${index * 10} y="0" width="10" height="100"></rect>
+          ${chosen ? svg`<rect class="edge" x=${index * 10} y="0" width="10" height="3"></rect>` : nothing}
           ${ORDER.filter((name) => one.outcomes[name]).map((name) => {
             const height = (one.outcomes[name] / most) * 90;
             base -= height;
