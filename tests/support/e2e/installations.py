@@ -25,7 +25,7 @@ import urllib3
 
 from app.store.server import connections, embedded
 from tests.support import child_processes, declared, manifests, polling
-from tests.support.e2e import api_client, clusters, kube_schedulers
+from tests.support.e2e import api_client, clusters, kube_schedulers, viewers
 
 DEPLOY = pathlib.Path(__file__).parents[3] / "deploy"
 HOME = "topolog-system"
@@ -139,7 +139,7 @@ class Installation:
         self.others = [self._part(account, command) for account, command in others.items()]
         for part in self.parts:
             part.await_ready()
-        self._viewer = urllib3.PoolManager(
+        self._pool = urllib3.PoolManager(
             ca_certs=str(self.tls / "ca.crt"),
             cert_file=str(self.tls / "viewer.crt"),
             key_file=str(self.tls / "viewer.key"),
@@ -214,12 +214,8 @@ class Installation:
         )
 
     def ask(self, path: str, *, extender: int = 0) -> api_client.Object:
-        """GET a path of the introspection API as a viewer."""
-        url = f"https://127.0.0.1:{self.extenders[extender].port}{path}"
-        reply = self._viewer.request("GET", url)
-        assert reply.status == 200, f"GET {path}: {reply.status} {reply.data.decode()[:500]}"
-        answer: api_client.Object = json.loads(reply.data)
-        return answer
+        """GET a path of the introspection API as a viewer; a busy extender is asked again."""
+        return self._viewer(extender).ask(path)
 
     def measure_calls(self, pods: str, seconds: float) -> tuple[int, float]:
         """Calls about pods whose ``namespace/name`` begins so, and the time in which they were answered.
@@ -244,18 +240,15 @@ class Installation:
         return count, time.monotonic() - began
 
     def question(self, name: str, asked: api_client.Object, *, extender: int = 0) -> api_client.Object:
-        """The answer to a hypothetical question, asked as a viewer."""
-        url = f"https://127.0.0.1:{self.extenders[extender].port}/apis/v1/{name}"
-        reply = self._viewer.request("POST", url, json=asked)
-        assert reply.status == 200, f"POST {name}: {reply.status} {reply.data.decode()[:500]}"
-        answer: api_client.Object = json.loads(reply.data)
-        return answer
+        """The answer to a hypothetical question, asked in the same way."""
+        return self._viewer(extender).question(name, asked)
 
     def find(self, path: str, *, extender: int = 0) -> api_client.Object | None:
-        """The same; None if it does not exist."""
-        url = f"https://127.0.0.1:{self.extenders[extender].port}{path}"
-        reply = self._viewer.request("GET", url)
-        return None if reply.status == 404 else self.ask(path, extender=extender)
+        """As ``ask``; None if it does not exist."""
+        return self._viewer(extender).find(path)
+
+    def _viewer(self, extender: int) -> viewers.Viewer:
+        return viewers.Viewer(self._pool, f"https://127.0.0.1:{self.extenders[extender].port}")
 
     # Counts
 
