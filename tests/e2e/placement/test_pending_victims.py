@@ -137,9 +137,14 @@ def test_a_burst_of_preemptors_evicts_for_those_that_fit(
     scene.arrive(topolog, *burst)
     (victim,) = scene.evicts(1)
     scene.ends(victim)
-    polling.eventually(lambda: topolog.quotas("burst", "p") == {"burst": 1}, "one is placed", within=30)
+    # A placement counts before its Binding.
+    polling.eventually(
+        lambda: len(workloads.pending(cluster, "burst")) == 4,
+        "one has a node",
+        seen=lambda: workloads.pending(cluster, "burst"),
+    )
+    assert topolog.quotas("burst", "p") == {"burst": 1}
     assert not scene.terminating()
-    assert len(workloads.pending(cluster, "burst")) == 4
 
 
 @pytest.mark.scenario("PR-49")
