@@ -4,14 +4,13 @@ After each story the counts in the store equal the fold of the log. Not here: th
 rules (tests/kube), the append function (tests/store).
 """
 
-import time
 from collections.abc import Callable
 
 import pytest
 
 from app import settings
 from app.domain import events, model, projections
-from app.kube.watch import kinds
+from app.kube.watch import kinds, reflectors
 from app.simulation import populations
 from app.simulation.apiserver import faults
 from app.store import errors, schemas, stores
@@ -21,7 +20,7 @@ from tests.support import declared
 from tests.support.kube import large_populations
 from tests.support.store import crash_safe_server
 from tests.support.workers import clusters, recordings
-from workers.recorder import batch_builder
+from workers.recorder import batch_builder, inboxes
 
 Start = Callable[[], recordings.Recording]
 
@@ -226,17 +225,28 @@ def test_changes_that_follow_soon_wait_for_the_next_append(
     """Which is at once when it is full."""
     zones(cluster_side)
     recording = recorded().ready()
-    before = recording.snapshot.offset
-    # Longer than this test may take.
-    monkeypatch.setattr("workers.recorder.recorders.PACE", 60.0)
+    # They fill a batch, too; one of each kind may be on its way.
+    cluster_side.server.router.bookmarks = 3600.0
     cluster_side.label_node("host-0", zone="other")
     recording.until(lambda one: one.nodes["host-0"].labels["zone"] == "other", "the label")
+    before = recording.snapshot.offset
+    waits: list[float] = []
+    take = inboxes.Inbox.take
+
+    def noted(inbox: inboxes.Inbox, limit: int, *, linger: float, timeout: float) -> list[reflectors.Change]:
+        waits.append(linger)
+        return take(inbox, limit, linger=linger, timeout=timeout)
+
+    monkeypatch.setattr(inboxes.Inbox, "take", noted)
+    # Longer than this test may take. The recorder may be waiting already, for as long as it was before.
+    monkeypatch.setattr("workers.recorder.recorders.PACE", 3600.0)
+    recordings.eventually(lambda: max(waits, default=0.0) > recordings.LIMIT, "the recorder waits so long")
     first = cluster_side.pod("p0")
-    time.sleep(0.1)
+    recordings.eventually(lambda: recording.recorder._inbox.length > 0, "the pod has arrived")
     assert first.uid not in recording.snapshot.pods
     for at in range(1, batch_builder.MAX_EVENTS):
         cluster_side.pod(f"p{at}")
-    # Bookmarks fill it too, and what comes after it waits again.
+    # What comes after the batch waits again.
     recording.until(lambda one: len(one.pods) > 200, "the pods")
     appended = recording.store.log.read(before)
     pods = [entry for entry in appended if isinstance(entry.event, events.PodSeen)]
