@@ -34,7 +34,7 @@ class Losses:
         """An undetectable failover, until a reader has reported it and everything is listed again: lost
         capacity may be placed again, and pods may run unrecorded."""
         self.overspent = False
-        """There was an undetectable failover: more pods may run than a quota allows, until they end."""
+        """There was an undetectable failover: more pods may run than a quota allows, until some end."""
         self._recovering = False
         self.noted = False
         """The Lease names lost entries, so an event has to name them."""

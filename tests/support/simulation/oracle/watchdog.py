@@ -1,5 +1,6 @@
 """Reads the log of a simulation while it grows, and compares it with the views, the cluster and the laws."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -62,6 +63,7 @@ class Watchdog:
         self._cluster = cluster
         self._steady = steady
         self._selected = selected
+        self._monotonic = monotonic
         self._epoch = ""
         self._excused = False
         """Events were lost, and not all kinds are listed again: the log need not contain every bound pod."""
@@ -241,11 +243,34 @@ class Watchdog:
         guarantees.demand(not wrong, "P1", f"{what} (stored, folded) {wrong}")
 
     def _quotas_hold(self) -> None:
-        if self._steady and not self.losses.overspent:
-            quotas = self.quotas()
-            for domain, used in self._cluster.usage(foreign=False).items():
-                most = quotas.get(domain, 0)
-                guarantees.demand(used <= most, "P6", f"{domain}: {used} of {most} are bound")
+        if not self._steady:
+            return
+        quotas, used = self.quotas(), self._cluster.usage(foreign=False)
+        if self.losses.overspent:
+            # What was decided on less counts in the log, or is on its way. Counter: | is the larger number.
+            most = self._counted() | Counter(used)
+            over = any(count > quotas.get(domain, 0) for domain, count in most.items())
+            self.losses.overspent = self._excused or over or self._unrecorded_bindings()
+        if not self.losses.overspent:
+            for domain, count in used.items():
+                limit = quotas.get(domain, 0)
+                guarantees.demand(count <= limit, "P6", f"{domain}: {count} of {limit} are bound")
+
+    def _counted(self) -> Counter[str]:
+        """Domain -> pods that the log has there, bound or placed, without those that others have bound."""
+        found = Counter[str]()
+        for uid, (pod, node) in self.fold.pods_and_nodes().items():
+            if uid not in self._cluster.foreign:
+                found.update({key.rpartition("=")[2] for key in self.fold.keys(pod, node)})
+        return found
+
+    def _unrecorded_bindings(self) -> bool:
+        """Whether a Binding may be carried out that the log does not count."""
+        located, now = self.fold.pods_and_nodes(), self._monotonic()
+        return any(
+            located.get(one.uid, (None, ""))[1] != one.node and self._cluster.feasible(one.uid, one.node, now)
+            for one in self._cluster.sent
+        )
 
     def _bound_is_recorded(self) -> None:
         """Each pod that runs under a policy was placed before, until the watch shows it bound."""
