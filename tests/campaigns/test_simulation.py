@@ -53,6 +53,8 @@ EASY = {
     "a placement is repeated for a pod that": 92,
     "without the store only the pod": 23,
     "a Binding without a record carries": 55,
+    "changes of objects that no count depends on": 158,
+    "a checkpoint lacks objects": 158,
 }
 """Bugs that the default run plants -> a seed that finds each, which is tried first.
 

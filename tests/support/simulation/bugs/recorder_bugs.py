@@ -64,6 +64,13 @@ BUGS = (
         " and name not in snapshot.unlisted",
         "",
     ),
+    Bug(
+        "changes of objects that no count depends on are dropped",
+        "workers.recorder.batch_builder:BatchBuilder._observe",
+        "self.facts.extend(kind.observe(before, seen))",
+        "self.facts.extend(kind.observe(before, seen) if before is None or kind in (kinds.NODES, kinds.PODS)"
+        " or kind.shared(self._schema, before, seen) else ())",
+    ),
     # Who records.
     Bug(
         "a recorder does not read the note of its predecessor",

@@ -3,6 +3,8 @@
 It shares no code with app.domain.projections and the counters of plugins, so mistakes there become visible.
 """
 
+from typing import Any
+
 import msgspec
 
 from app.domain import events, model
@@ -32,6 +34,8 @@ class Fold:
         self.nodes: dict[str, model.Node] = {}
         self.pods: dict[str, model.Pod] = {}
         self.policies: dict[str, policy_model.WorkloadPolicy] = {}
+        self.objects: dict[str, dict[str, dict[str, Any]]] = {}
+        """Declared kind -> identity -> the object as it is in the log."""
         self.groups: dict[str, int] = {}
         """``namespace/name`` of a PodGroup -> its minimum."""
         self.wholes: set[str] = set()
@@ -97,6 +101,7 @@ class Fold:
     def _object(self, event: events.ObjectObserved | events.ObjectGone) -> None:
         key = event.identity
         if isinstance(event, events.ObjectGone):
+            self.objects.get(event.kind, {}).pop(key, None)
             match event.kind:
                 case "workloadpolicies":
                     self.policies.pop(key, None)
@@ -112,18 +117,19 @@ class Fold:
             self.versions.pop(event.subject, None)
         else:
             self.versions[event.subject] = self.offset
+            found = msgspec.json.decode(event.data)
+            self.objects.setdefault(event.kind, {})[key] = found
             if event.kind == "workloadpolicies":
                 self.policies[key] = msgspec.json.decode(event.data, type=policy_model.WorkloadPolicy)
             elif event.kind == "poddisruptionbudgets":
-                self.budgets[key] = msgspec.json.decode(event.data)
+                self.budgets[key] = found
             elif event.kind in ("sigspodgroups", "nativepodgroups"):
-                found = msgspec.json.decode(event.data)
                 self.groups[key] = found["minimum"]
                 (self.wholes.add if found.get("disrupted_whole") else self.wholes.discard)(key)
             elif event.kind == "elasticquotas":
-                self.quotas[key] = msgspec.json.decode(event.data)
+                self.quotas[key] = found
             elif event.kind == "sigselasticquotas":
-                self.namespace_quotas[key] = msgspec.json.decode(event.data)
+                self.namespace_quotas[key] = found
         if event.kind == "elasticquotas":
             self.versions["quotas:all"] = self.offset
         if event.kind == "sigselasticquotas":
