@@ -291,45 +291,6 @@ def test_a_sample_of_the_nodes_is_found(installed: witnessed.Witnessed, large: l
     assert "the pod fits on 153: another configuration is in force" in found["seen"]
 
 
-def test_a_sample_is_found_without_a_configuration(installed: witnessed.Witnessed, large: list[str]) -> None:
-    one = witnessed.Scheduler(installed, "only-sampling")
-    one.filter(one.pod("sampled"), large[:100])
-    assert one.found(installed.doctor())["S02"] == "warning"
-
-
-def test_a_sample_is_found_behind_calls_about_pods_that_the_log_does_not_have_yet(
-    installed: witnessed.Witnessed, large: list[str]
-) -> None:
-    one = witnessed.Scheduler(installed, "hasty")
-    pod = one.pod("sampled")
-    one.filter(pod, large[:100])
-    for number in range(3):
-        new = {"name": f"{one.name}-new-{number}", "uid": f"{one.name}-new-{number}"}
-        one.filter({**pod, "metadata": {**pod["metadata"], **new}}, large[:100])
-    assert one.found(installed.doctor())["S02"] == "warning"
-
-
-def test_a_sample_is_found_if_the_log_gets_each_pod_after_the_calls_about_it(
-    installed: witnessed.Witnessed, large: list[str]
-) -> None:
-    one = witnessed.Scheduler(installed, "immediate")
-    with installed.behind():
-        one.filter(one.new("sampled"), large[:100])
-    assert one.found(installed.doctor())["S02"] == "warning"
-
-
-def test_a_pod_that_was_created_again_is_no_evidence_of_a_sample(
-    installed: witnessed.Witnessed, large: list[str]
-) -> None:
-    one = witnessed.Scheduler(installed, "again")
-    with installed.behind():
-        gone = one.new("gone")
-        one.filter(gone, large[:100])
-        one.remove(gone)
-        one.new("gone")
-    assert one.found(installed.doctor())["S02"] == "unsure"
-
-
 def test_all_nodes_are_no_sample(installed: witnessed.Witnessed, large: list[str]) -> None:
     one = witnessed.Scheduler(installed, "exhaustive")
     source = configured(installed, "exhaustive", percentageOfNodesToScore=50)
@@ -340,26 +301,6 @@ def test_all_nodes_are_no_sample(installed: witnessed.Witnessed, large: list[str
     other = witnessed.Scheduler(installed, "exhaustive-too")
     other.filter(other.pod("first"), [*large, *witnessed.NODES])
     assert other.found(installed.doctor())["S02"] == "ok"
-
-
-FEW: dict[str, Any] = {
-    "selective": {"nodeSelector": {"kubernetes.io/hostname": "node-1"}},
-    "spread": {
-        "topologySpreadConstraints": [
-            {"maxSkew": 1, "topologyKey": "role", "whenUnsatisfiable": "DoNotSchedule"}
-        ]
-    },
-}
-"""Pods that kube-scheduler itself keeps from most nodes."""
-
-
-@pytest.mark.parametrize("name", FEW)
-def test_nodes_that_a_pod_may_not_run_on_are_no_evidence(
-    installed: witnessed.Witnessed, large: list[str], name: str
-) -> None:
-    one = witnessed.Scheduler(installed, name)
-    one.filter(one.pod("few", **FEW[name]), large[:120] if name == "spread" else large[1:2])
-    assert one.found(installed.doctor())["S02"] == "unsure"
 
 
 # -- a file, and the process itself --------------------------------------------------------------

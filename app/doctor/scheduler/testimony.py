@@ -193,7 +193,16 @@ def _offer(source: Source, row: Json) -> log_evidence.Offer | None:
     try:
         return _compared(source, row, row["position"])
     except api_reader.Missing:
-        return _compared(source, row, _appeared(source, row))
+        later = _appeared(source, row)
+    # Nodes may have been added, removed, cordoned or uncordoned since the call.
+    same = _numbers(source, row["position"]) == _numbers(source, later)
+    return _compared(source, row, later) if same else None
+
+
+def _numbers(source: Source, position: str) -> Json:
+    """The numbers of nodes: all, ready, cordoned and not ready. Raises as _offer does."""
+    found: Json = source.get("/apis/v1/cluster", at=position, limit=1)["nodes"]
+    return found
 
 
 def _appeared(source: Source, row: Json) -> str:
