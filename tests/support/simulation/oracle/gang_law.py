@@ -11,6 +11,8 @@ GROUPS = {"red": 2, "blue": 3}
 """PodGroup -> its first minimum."""
 CAPACITY = 2
 """Pods that fit on a node, in histories with gangs."""
+RECENT = 16
+"""Events that may be appended between the plan of a bind and its commitment."""
 
 
 def problem(event: events.AnyEvent, fold: plain_fold.Fold) -> str:
@@ -26,8 +28,16 @@ def problem(event: events.AnyEvent, fold: plain_fold.Fold) -> str:
 
 
 def _crowded(fresh: list[model.Placement], fold: plain_fold.Fold) -> str:
-    """How members of gangs exceed the capacity of a node; empty if they do not."""
-    held = Counter(name for pod, name in fold.pods_and_nodes().values() if gang(pod) and not _finished(pod))
+    """How members of gangs exceed the capacity of a node; empty if they do not.
+
+    A commitment expects no change of commitments since its plan. A pod that a watch shows on a node without a
+    placement there is none: it was bound by others, or its placement was released because it is gone.
+    """
+    held = Counter(
+        name
+        for uid, (pod, name) in fold.pods_and_nodes().items()
+        if gang(pod) and not _finished(pod) and fold.offset - fold.unplaced.get(uid, -RECENT) >= RECENT
+    )
     for one in fresh:
         held[one.node] += 1
         node = fold.nodes.get(one.node)

@@ -52,6 +52,8 @@ class Fold:
         self.versions: dict[str, int] = {}
         self.gone: set[str] = set()
         """uids of deleted pods."""
+        self.unplaced: dict[str, int] = {}
+        """uid -> the offset at which a pod was seen on a node where it had no placement."""
         self.unlisted = set(KINDS)
         """Kinds to be listed, for the first time or since the store may have lost events."""
 
@@ -59,6 +61,7 @@ class Fold:
         self.offset += 1
         match event:
             case events.PodSeen(pod=pod):
+                self._appears(pod)
                 self.pods[pod.uid] = pod
                 if pod.node or pod.phase in ("Succeeded", "Failed"):
                     self.placements.pop(pod.uid, None)
@@ -67,6 +70,7 @@ class Fold:
                 self.pods.pop(uid, None)
                 self.placements.pop(uid, None)
                 self.gone.add(uid)
+                self.unplaced.pop(uid, None)
                 self.versions.pop(f"pod:{uid}", None)
             case events.PlacementsCommitted(placements=placements):
                 for placement in placements:
@@ -97,6 +101,11 @@ class Fold:
                 self.versions[event.subject] = self.offset
             case _:
                 self.versions[event.subject] = self.offset
+
+    def _appears(self, pod: model.Pod) -> None:
+        before, placed = self.pods.get(pod.uid), self.placements.get(pod.uid)
+        if pod.node and not (before and before.node) and not (placed and placed[1] == pod.node):
+            self.unplaced[pod.uid] = self.offset
 
     def _object(self, event: events.ObjectObserved | events.ObjectGone) -> None:
         key = event.identity
