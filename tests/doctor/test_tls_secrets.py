@@ -135,6 +135,7 @@ def test_a_certificate_without_the_name_of_the_view_is_found(
         pems = ((tmp_path / "both" / file).read_bytes() for file in files)
         cluster.api.objects.remove("secrets", (clusters.HOME, secret))
         cluster.add_certificate(*pems, name=secret)
+    start(cluster, datetime.datetime.now(datetime.UTC))
     assert runs.doctor("tls", *AWAY, environ=cluster.environ).wrong() == {}
 
 
