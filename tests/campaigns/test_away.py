@@ -104,13 +104,6 @@ class Deployment:
         return api_client.Client(self.cluster, self.clock, api_client.Faults(random.Random(0), 0.0))
 
 
-@pytest.fixture(scope="module")
-def own() -> Iterator[embedded.Server]:
-    server = embedded.Server()
-    yield server
-    server.stop()
-
-
 @pytest.fixture
 def deployed(own: embedded.Server) -> Iterator[Deployment]:
     with testing.capture_logs():

@@ -13,13 +13,6 @@ from tests.support.simulation.cluster import cluster_objects, sent_bindings
 from tests.support.simulation.oracle import guarantees, watchdog
 
 
-@pytest.fixture(scope="module")
-def own() -> Iterator[embedded.Server]:
-    server = embedded.Server()
-    yield server
-    server.stop()
-
-
 @pytest.fixture
 def world(own: embedded.Server) -> Iterator[stepped_worlds.World]:
     """A world in which only pods change; each domain has capacity for one pod of the policy."""

@@ -8,7 +8,6 @@ import pathlib
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
@@ -60,14 +59,6 @@ EASY = {
 
 Where it does so no longer, because histories have changed, one of the first 150 has to.
 """
-
-
-@pytest.fixture(scope="module")
-def own() -> Iterator[embedded.Server]:
-    """A server that a simulation may empty."""
-    server = embedded.Server()
-    yield server
-    server.stop()
 
 
 # Both compute for many seconds on a quiet machine, and share its processors with the other tests.

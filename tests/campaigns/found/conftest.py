@@ -9,13 +9,6 @@ from app.store.server import embedded
 from tests.support.simulation import stepped_worlds, virtual_time
 
 
-@pytest.fixture(scope="module")
-def own() -> Iterator[embedded.Server]:
-    server = embedded.Server()
-    yield server
-    server.stop()
-
-
 @pytest.fixture
 def world(own: embedded.Server) -> Iterator[stepped_worlds.World]:
     made = stepped_worlds.World(own)
