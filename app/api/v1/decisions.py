@@ -152,7 +152,12 @@ class Scan:
         incarnation = given.log.incarnation
         ends_ms = _began_ms(since) - _AHEAD_MS if since is not None else 0
         while left > 0:
-            ahead = late > 0 and passed_ms is not None and before is not None and _ms(before) > passed_ms
+            ahead = (
+                late > 0
+                and passed_ms is not None
+                and before is not None
+                and records.written_ms(before) > passed_ms
+            )
             found = given.decisions.search(
                 self._wanted,
                 limit=_CHUNK,
@@ -164,7 +169,7 @@ class Scan:
                 early = since is not None and _earlier(decision, since, incarnation)
                 if not early and self._reached(decision.position):
                     yield decision
-            if found.behind is None or _ms(found.behind) < ends_ms:
+            if found.behind is None or records.written_ms(found.behind) < ends_ms:
                 return
             before = found.behind
             if ahead:
@@ -177,11 +182,6 @@ class Scan:
         """Whether the position is not later; those of former incarnations are earlier."""
         until = self._until
         return position.incarnation != until.incarnation or position.offset <= until.offset
-
-
-def _ms(identity: str) -> int:
-    """The store's time in the id of a record."""
-    return int(identity.partition("-")[0])
 
 
 def _passed_ms(position: model.Position) -> int | None:

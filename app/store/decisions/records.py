@@ -188,3 +188,14 @@ class DecisionQuery(NamedTuple):
 
 
 _encoder = msgspec.json.Encoder()
+
+
+def order(identity: str) -> tuple[int, int]:
+    """The place of a record among the others, by its id: milliseconds of the store's clock, and a number."""
+    milliseconds, _, number = identity.partition("-")
+    return int(milliseconds), int(number)
+
+
+def written_ms(identity: str) -> int:
+    """When a record was written, by its id: milliseconds of the store's clock."""
+    return order(identity)[0]

@@ -97,7 +97,7 @@ def _latest_of(key: model.NamespacedName, head: moments.Moment) -> float:
     elif version := snapshot.versions.get(f"pod:{uid}"):
         found.append(given.histories.appended_ms(version) or 0)
     for decision in given.decisions.search(records.DecisionQuery(pod=key), limit=1).records:
-        found.append(int(decision.id.partition("-")[0]))
+        found.append(records.written_ms(decision.id))
     if not found:
         raise errors.missing("pod", key)
     return max(found)

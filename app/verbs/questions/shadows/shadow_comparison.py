@@ -153,7 +153,7 @@ class ShadowComparison:
             unapplied=run.unapplied,
             items=run.items[::-1],
             until=held.last,
-            behind=max(0.0, self._wall() - _milliseconds_of(held.behind) / 1000) if held.left else 0.0,
+            behind=max(0.0, self._wall() - records.written_ms(held.behind) / 1000) if held.left else 0.0,
             gap=held.gap,
             problem=held.unread or held.problem,
         )
@@ -235,7 +235,7 @@ class ShadowComparison:
         not behind it, proves that none was. Raises StoreError.
         """
         oldest = self._decisions.oldest()
-        if oldest and _order(oldest) <= _order(held.behind):
+        if oldest and records.order(oldest) <= records.order(held.behind):
             return False
         return bool(held.last) or self._decisions.has_removed()
 
@@ -283,18 +283,7 @@ class ShadowComparison:
             return False
         if held.end is None:
             until = self._milliseconds(held.shadow.until)
-            if _milliseconds_of(decision.id) <= until:
+            if records.written_ms(decision.id) <= until:
                 return False
             held.end = self._past.offset_at(until)
         return decision.position.offset > held.end
-
-
-def _order(identity: str) -> tuple[int, int]:
-    """The place of an entry among the others: milliseconds of the store's clock, and a number."""
-    milliseconds, _, number = identity.partition("-")
-    return int(milliseconds), int(number)
-
-
-def _milliseconds_of(identity: str) -> int:
-    """When a record was written, by the store's clock."""
-    return _order(identity)[0]
