@@ -18,13 +18,14 @@ WITHIN = 60.0
 
 @pytest.fixture(scope="module")
 def watched(
-    healthy: installations.Installation, tmp_path_factory: pytest.TempPathFactory
+    installed: installations.Installation, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[prometheus.Prometheus]:
-    """The Prometheus of the healthy installation."""
-    with prometheus.scraping(healthy, tmp_path_factory.mktemp("prometheus") / "own") as started:
+    """The Prometheus of the one installation."""
+    with prometheus.scraping(installed, tmp_path_factory.mktemp("prometheus") / "own") as started:
         yield started
 
 
+@pytest.mark.usefixtures("healthy")
 def test_every_rule_is_evaluated_and_no_alert_is_active_for_healthy_processes(
     watched: prometheus.Prometheus,
 ) -> None:
