@@ -15,6 +15,9 @@ from app.store.decisions import decision_log
 from app.store.log import batches, logs
 from app.verbs.memory import pod_memo, preemption_memo
 
+_LEAST = 0.05
+"""Seconds that each call to the store gets at least."""
+
 
 class State(Protocol):
     """The cluster state that this process follows (app.store.state.followers.Follower)."""
@@ -105,20 +108,40 @@ class Context:
         """The snapshot to decide on: the head of the log, provided that it holds the whole cluster.
 
         Raises StoreError; StoreAway also while some kind is not listed yet, at the first start or after a
-        loss of events, and while it is unknown whose log it is; OtherCluster if it is another cluster's.
+        loss of events, while the store may lack the end of its log, and while it is unknown whose log it is;
+        OtherCluster if it is another cluster's.
         """
         self.log.check_compared()
+        if self.log.in_doubt:
+            timeout = self._check_end(timeout)
         snapshot = self.state.catch_up(timeout=timeout)
         if snapshot.unlisted:
             missing = ", ".join(sorted(snapshot.unlisted))
             raise store_errors.StoreAway(f"the cluster is not fully recorded yet; still listing: {missing}")
         return snapshot
 
+    def _check_end(self, timeout: float) -> float:
+        """What is left of the timeout once the end of the log is no longer in doubt. Raises StoreError."""
+        end = self.monotonic() + timeout
+        # First: the log may have another incarnation, of which nothing is in doubt.
+        self.state.catch_up(timeout=timeout)
+        if self.log.in_doubt:
+            now = self.monotonic()
+            self.log.check_end(now, timeout=max(_LEAST, end - now))
+        return max(_LEAST, end - self.monotonic())
+
+    @property
+    def unreliable(self) -> bool:
+        """Whether the latest snapshot may be of another cluster's log, or lack events that the store lost."""
+        return self.log.foreign is not None or self.log.lacking(self.state.snapshot.position)
+
     def last_known(self) -> snapshots.Snapshot | None:
         """The latest snapshot, for decisions without the store; None if it is not the whole cluster's."""
+        snapshot = self.state.snapshot
         if not self.state.caught_up or self.log.foreign is not None or not self.log.compared:
             return None  # This process has never seen the cluster.
-        snapshot = self.state.snapshot
+        if self.log.lacking(snapshot.position):
+            return None
         # While some kind is not listed, what concerns a pod may have changed since it was.
         return None if snapshot.unlisted else snapshot
 

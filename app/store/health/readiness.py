@@ -107,8 +107,6 @@ class AcceptanceCheck:
     def _tried(self) -> str | None:
         try:
             self._log.append(batches.Batch(events=()), timeout=_PATIENCE)
-        except errors.Rewound:
-            return None  # Readers handle it.
         except errors.Unsynced as unsynced:
             return str(unsynced)
         except errors.StoreError as refused:

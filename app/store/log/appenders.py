@@ -61,9 +61,13 @@ class Appender:
                 *(seen.incarnation, seen.offset, "" if seen.at_ms is None else seen.at_ms, session.sequence),
                 *arguments,
             )
+            doubted = self._followed.in_doubt
             began = time.perf_counter()
             try:
                 reply = _accepted(session.ask(packed, timeout=deadline.left), "OK", "REPEATED")
+            except errors.Rewound:
+                self._followed.doubt(seen.incarnation)
+                raise
             except errors.Conflict:
                 telemetry.metrics.CONFLICTS.labels("version").inc()
                 raise
@@ -72,6 +76,9 @@ class Appender:
                 raise
             finally:
                 _SECONDS.observe(time.perf_counter() - began)
+            # The reply to a call that was repeated may be that of a run before.
+            if doubted and reply[0] == b"OK":
+                self._followed.trust(seen.incarnation, int(reply[2]))
             if self._synced and _syncs(batch):
                 fsync.check(session.wire, deadline.left)
         appended = batches.Appended(

@@ -6,11 +6,14 @@ Its id begins with its start time, which orders ids; a follower switches to a la
 never to an earlier one.
 """
 
+import math
 import re
 import secrets
 import time
 from collections.abc import Iterable
 from typing import NamedTuple
+
+from app.domain import model
 
 _TIMED = re.compile(r"([0-9a-f]{12})-[0-9a-f]+")
 
@@ -84,6 +87,28 @@ class Followed:
         """The latest entry that is known here to have been in the log."""
         self.left = self.seen
         """The latest entry known of the incarnation that was followed before."""
+        self._doubted: tuple[str, float] = (incarnation, 0)
+        """An incarnation, and the offset before which entries may be missing; infinite in doubt."""
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the store may lack the end of the log: it refused the last append for that."""
+        return self._doubted == (self.seen.incarnation, math.inf)
+
+    def lacking(self, position: model.Position) -> bool:
+        """Whether a snapshot at the position may lack entries, or was read before their loss was recorded."""
+        incarnation, offset = self._doubted
+        return position.incarnation == incarnation and position.offset < offset
+
+    def doubt(self, incarnation: str) -> None:
+        """An append to the incarnation was refused because the store may lack the end of the log."""
+        if incarnation == self.seen.incarnation:
+            self._doubted = (incarnation, math.inf)
+
+    def trust(self, incarnation: str, head: int) -> None:
+        """An append that was sent in doubt was accepted; the log then ended at ``head``."""
+        if self._doubted[0] == incarnation:
+            self._doubted = (incarnation, head)
 
     def note(self, known: Watermark) -> None:
         """Remember an entry of this incarnation."""

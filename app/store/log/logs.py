@@ -4,6 +4,8 @@
 ``stored_log`` reads metadata and views, ``incarnations.Followed`` remembers what was in the log.
 """
 
+import contextlib
+import threading
 from collections.abc import Callable, Iterator
 
 import redis
@@ -17,6 +19,8 @@ NO_GUARD = batches.Guard()
 
 _READERS = 32
 """Threads that can read at the same time; connections are opened when first needed."""
+_TRIED_EVERY, _PATIENCE = 1.0, 0.5
+"""Seconds between two empty appends while the end of the log is in doubt, and for each of them at most."""
 
 
 class Log:
@@ -46,6 +50,7 @@ class Log:
         """The UIDs of the log's Kubernetes cluster and of this process's if they differ (health.identity)."""
         self.compared = True
         """False until a process that compares them has had both: nothing may be decided by the log."""
+        self._trying, self._tried_at = threading.Lock(), -_TRIED_EVERY
 
     def check_owner(self) -> None:
         """Raise OtherCluster if the log is known to be another Kubernetes cluster's: no call to the store."""
@@ -57,6 +62,32 @@ class Log:
         self.check_owner()
         if not self.compared:
             raise errors.StoreAway("it is not known yet whether the log is this cluster's")
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the store refused the last append because it may lack the end of the log."""
+        return self._followed.in_doubt
+
+    def lacking(self, position: model.Position) -> bool:
+        """Whether a snapshot at the position may lack events that the store lost: nothing follows from it."""
+        return self._followed.lacking(position)
+
+    def check_end(self, now: float, *, timeout: float) -> None:
+        """Raise StoreAway while the end of the log is in doubt.
+
+        One caller a second finds out, by an empty append, whether it still is; ``now``: monotonic seconds.
+        """
+        if now - self._tried_at >= _TRIED_EVERY and self._trying.acquire(blocking=False):
+            try:
+                self._tried_at = now
+                with contextlib.suppress(errors.StoreError):
+                    self.append(batches.Batch(events=()), timeout=min(timeout, _PATIENCE))
+            finally:
+                self._trying.release()
+        if self.in_doubt:
+            raise errors.StoreAway(
+                "the store was restarted or lost events, and no recorder has checked the end of its log yet"
+            )
 
     @property
     def cluster(self) -> str:

@@ -5,6 +5,7 @@ progress, and replies nevertheless. A test that kills it in that moment finds le
 disk only.
 """
 
+import pathlib
 from typing import Any
 
 from app.store.server import connections, embedded
@@ -18,6 +19,23 @@ class CrashSafeServer(embedded.Server):
         if self.pid is not None:
             await_written(self.url)
         super().kill()
+
+    @property
+    def size(self) -> int:
+        """Bytes of the append-only file with every acknowledged write."""
+        await_written(self.url)
+        return self._file.stat().st_size
+
+    def cut(self, size: int) -> None:
+        """Die, lose the end of the append-only file from that byte on, and start again."""
+        self.kill()
+        with self._file.open("r+b") as file:
+            file.truncate(size)
+        self.start()
+
+    @property
+    def _file(self) -> pathlib.Path:
+        return sorted((self._directory / "appendonlydir").glob("*.incr.aof"))[-1]
 
 
 def await_written(url: str) -> None:

@@ -17,7 +17,6 @@ class World:
     """A separate server that can lose data, a recorder and an extender's follower."""
 
     def __init__(self, directory: Path, cluster: clusters.Cluster) -> None:
-        self.file = directory / "appendonlydir"
         self.cluster = cluster
         self.server = crash_safe_server.CrashSafeServer(directory, append_only=True)
         client = connections.connect(self.server.url)
@@ -51,18 +50,12 @@ class World:
 
     def cut(self, size: int) -> None:
         """Let the server die and lose the end of its file from that byte on."""
-        self.server.kill()
-        (last,) = sorted(self.file.glob("*.incr.aof"))[-1:]
-        with last.open("r+b") as file:
-            file.truncate(size)
-        self.server.start()
+        self.server.cut(size)
 
     @property
     def size(self) -> int:
         """Bytes of the append-only file with every acknowledged write."""
-        crash_safe_server.await_written(self.server.url)
-        (last,) = sorted(self.file.glob("*.incr.aof"))[-1:]
-        return last.stat().st_size
+        return self.server.size
 
     @property
     def log(self) -> logs.Log:
