@@ -23,14 +23,14 @@ _PATIENCE = 1.0
 
 
 class IdentityCheck:
-    """Compares at start and every ten seconds: an empty store may be claimed by another cluster later."""
+    """Compares at start, in each incarnation, and every ten seconds: an empty store may be claimed later."""
 
     def __init__(self, log: logs.Log, uid: Callable[[], str | None]) -> None:
         """``uid``: of the Kubernetes cluster; empty if this process may not read it, None if unknown."""
         self._log = log
         self._uid = uid
         self._refusals = 0
-        self._stopped = threading.Event()
+        self._stopped, self._due = threading.Event(), threading.Event()
         self._tried = threading.Event()
         self._loop = telemetry.loops.Loop("identity", self._run, wait=self._stopped.wait, longest=_EVERY)
 
@@ -48,13 +48,14 @@ class IdentityCheck:
 
     def start(self) -> None:
         """Start the thread, after a fork, never before; return after the first attempt, or a second."""
-        self._log.compared = False
+        self._log.compared_in, self._log.on_switch = "", self._due.set
         self._loop.start()
         self._tried.wait(_PATIENCE)
 
     def stop(self) -> None:
         """Stop the thread."""
         self._stopped.set()
+        self._due.set()
         self._loop.join(timeout=5.0)
 
     def measure(self) -> bool:
@@ -67,20 +68,24 @@ class IdentityCheck:
         if uid is None:
             return False
         if not uid:
-            self._log.compared = True
+            self._log.compared_in = None
             self._refusals += 1
             return self._refusals > _REFUSALS
         self._refusals = 0
         try:
-            found = self._log.state().kubernetes
+            state = self._log.state()
         except errors.StoreError:
             return False
+        found = state.kubernetes
         self._log.foreign = (found, uid) if found not in ("", uid) else None
-        self._log.compared = True
+        if state.incarnation != self._log.incarnation:
+            return False  # It is compared again once it is followed.
+        self._log.compared_in = state.incarnation
         return bool(found)
 
     def _run(self) -> None:
-        pause = 0.0
-        while not self._stopped.wait(pause):
+        while not self._stopped.is_set():
+            self._due.clear()
             pause = _EVERY if self.measure() else _SOON
             self._tried.set()
+            self._due.wait(pause)

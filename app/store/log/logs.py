@@ -48,9 +48,16 @@ class Log:
         self._stored = stored_log.StoredLog(client, names)
         self.foreign: tuple[str, str] | None = None
         """The UIDs of the log's Kubernetes cluster and of this process's if they differ (health.identity)."""
-        self.compared = True
-        """False until a process that compares them has had both: nothing may be decided by the log."""
+        self.compared_in: str | None = None
+        """The incarnation whose cluster this process has compared, empty before; None if it compares none."""
+        self.on_switch: Callable[[], None] = lambda: None
+        """Called when another incarnation is followed, of which the cluster is not compared yet."""
         self._trying, self._tried_at = threading.Lock(), -_TRIED_EVERY
+
+    @property
+    def compared(self) -> bool:
+        """False until a process that compares them has had both: nothing may be decided by the log."""
+        return self.compared_in is None or self.compared_in == self.incarnation
 
     def check_owner(self) -> None:
         """Raise OtherCluster if the log is known to be another Kubernetes cluster's: no call to the store."""
@@ -225,6 +232,7 @@ class Log:
     def follow(self, incarnation: str) -> None:
         """Continue in another incarnation, of which nothing was read yet."""
         self._followed.switch(incarnation)
+        self.on_switch()
 
     def state(self) -> incarnations.StoreState:
         """The state of the store, without calling its functions. Raises Unbegun or StoreAway."""

@@ -7,11 +7,12 @@ import pytest
 from app.domain import events
 from app.kube.client import clients, cluster_identity
 from app.simulation.apiserver import apiservers, faults
-from app.store import errors, stores
+from app.store import errors, keys, stores
 from app.store.health import identity
 from app.store.log import batches, incarnations, logs
 from tests.support import declared
 from tests.support.kube import plain_access
+from tests.support.workers import recordings
 
 
 def claimed(store: stores.Store, uid: str) -> None:
@@ -52,6 +53,28 @@ def test_nothing_is_appended_to_the_log_of_another_cluster(store: stores.Store) 
     assert check.measure()
     assert check.problem is None
     assert store.log.append(batches.Batch(events=(event,))).first == head.offset + 1
+
+
+def test_another_incarnation_is_compared_at_once(store: stores.Store) -> None:
+    """As after a flush, when another cluster has begun a log of the same name."""
+    claimed(store, "here")
+    check = identity.IdentityCheck(store.log, lambda: "here")
+    check.start()
+    try:
+        store.log.check_compared()
+        begun = incarnations.new((store.log.incarnation,))
+        store.client.hset(store.keys.meta, keys.KUBERNETES, "elsewhere")
+        rewound = events.StoreRewound(store.log.incarnation, 1, 1, reason="r", incarnation=begun)
+        assert store.log.rewind(rewound, begun, found=store.log.incarnation, guard=logs.NO_GUARD)
+        store.log.check_compared()
+        store.follower.catch_up()
+        # Nothing is decided by it before it is compared.
+        with pytest.raises(errors.StoreError):
+            store.log.check_compared()
+        recordings.eventually(lambda: store.log.foreign is not None, "it is compared")
+        assert "UID elsewhere" in (check.problem or "")
+    finally:
+        check.stop()
 
 
 def test_the_log_of_this_cluster_is_none(store: stores.Store) -> None:
