@@ -17,8 +17,8 @@ with optional_modules.hidden("rich"):
 from app.telemetry import repeated_lines
 
 _SECRET = re.compile(r"pass(word)?$|pwd|secret|token|authorization|credential|private", re.IGNORECASE)
-_IN_URL = re.compile(r"(?<=//)[^\s'\"]+(?=@)|[^\s'\"]*:[^\s'\"]+(?=@)|(?<=password=)[^&\s]+", re.IGNORECASE)
-"""Everything up to the last @ of a word: it may be a password that contains / and @."""
+_WORD = re.compile(r"[^\s'\"]+")
+_PARAMETER = re.compile(r"(?<=password=)[^&\s]+", re.IGNORECASE)
 _HIDDEN = "(hidden)"
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("topolog")
@@ -125,14 +125,31 @@ def without_secrets(logger: object, method: str, event: MutableMapping[str, Any]
 def _hidden(value: object) -> object:
     match value:
         case str():
-            return _IN_URL.sub(_HIDDEN, value)
+            return _hidden_text(value)
         case list() | tuple():
             return [_hidden(one) for one in value]
         case dict():
             return {key: _HIDDEN if _SECRET.search(str(key)) else _hidden(one) for key, one in value.items()}
         case BaseException():
-            return _IN_URL.sub(_HIDDEN, repr(value))
+            return _hidden_text(repr(value))
     return value
+
+
+def _hidden_text(text: str) -> str:
+    """Without the user-info and the passwords of URLs, in linear time: anybody can have a path logged."""
+    return _PARAMETER.sub(_HIDDEN, _WORD.sub(_hidden_word, text) if "@" in text else text)
+
+
+def _hidden_word(found: re.Match[str]) -> str:
+    """Everything up to the last @ may be a password that contains / and @."""
+    word = found[0]
+    at = word.rfind("@")
+    if "password=" in word[:at].lower():
+        return _HIDDEN
+    if 0 <= word.find(":", 0, at) < at - 1:
+        return f"{_HIDDEN}{word[at:]}"
+    begin = word.find("//", 0, at) + 2
+    return f"{word[:begin]}{_HIDDEN}{word[at:]}" if 2 <= begin < at else word
 
 
 def _ordered(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -6,7 +6,9 @@ import subprocess
 import sys
 import threading
 
-from app.telemetry import log_lines
+import pytest
+
+from app.telemetry import log_lines, log_setup
 from tests.support.monitoring import samples
 
 CANARY = "cAn4ry-hunter2"
@@ -112,6 +114,26 @@ except KeyError as error:
     assert "KeyError" in text
     assert "Traceback" in text
     assert CANARY not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("no redis://u:p/@w@h/0 there", "no (hidden)@h/0 there"),
+        ("'//u@h'", "'//(hidden)@h'"),
+        ("h?password=a@b", "(hidden)"),
+        ("h?PASSWORD=a&x=1", "h?PASSWORD=(hidden)&x=1"),
+        ("a@b:c //@ :@", "a@b:c //@ :@"),
+    ],
+)
+def test_what_may_be_a_password_in_a_text_is_hidden(text: str, shown: str) -> None:
+    assert log_setup.without_secrets(None, "", {"event": text}) == {"event": shown}
+
+
+@pytest.mark.parametrize("letters", [":", ":@", "//", "password="])
+def test_a_long_text_takes_linear_time(letters: str) -> None:
+    # By a pattern that searches from each letter anew, it takes hours.
+    log_setup.without_secrets(None, "", {"event": letters * 200_000})
 
 
 def test_a_forked_child_writes_only_its_lines() -> None:

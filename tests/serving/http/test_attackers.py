@@ -344,3 +344,14 @@ def denied_later(server: server_processes.Server) -> bool:
     with server.client("viewer") as client:
         assert client.ask("POST", "/filter", b"{}")[0] == 403
     return any(line["suppressed"] > 0 for line in denied(server))
+
+
+@pytest.mark.parametrize("letters", [":", ":/", "//"])
+def test_a_denied_path_of_any_letters_does_not_stop_the_loop(
+    server: server_processes.Server, letters: str
+) -> None:
+    """Passwords are removed from its log line, in the loop: each letter must cost little."""
+    with server.client("viewer") as client:
+        assert client.ask("GET", f"/x{letters * 4_000}"[:4_000])[0] == 403
+    assert answered(server)
+    assert denied(server)
