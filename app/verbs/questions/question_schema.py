@@ -237,7 +237,7 @@ class Bisect(Question, frozen=True):
 
 ALLOWED: tuple[Allowed, ...] = ("objects", "nodes", "labels", "pods")
 Q = TypeVar("Q", bound=Question)
-_PLACE = re.compile(r"^(?P<text>.*?)(?: - at (?:`key` in )?`\$(?P<path>.*)`)?\Z", re.DOTALL)
+_PLACE = re.compile(r" - at (?:`key` in )?`\$(?P<path>[^` ]*)`\Z")
 _FIELD = re.compile(r"\.?(?P<name>\w+)")
 _SPELLED = {
     f"Expected `str` matching regex {pattern!r}": f"must be {form}"
@@ -291,8 +291,9 @@ def _override(
 
 
 def _mistake(error: msgspec.ValidationError, path: str, kind: type[msgspec.Struct]) -> errors.Mistake:
-    match = _PLACE.match(str(error))
-    text, below = (match["text"], match["path"] or "") if match else (str(error), "")
+    text = str(error)
+    place = _PLACE.search(text)
+    text, below = (text[: place.start()], place["path"]) if place else (text, "")
     unknown = _NAMED.search(text)
     if unknown:
         text = f"there is no field {_short(unknown['name'])}{errors.nearest(unknown['name'], _names(kind))}"
@@ -300,8 +301,8 @@ def _mistake(error: msgspec.ValidationError, path: str, kind: type[msgspec.Struc
     field = _FIELD.match(below)
     if field and text.startswith("Invalid enum value"):
         text += f"; known: {', '.join(_words_of(kind, field['name']))}"
-    place = f"{path}{below}" if path else below.removeprefix(".")
-    return errors.Mistake(_short(place, quoted=False), text[:1].lower() + text[1:])
+    where = f"{path}{below}" if path else below.removeprefix(".")
+    return errors.Mistake(_short(where, quoted=False), text[:1].lower() + text[1:])
 
 
 def _words_of(kind: type[msgspec.Struct], name: str) -> list[str]:

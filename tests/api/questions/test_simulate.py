@@ -311,6 +311,7 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({}, "BadRequest", "exactly one of pod, pods, gang, group and pending"),
     ({"pod": "shop/a-5", "pending": {}}, "BadRequest", "exactly one of"),
     ({"pood": "shop/a-5"}, "BadRequest", "there is no field 'pood'; did you mean pod?"),
+    ({"p - at `$.x`": 5}, "BadRequest", "there is no field 'p - at '"),
     ({"pod": "a-5"}, "BadRequest", "pod: 'a-5' is not NAMESPACE/NAME"),
     ({"pod": 5}, "BadRequest", "pod: expected"),
     ({"pod": {"metadata": {}}}, "BadRequest", "pod.metadata: an object with a name is required"),
