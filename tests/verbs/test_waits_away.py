@@ -13,6 +13,7 @@ from app.kube.writes import binding
 from app.store.server import connections, retries
 from app.store.state import catch_up
 from app.verbs import candidates, errors, filtering
+from tests.support import declared
 from tests.support.decisions import no_cluster
 from tests.support.extender import bind_plays, replicas
 
@@ -20,6 +21,14 @@ LIMIT = 2.0
 """Seconds after which every caller has its error (P12)."""
 BUSY = [0.0, 0.9, 1.7, 1.79, 60.0]
 """Seconds for which other callers, however many there are, read the log before this one may."""
+FOUND = [
+    "redis://a",
+    "redis+sentinel://a/m",
+    "redis+sentinel://a,b,c,d,e/m",
+    "redis+cluster://a",
+    "redis+cluster://a,b,c,d,e,f",
+    f"redis+cluster://{','.join(f'n{number}' for number in range(100))}",
+]
 
 
 class Clock:
@@ -134,6 +143,36 @@ def test_a_caller_waits_for_no_longer_than_its_error_may_take(
             filtering.run(one.context, pod, candidates.Candidates(["h1"]))
     assert connection.waits or busy > LIMIT
     assert 0 < clock.now <= LIMIT
+
+
+@pytest.mark.parametrize("url", FOUND, ids=lambda url: url[:40])
+@pytest.mark.parametrize("busy", BUSY)
+def test_a_caller_waits_for_no_longer_while_the_server_cannot_be_found(
+    shop: replicas.Cluster, clock: Clock, monkeypatch: pytest.MonkeyPatch, url: str, busy: float
+) -> None:
+    """Packets are dropped: no connection to a sentinel, a node or the server is accepted."""
+    connects: list[redis.Connection] = []
+
+    def dropped(connection: redis.Connection) -> None:
+        connects.append(connection)
+        clock.sleep(connection.socket_connect_timeout or 60.0)
+        raise TimeoutError
+
+    pod = shop.pod("web-1")
+    shop.see()
+    one = shop.replica()
+    one.snapshot()
+    one.offer(pod)
+    silenced(one, clock, opened=True, busy=busy)
+    monkeypatch.setattr(redis.Connection, "_connect", dropped)
+    wire = connections.Wire(connections.connect(url, names=declared.names("c")))
+    one.store.follower._cursor._reader._wire = wire
+    for _ in range(3):
+        clock.now = 0.0
+        with one.store.follower.prefetch(), pytest.raises(errors.StateAway):
+            filtering.run(one.context, pod, candidates.Candidates(["h1"]))
+        assert 0 < clock.now <= LIMIT
+    assert connects or busy > LIMIT
 
 
 @pytest.mark.parametrize("busy", BUSY)

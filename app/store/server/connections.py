@@ -55,7 +55,7 @@ def connect(url: str, *, timeout: float = 1.0, names: keys.Keys | None = None) -
     }
     if target.kind == "unix":
         return _client(redis.UnixDomainSocketConnection, options)
-    return _client(discovery.discovering(_finder(target, names, timeout), tls=target.tls), options)
+    return _client(discovery.discovering(_finder(target, names), tls=target.tls), options)
 
 
 def _require_files(options: Mapping[str, Any]) -> None:
@@ -94,15 +94,15 @@ def _client(
     return redis.Redis.from_pool(redis.ConnectionPool(connection_class=kind, **options))
 
 
-def _finder(target: urls.Target, names: keys.Keys | None, timeout: float) -> discovery.Finder:
+def _finder(target: urls.Target, names: keys.Keys | None) -> discovery.Finder:
     if target.kind == "sentinel":
-        return discovery.Sentinels(target, timeout)
+        return discovery.Sentinels(target)
     if target.kind == "cluster":
         if names is None:
             raise errors.StoreError(
                 "in a Redis Cluster every Kubernetes cluster has its node: name the cluster"
             )
-        return discovery.SlotOwner(target, names.prefix, timeout)
+        return discovery.SlotOwner(target, names.prefix)
     return discovery.Fixed(target.addresses[0])
 
 
@@ -181,7 +181,10 @@ class Wire:
         return (_pack(arguments),)
 
     def send(self, packed: Packed, *, timeout: float | None = None) -> None:
-        """Send without waiting for the reply; ``timeout`` (seconds) bounds each wait of connecting."""
+        """Send without waiting for the reply.
+
+        ``timeout`` (seconds) bounds each wait of connecting, together with the search for the server.
+        """
         connection = self._connection
         if not self.open:
             # A server may accept a connection and not reply to the authentication.

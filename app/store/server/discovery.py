@@ -8,6 +8,7 @@ client: a replica answers reads, and only an append learns that it is one.
 """
 
 import itertools
+import math
 import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
@@ -15,12 +16,12 @@ from typing import Any, ClassVar, Protocol
 import redis
 from redis import crc, exceptions, utils
 
-from app.store.server import urls
+from app.store.server import retries, urls
 
 _DEMOTED = "UNBLOCKED"
 """The reply to a waiting read when its server becomes a replica."""
 _ASKING_SECONDS = 0.5
-"""Seconds that one sentinel or node may take to reply."""
+"""Seconds that one sentinel or node may take to reply, if the caller has them."""
 
 
 class Connected(Protocol):
@@ -38,8 +39,8 @@ class Connected(Protocol):
 class Finder(Protocol):
     """Finds the server of the store."""
 
-    def find(self) -> urls.Address:
-        """The address to connect to now. Raises redis' ConnectionError if it is not found."""
+    def find(self, seconds: float) -> urls.Address:
+        """The address to connect to now. Raises redis' ConnectionError if it is not found in the seconds."""
         ...
 
     def check(self, connection: Connected) -> None:
@@ -53,7 +54,7 @@ class Fixed:
     def __init__(self, address: urls.Address) -> None:
         self._address = address
 
-    def find(self) -> urls.Address:
+    def find(self, _seconds: float) -> urls.Address:
         """Return the address of the URL; its name is resolved at each connecting."""
         return self._address
 
@@ -64,23 +65,26 @@ class Fixed:
 class Sentinels:
     """The master according to a majority of sentinels, by the one with the latest failover."""
 
-    def __init__(self, target: urls.Target, timeout: float) -> None:
+    def __init__(self, target: urls.Target) -> None:
         self.master = target.master
         self.addresses = target.addresses
         self._order = list(target.addresses)
-        self._asking = _Asking(target.sentinel_options or {}, target.tls, timeout)
+        self._asking = _Asking(target.sentinel_options or {}, target.tls)
 
-    def find(self) -> urls.Address:
+    def find(self, seconds: float) -> urls.Address:
         """Ask sentinels until a majority of the configured ones has replied.
 
         Fewer could all be on the wrong side of a network partition, with the former master.
         """
+        deadline = retries.RetryDeadline(seconds)
         known: list[tuple[int, urls.Address]] = []
         problems: list[str] = []
         needed = len(self.addresses) // 2 + 1
         for address in tuple(self._order):
+            if deadline.over:
+                break
             try:
-                state = self.ask(address)
+                state = self.ask(address, _share(deadline))
                 known.append((int(state["config-epoch"]), (state["ip"], int(state["port"]))))
             except (redis.RedisError, OSError, KeyError, ValueError) as error:
                 problems.append(f"{address[0]}:{address[1]}: {error}")
@@ -93,9 +97,9 @@ class Sentinels:
             f" {'; '.join(problems)}"
         )
 
-    def ask(self, address: urls.Address) -> Mapping[str, str]:
-        """The master according to one sentinel. Raises redis' errors, or OSError."""
-        reply = self._asking.ask(address, "SENTINEL", "MASTER", self.master)
+    def ask(self, address: urls.Address, seconds: float = _ASKING_SECONDS) -> Mapping[str, str]:
+        """The master according to one sentinel, within the seconds. Raises redis' errors, or OSError."""
+        reply = self._asking.ask(address, seconds, "SENTINEL", "MASTER", self.master)
         words = [word.decode() if isinstance(word, bytes) else str(word) for word in reply]
         return dict(zip(words[::2], words[1::2], strict=True))
 
@@ -110,35 +114,38 @@ class Sentinels:
 class SlotOwner:
     """The node of a Redis Cluster that owns the slot of a hash tag."""
 
-    def __init__(self, target: urls.Target, tag: str, timeout: float) -> None:
+    def __init__(self, target: urls.Target, tag: str) -> None:
         self.slot = crc.key_slot(tag.encode())
         self._seeds = target.addresses
         self._known: tuple[urls.Address, ...] = ()
         self._turn = itertools.count()
-        self._asking = _Asking(target.options, target.tls, timeout)
+        self._asking = _Asking(target.options, target.tls)
 
-    def find(self) -> urls.Address:
+    def find(self, seconds: float) -> urls.Address:
         """Ask any node for the owner of the slot."""
-        for first, last, address in self._slots():
+        for first, last, address in self._slots(seconds):
             if first <= self.slot <= last:
                 return address
         raise redis.ConnectionError(f"no node of the Redis Cluster has slot {self.slot}")
 
     def primaries(self) -> list[urls.Address]:
         """Every node that has slots."""
-        return list(dict.fromkeys(address for _, _, address in self._slots()))
+        return list(dict.fromkeys(address for _, _, address in self._slots(math.inf)))
 
     def check(self, connection: Connected) -> None:
         """A node without the slot replies to the first command with MOVED."""
 
-    def _slots(self) -> Sequence[tuple[int, int, urls.Address]]:
+    def _slots(self, seconds: float) -> Sequence[tuple[int, int, urls.Address]]:
+        deadline = retries.RetryDeadline(seconds)
         nodes = list(dict.fromkeys((*self._known, *self._seeds)))
         # Another one each time: one that is behind must not mislead permanently.
         start = next(self._turn) % len(nodes)
         problems: list[str] = []
         for address in (*nodes[start:], *nodes[:start]):
+            if deadline.over:
+                break
             try:
-                reply = self._asking.ask(address, "CLUSTER", "SLOTS")
+                reply = self._asking.ask(address, _share(deadline), "CLUSTER", "SLOTS")
             except (redis.RedisError, OSError) as error:
                 problems.append(f"{address[0]}:{address[1]}: {error}")
                 continue
@@ -154,21 +161,22 @@ def _named(node: Sequence[Any], asked: urls.Address) -> urls.Address:
     return (host if host not in ("", "?") else asked[0]), int(node[1])
 
 
+def _share(deadline: retries.RetryDeadline) -> float:
+    """Seconds for the next one that is asked."""
+    # The other half is for those after it, and for connecting to the server that they name.
+    return min(_ASKING_SECONDS, deadline.left / 2)
+
+
 class _Asking:
     """Sends commands to sentinels and nodes, each over a new connection."""
 
-    def __init__(self, options: Mapping[str, Any], tls: bool, timeout: float) -> None:
-        patience = min(timeout, _ASKING_SECONDS)
+    def __init__(self, options: Mapping[str, Any], tls: bool) -> None:
         self._make: type[redis.Connection] = redis.SSLConnection if tls else redis.Connection
-        self._options = dict(options) | {
-            "db": 0,
-            "protocol": 2,
-            "socket_timeout": patience,
-            "socket_connect_timeout": patience,
-        }
+        self._options = dict(options) | {"db": 0, "protocol": 2}
 
-    def ask(self, address: urls.Address, *command: str) -> list[Any]:
-        connection: Connected = self._make(host=address[0], port=address[1], **self._options)
+    def ask(self, address: urls.Address, seconds: float, *command: str) -> list[Any]:
+        options = self._options | {"socket_timeout": seconds, "socket_connect_timeout": seconds}
+        connection: Connected = self._make(host=address[0], port=address[1], **options)
         try:
             connection.send_command(*command)
             reply = connection.read_response()
@@ -183,6 +191,8 @@ class DiscoveringConnection(redis.Connection):
     """A connection that finds its server, and closes when the server is no longer the right one."""
 
     finder: ClassVar[Finder]
+    socket_connect_timeout: float
+    socket_timeout: float
     moves: ClassVar[int] = 0
     """How often a connection of this client learned that its server was no longer the right one."""
     _moves = 0
@@ -194,14 +204,26 @@ class DiscoveringConnection(redis.Connection):
         return self.is_connected and self._moves != type(self).moves
 
     def connect_check_health(self, check_health: bool = True, retry_socket_connect: bool = True) -> None:
-        """Connect, unless connected to the right server as far as is known."""
+        """Connect, unless connected to the right server as far as is known.
+
+        ``socket_connect_timeout`` bounds each wait of connecting, together with the search before it.
+        """
         if self.outdated:
             here: Connected = self
             here.disconnect()
-        if not self.is_connected:
-            self._moves = type(self).moves
-            self.host, self.port = self.finder.find()
-        super().connect_check_health(check_health, retry_socket_connect)
+        if self.is_connected:
+            return
+        limits = self.socket_timeout, self.socket_connect_timeout
+        deadline = retries.RetryDeadline(self.socket_connect_timeout)
+        self._moves = type(self).moves
+        self.host, self.port = self.finder.find(deadline.left)
+        self.socket_timeout = self.socket_connect_timeout = deadline.left
+        try:
+            super().connect_check_health(check_health, retry_socket_connect)
+        finally:
+            self.socket_timeout, self.socket_connect_timeout = limits
+        # The open socket has the limit of connecting until here.
+        self.update_current_socket_timeout(self.socket_timeout)
 
     def on_connect_check_health(self, check_health: bool = True) -> None:
         """Authenticate, and check that this is the right server."""

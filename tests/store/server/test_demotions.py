@@ -60,7 +60,7 @@ def test_readers_leave_a_server_that_became_a_replica(
         servers.eventually(partial(linked, present), "the replica has everything")
         present.ask("REPLICAOF", "NO", "ONE")
         reading.follower.start()
-        monkeypatch.setattr(discovery.Fixed, "find", lambda _: ("127.0.0.1", present.port))
+        monkeypatch.setattr(discovery.Fixed, "find", lambda *_: ("127.0.0.1", present.port))
         former.ask("REPLICAOF", "127.0.0.1", str(child_processes.free_port()))
         assert deployments.append_until_done(writing, "b").last == 2
         assert writing.follower.catch_up().offset == 2

@@ -28,8 +28,8 @@ def names_on_every_node(sharded: servers.Sharded) -> dict[int, str]:
     """Port of a node -> a Kubernetes cluster whose keys are there."""
     found: dict[int, str] = {}
     for number in range(100):
-        owner = discovery.SlotOwner(urls.parse(sharded.url), f"topolog:{{k{number}}}:", 1.0)
-        found.setdefault(owner.find()[1], f"k{number}")
+        owner = discovery.SlotOwner(urls.parse(sharded.url), f"topolog:{{k{number}}}:")
+        found.setdefault(owner.find(1.0)[1], f"k{number}")
         if len(found) == len(sharded.nodes):
             break
     return found
@@ -68,8 +68,8 @@ def names_on_one_node(sharded: servers.Sharded) -> tuple[servers.Server, list[st
     node, names = sharded.nodes[0], list[str]()
     while len(names) < 2:
         name = f"s{secrets.token_hex(4)}"
-        owner = discovery.SlotOwner(urls.parse(sharded.url), f"topolog:{{{name}}}:", 1.0)
-        if owner.find()[1] == node.port:
+        owner = discovery.SlotOwner(urls.parse(sharded.url), f"topolog:{{{name}}}:")
+        if owner.find(1.0)[1] == node.port:
             names.append(name)
     return node, names
 

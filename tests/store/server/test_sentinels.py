@@ -135,7 +135,7 @@ class _Notifying(discovery.Sentinels):
 
     answers: dict[str, dict[str, str] | Exception]
 
-    def ask(self, address: urls.Address) -> dict[str, str]:
+    def ask(self, address: urls.Address, seconds: float = 0.5) -> dict[str, str]:
         answer = self.answers[address[0]]
         if isinstance(answer, Exception):
             raise answer
@@ -162,14 +162,14 @@ def test_the_latest_failover_that_most_sentinels_include_decides(
     answers: list[dict[str, str] | Exception], found: str
 ) -> None:
     hosts = [f"s{at}" for at in range(len(answers))]
-    sentinels = _Notifying(urls.parse(f"redis+sentinel://{','.join(hosts)}/m"), 1.0)
+    sentinels = _Notifying(urls.parse(f"redis+sentinel://{','.join(hosts)}/m"))
     sentinels.answers = dict(zip(hosts, answers, strict=True))
     for _ in range(3):
         if found:
-            assert sentinels.find() == (found, 1)
+            assert sentinels.find(1.0) == (found, 1)
         else:
             with pytest.raises(redis.ConnectionError, match="are needed"):
-                sentinels.find()
+                sentinels.find(1.0)
 
 
 class _Misled(discovery.Sentinels):
@@ -177,12 +177,12 @@ class _Misled(discovery.Sentinels):
 
     where: urls.Address = ("", 0)
 
-    def find(self) -> urls.Address:
+    def find(self, _seconds: float) -> urls.Address:
         return self.where
 
 
 def test_a_replica_is_not_taken_for_the_master(watched: servers.Watched) -> None:
-    finder = _Misled(urls.parse(watched.url), 1.0)
+    finder = _Misled(urls.parse(watched.url))
     finder.where = ("127.0.0.1", watched.replica.port)
     connection: discovery.Connected = discovery.discovering(finder, tls=False)()
     with pytest.raises(redis.ConnectionError, match="not the master"):
@@ -192,13 +192,13 @@ def test_a_replica_is_not_taken_for_the_master(watched: servers.Watched) -> None
 class _Divided(discovery.Sentinels):
     """The first sentinel has not learned of the failover."""
 
-    def ask(self, address: urls.Address) -> Mapping[str, str]:
+    def ask(self, address: urls.Address, seconds: float = 0.5) -> Mapping[str, str]:
         behind = address == self.addresses[0]
         return {"config-epoch": "9" if behind else "10", "ip": "old" if behind else "new", "port": "1"}
 
 
 def test_the_sentinel_with_the_latest_failover_decides(watched: servers.Watched) -> None:
-    assert _Divided(urls.parse(watched.url), 1.0).find() == ("new", 1)
+    assert _Divided(urls.parse(watched.url)).find(1.0) == ("new", 1)
 
 
 def test_the_doctor_counts_the_sentinels(watched: servers.Watched) -> None:

@@ -183,7 +183,7 @@ class Cluster:
         self.name = name
         self._stack = contextlib.ExitStack()
         self._touches = 0
-        client = connections.connect(url)
+        client = connections.connect(url, names=declared.names(name))
         schemas.migrate(client, declared.names(name), declared.SCHEMA)
         client.close()
         self._recorder = self._opened()

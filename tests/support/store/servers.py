@@ -122,20 +122,22 @@ def tls_binary() -> str:
 
 
 class Watched:
-    """A master, a replica, and three sentinels that watch them."""
+    """A master, a replica, and sentinels that watch them."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, sentinels: int = 3) -> None:
         # By default a master waits five seconds for more replicas before it sends to the first.
         common = ["appendonly yes", "repl-diskless-sync-delay 0"]
         master = Server(directory / "master", common)
         replica = Server(directory / "replica", [*common, f"replicaof 127.0.0.1 {master.port}"])
         self.servers = [master, replica]
         monitor = [
-            f"sentinel monitor {MASTER} 127.0.0.1 {master.port} 2",
+            f"sentinel monitor {MASTER} 127.0.0.1 {master.port} {sentinels // 2 + 1}",
             f"sentinel down-after-milliseconds {MASTER} 500",
             f"sentinel failover-timeout {MASTER} 3000",
         ]
-        self.sentinels = [Server(directory / f"s{number}", monitor, sentinel=True) for number in range(3)]
+        self.sentinels = [
+            Server(directory / f"s{number}", monitor, sentinel=True) for number in range(sentinels)
+        ]
         for sentinel in self.sentinels:
             sentinel.ask("SENTINEL", "DEBUG", *_HURRIED)
         self.await_complete()
@@ -168,8 +170,11 @@ class Watched:
 
     def await_complete(self) -> None:
         """All is well: sentinels that have found each other, and a replica that follows."""
-        eventually(lambda: all(map(_content, self.sentinels)), "the sentinels are content")
+        eventually(self._content, "the sentinels are content")
         eventually(lambda: "master_link_status:up" in info(self.replica), "the replica follows")
+
+    def _content(self) -> bool:
+        return all(_content(sentinel, len(self.sentinels) - 1) for sentinel in self.sentinels)
 
     def close(self) -> None:
         for server in (*self.sentinels, *self.servers):
@@ -177,28 +182,29 @@ class Watched:
 
 
 class Sharded:
-    """A Redis Cluster of three masters."""
+    """A Redis Cluster of three masters, and spare nodes without slots."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, spare: int = 0) -> None:
         lines = ["cluster-enabled yes", "cluster-node-timeout 2000", "appendonly yes"]
-        self.nodes = [
+        made = [
             Server(directory / f"n{number}", [*lines, f"cluster-port {child_processes.free_port()}"])
-            for number in range(3)
+            for number in range(3 + spare)
         ]
+        self.nodes, self.spare = made[:3], made[3:]
         first = self.nodes[0]
         for node, (low, high) in zip(self.nodes, itertools.pairwise(_BOUNDS), strict=True):
             node.ask("CLUSTER", "ADDSLOTSRANGE", str(low), str(high - 1))
-        for number, node in enumerate(self.nodes):
+        for number, node in enumerate(made):
             node.ask("CLUSTER", "SET-CONFIG-EPOCH", str(number + 1))
             bus = next(line.split()[1] for line in node.lines if line.startswith("cluster-port"))
             if node is not first:
                 first.ask("CLUSTER", "MEET", "127.0.0.1", str(node.port), bus)
-        for node in self.nodes:
+        for node in made:
             eventually(partial(_whole, node), "the cluster is whole")
 
     @property
     def url(self) -> str:
-        return f"redis+cluster://{','.join(node.address for node in self.nodes)}"
+        return f"redis+cluster://{','.join(node.address for node in (*self.nodes, *self.spare))}"
 
     def move(self, key: str) -> None:
         """Give the slot of a key to another node, keys and all, as an operator does it."""
@@ -217,7 +223,7 @@ class Sharded:
             node.ask("CLUSTER", "SETSLOT", slot, "NODE", theirs)
 
     def close(self) -> None:
-        for node in self.nodes:
+        for node in (*self.nodes, *self.spare):
             node.kill()
 
 
@@ -229,12 +235,12 @@ def info(server: Server) -> str:
     return reply.decode() if isinstance(reply, bytes) else str(reply)
 
 
-def _content(sentinel: Server) -> bool:
+def _content(sentinel: Server, others: int) -> bool:
     reply = sentinel.ask("SENTINEL", "MASTER", MASTER)
     assert isinstance(reply, list)
     state = dict(zip(reply[::2], reply[1::2], strict=True))
     return (
-        state[b"num-other-sentinels"] == b"2"
+        int(state[b"num-other-sentinels"]) == others
         and int(state[b"num-slaves"]) >= 1
         and state[b"flags"] == b"master"
     )
