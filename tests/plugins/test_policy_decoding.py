@@ -1,9 +1,7 @@
 """Validation of WorkloadPolicies, and the errors of invalid ones."""
 
-import gc
 import json
 import pathlib
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +16,7 @@ from app.kube.objects import decoding
 from app.plugins.workload_policy import decoding as policy_decoding
 from app.plugins.workload_policy import policy_model
 from app.plugins.workload_policy.decoding import spec_schema
-from tests.support import declared
+from tests.support import call_counts, declared
 
 ROOT = pathlib.Path(__file__).parents[2]
 DEFINITION = ROOT / "deploy" / "crds" / "kosmos.io_workloadpolicies.yaml"
@@ -252,25 +250,6 @@ class Compared(str):
         return self
 
 
-def calls_of(run: Callable[[], object]) -> int:
-    """How many calls a function makes: its work, independent of the machine."""
-    count = 0
-
-    def counted(_: object, event: str, __: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    run()  # It may import something.
-    gc.disable()  # Other code has callbacks for it.
-    sys.setprofile(counted)
-    try:
-        run()
-    finally:
-        sys.setprofile(None)
-        gc.enable()
-    return count
-
-
 @pytest.mark.parametrize(
     "entry",
     [
@@ -285,7 +264,7 @@ def test_the_work_of_validation_grows_with_the_entries_and_not_with_their_square
 ) -> None:
     def work(count: int) -> int:
         spec = allocating(*map(entry, range(count)))
-        return calls_of(lambda: spec_schema.load(spec, partial=()))
+        return call_counts.calls_of(lambda: spec_schema.load(spec, partial=()))
 
     most = work(policy_decoding.ENTRIES)
     assert most > policy_decoding.ENTRIES
@@ -295,7 +274,7 @@ def test_the_work_of_validation_grows_with_the_entries_and_not_with_their_square
 def test_entries_beyond_the_limit_are_not_validated() -> None:
     def work(count: int) -> int:
         raw = json.dumps({"metadata": {"name": "p", "uid": "u"}, "spec": numbered(count)}).encode()
-        return calls_of(lambda: policy_decoding.policy(raw))
+        return call_counts.calls_of(lambda: policy_decoding.policy(raw))
 
     assert work(16_000) == work(policy_decoding.ENTRIES + 1) < work(policy_decoding.ENTRIES // 2)
 

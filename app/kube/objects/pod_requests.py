@@ -7,7 +7,6 @@ overhead is added.
 """
 
 import functools
-from collections.abc import Iterable
 
 from app.domain.fit import quantities
 from app.kube.objects import bounds, interning, schema
@@ -57,22 +56,27 @@ def _items(container: schema.Container) -> _Items:
 
 def _sum(shape: _Shape) -> Amounts:
     containers, inits, overhead, whole = shape
-    total = _added(map(amounts, containers))
+    overridden = tuple([item for item in whole if _pod_level(item[0])])
+    parts = (*containers, *(items for _, items in inits), overridden, overhead)
+    bounds.check("resources", {name for items in parts for name, _ in items}, bounds.RESOURCES)
+    total: Amounts = {}
+    for items in containers:
+        _add(total, amounts(items))
     sidecars: Amounts = {}
     peak: Amounts = {}
     for restarts, items in inits:
-        if restarts:
-            sidecars = _added((sidecars, amounts(items)))
-            alone = sidecars
-        else:
-            alone = _added((sidecars, amounts(items)))
-        peak = _larger(peak, alone)
-    total = _larger(_added((total, sidecars)), peak)
+        own = amounts(items)
+        alone = sidecars if restarts else {name: sidecars.get(name, 0) for name in own}
+        _add(alone, own)
+        # Of all other resources, the peak has what the sidecars request already.
+        for name in own:
+            peak[name] = max(peak.get(name, 0), alone[name])
+    _add(total, sidecars)
+    total = {name: max(total.get(name, 0), peak.get(name, 0)) for name in (*total, *peak)}
     if whole:
-        total = {**total, **{name: amount for name, amount in amounts(whole).items() if _pod_level(name)}}
-    found = _added((total, amounts(overhead)))
-    bounds.check("resources", found, bounds.RESOURCES)
-    return found
+        total |= {name: amount for name, amount in amounts(whole).items() if _pod_level(name)}
+    _add(total, amounts(overhead))
+    return total
 
 
 def _pod_level(resource: str) -> bool:
@@ -88,13 +92,6 @@ def _weight_of_shape(shape: _Shape) -> int:
 _effective = interning.Shared(_sum, weigh=_weight_of_shape)
 
 
-def _added(parts: Iterable[Amounts]) -> Amounts:
-    total: Amounts = {}
-    for part in parts:
-        for name, amount in part.items():
-            total[name] = min(quantities.LARGEST, total.get(name, 0) + amount)
-    return total
-
-
-def _larger(one: Amounts, other: Amounts) -> Amounts:
-    return {name: max(one.get(name, 0), other.get(name, 0)) for name in (*one, *other)}
+def _add(total: Amounts, part: Amounts) -> None:
+    for name, amount in part.items():
+        total[name] = min(quantities.LARGEST, total.get(name, 0) + amount)

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from app.api.extender import calls, strict_json
+from app.kube import errors
+from app.kube.objects import decoding
 
 Make = Callable[[int], bytes]
 Read = Callable[[bytes], object]
@@ -64,6 +66,18 @@ def _names(size: int) -> bytes:
     return b"[" + b"".join(text % at for at in range(number)) + b'"a b"]'
 
 
+def _sidecars(size: int) -> bytes:
+    """As many init containers as are decoded; the first ones request more resources than a pod may."""
+    first = b",".join(
+        b'{"restartPolicy":"Always","resources":{"requests":{%b}}}'
+        % b",".join(b'"%d%03d":1' % (at, number) for number in range(1_000))
+        for at in range(6)
+    )
+    plain = b',{"restartPolicy":"Always"}' * (strict_json.MAX_VALUES // 2 - 3_100)
+    rest = size - len(first) - len(plain) - 16
+    return b"[" + first + plain + b',{"image":"' + b"a" * rest + b'"}]'
+
+
 MADE: dict[str, Make] = {
     "deep lists": lambda size: b"[" * (size // 2) + b"]" * (size // 2),
     "deep objects": lambda size: b'{"a":' * (size // 6) + b"1" + b"}" * (size // 6),
@@ -91,25 +105,30 @@ MADE: dict[str, Make] = {
 
 
 _FILTER, _BIND, _PREEMPT = "filter", "bind", "preempt"
+_METADATA = b'{"Pod":{"metadata":{"name":"p","namespace":"n","uid":"u"}'
+_POD = _METADATA + b"},"
 PLACES = {
     "the body": Place(b"", b"", (_FILTER, _BIND, _PREEMPT)),
     "the pod": Place(b'{"Pod":', b',"Nodes":null,"NodeNames":["a"]}', (_FILTER, _PREEMPT)),
+    "the init containers": Place(
+        _METADATA + b',"spec":{"initContainers":', b'}},"Nodes":null,"NodeNames":["a"]}', (_FILTER, _PREEMPT)
+    ),
     "a pod in another case": Place(b'{"pod":', b',"nodenames":["a"]}', (_FILTER, _PREEMPT)),
-    "a field more": Place(b'{"Pod":{},"Nodes":null,"NodeNames":["a"],"More":', b"}", (_FILTER,)),
-    "a field twice": Place(b'{"Pod":{},"Nodes":null,"NodeNames":["a"],"Pod":', b"}", (_FILTER, _PREEMPT)),
-    "the nodes": Place(b'{"Pod":{},"NodeNames":null,"Nodes":{"items":', b"}}", (_FILTER,)),
-    "the names": Place(b'{"Pod":{},"Nodes":null,"NodeNames":', b"}", (_FILTER,)),
+    "a field more": Place(_POD + b'"Nodes":null,"NodeNames":["a"],"More":', b"}", (_FILTER,)),
+    "a field twice": Place(_POD + b'"Nodes":null,"NodeNames":["a"],"Pod":', b"}", (_FILTER, _PREEMPT)),
+    "the nodes": Place(_POD + b'"NodeNames":null,"Nodes":{"items":', b"}}", (_FILTER,)),
+    "the names": Place(_POD + b'"Nodes":null,"NodeNames":', b"}", (_FILTER,)),
     "the node of a bind": Place(b'{"PodName":"p","PodNamespace":"n","PodUID":"u","Node":', b"}", (_BIND,)),
     "the pods of victims": Place(
-        b'{"Pod":{},"NodeNameToVictims":{"a":{"NumPDBViolations":0,"Pods":',
+        _POD + b'"NodeNameToVictims":{"a":{"NumPDBViolations":0,"Pods":',
         b'}},"NodeNameToMetaVictims":null}',
         (_PREEMPT,),
     ),
-    "the victims": Place(b'{"Pod":{},"NodeNameToMetaVictims":{"a":{"Pods":', b"}}}", (_PREEMPT,)),
+    "the victims": Place(_POD + b'"NodeNameToMetaVictims":{"a":{"Pods":', b"}}}", (_PREEMPT,)),
     "the pods of victims by node": Place(
-        b'{"Pod":{},"NodeNameToMetaVictims":null,"NodeNameToVictims":', b"}", (_PREEMPT,)
+        _POD + b'"NodeNameToMetaVictims":null,"NodeNameToVictims":', b"}", (_PREEMPT,)
     ),
-    "the victims by node": Place(b'{"Pod":{},"NodeNameToMetaVictims":', b"}", (_PREEMPT,)),
+    "the victims by node": Place(_POD + b'"NodeNameToMetaVictims":', b"}", (_PREEMPT,)),
 }
 """Places of a call that a value can be in."""
 
@@ -119,6 +138,7 @@ def _placed(made: Make, place: Place) -> Make:
 
 
 MANY: dict[str, dict[str, Make]] = {
+    "the init containers": {"sidecars and many resources": _sidecars},
     "the names": {
         "distinct names": _names,
         "a wide name": _repeated('["\U0001f600'.encode(), b"a", b'"]'),
@@ -157,15 +177,23 @@ BODIES: dict[str, Body] = {
 """Bodies of calls by their description: one hostile value in one place of a call."""
 
 
+def _read_pod(raw: bytes) -> None:
+    strict_json.check(raw)
+    try:
+        decoding.pod(raw)
+    except errors.Undecodable as error:
+        raise strict_json.BadRequest(f"Pod: {error}") from error
+
+
 def _read_filter(body: bytes) -> None:
     asked = calls.call(body)
-    strict_json.check(asked.pod)
+    _read_pod(asked.pod)
     calls.nodes_of(asked.nodes) if asked.nodes else calls.names_of(asked.names or b"[]")
 
 
 def _read_preempt(body: bytes) -> None:
-    strict_json.check(calls.preempt_call(body).pod)
+    _read_pod(calls.preempt_call(body).pod)
 
 
 READS: dict[str, Read] = {_FILTER: _read_filter, _BIND: calls.bind_call, _PREEMPT: _read_preempt}
-"""Verb -> decodes a body as the verb does; raises BadRequest if the verb refuses it."""
+"""Verb -> decodes a body and its pod as the verb does; raises BadRequest if the verb refuses it."""
