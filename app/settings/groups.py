@@ -311,9 +311,9 @@ class Metrics:
 class Client:
     """How commands reach an extender or ``topolog view``."""
 
-    url: str = setting("https://127.0.0.1:8443", pattern=r"https?://\S+", like="https://HOST:PORT")
+    url: str = setting("https://127.0.0.1:8443", pattern=r"https?://[^@\s]+", like="https://HOST:PORT")
     """URL of the extender."""
-    view_url: str = setting("", pattern=r"(https?://\S+)?", like="https://HOST:PORT, or empty")
+    view_url: str = setting("", pattern=r"(https?://[^@\s]+)?", like="https://HOST:PORT, or empty")
     """URL of ``topolog view``. Empty: the host of ``url`` at the next port, or a view of the cluster."""
     server_name: str = setting("", pattern=r"[-A-Za-z0-9.:]*", like="a host name or an address")
     """Name that the extender's certificate must have; empty: the host of ``client.url``. Set it if the

@@ -11,16 +11,16 @@ class Url(click.ParamType[str]):
     name = "URL"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The URL as it is. Fails with how it is written."""
+        """The URL as it is. Fails with how it is written, without the value: it may have a password."""
+        if "@" in value:
+            self.fail("a URL has no user and no password here: write https://HOST:PORT", param, ctx)
         try:
             parts = urllib.parse.urlsplit(value)
             whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
         except ValueError:
             whole = False
         if not whole:
-            self.fail(f"{value!r} is not a URL: write https://HOST:PORT", param, ctx)
-        if "@" in parts.netloc:
-            self.fail("a URL has no user and no password here: write https://HOST:PORT", param, ctx)
+            self.fail("the value is not a URL: write https://HOST:PORT", param, ctx)
         return value
 
 
