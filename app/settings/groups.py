@@ -265,10 +265,11 @@ class Audit:
     """Seconds between checks of counts, versions and the end of the log. A difference began between two
     checks: the shorter the interval, the fewer events can have caused it. A check takes the store a few
     milliseconds. Less than ``compaction.reader_timeout``: an auditor is a reader of the log. While it lists
-    objects of the API server, at most a second."""
+    objects of the API server, or reads the log for the first time, at most a second."""
     page: int = setting(2_000, at_least=10, at_most=100_000)
     """Log entries that each check reads again: the whole log is verified every ``compaction.keep`` /
-    ``page`` checks."""
+    ``page`` checks. An auditor that begins reads page after page for half of each second, until it has
+    read the whole log once: nothing is repaired before."""
     listing: float = setting(300.0, at_least=0.05, at_most=86_400)
     """Seconds between comparisons of all objects with the API server: one paginated list per kind."""
     repair: bool = setting(True)

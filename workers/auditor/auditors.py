@@ -19,13 +19,15 @@ from app.kube.client import clients
 from app.kube.watch import kinds
 from app.store import audit_reports, errors, raw_access, stores
 from app.store.log import consumers
-from workers.auditor import cluster_diff, ledger, remedies, repairs
+from workers.auditor import cluster_diff, ledger, log_integrity, remedies, repairs
 
 _MAX_DIFFERENCES: Final = 100
 _MAX_REPAIRS: Final = 20
 _LONGEST_PAUSE: Final = 30.0
 _RETRY: Final = 10.0
 """Seconds after which a failed list is tried again."""
+_READING_SHARE: Final = 0.5
+"""Part of each second, or shorter interval, in which the log is read until it was read whole once."""
 
 
 class Auditor:
@@ -41,6 +43,8 @@ class Auditor:
     ) -> None:
         self._store = store
         self._options = options
+        self._shortest = min(options.interval, cluster_diff.SECONDS)
+        """Seconds between two runs while a list, or the whole log, is read."""
         self._kinds = kinds.watched(store.schema)
         self._monotonic = monotonic
         self._stopped = threading.Event()
@@ -58,6 +62,8 @@ class Auditor:
         """The kind that is being compared."""
         self._reading = False
         """The last run has read a part of a list, which has to be read on before it expires."""
+        self._verifying = False
+        """The last run has read a part of the log, which has not been read whole yet."""
         self._repairs: list[findings.Repair] = []
         self._repaired_at = float("-inf")
         self._requested: dict[str, int] = {}
@@ -97,9 +103,10 @@ class Auditor:
                 pause = min(max(2 * pause, self._options.interval), _LONGEST_PAUSE)
 
     def _pause(self) -> float:
-        """Seconds until the next run: fewer while a list is read."""
-        every = self._options.interval
-        return min(every, cluster_diff.SECONDS) if self._reading else every
+        """Seconds until the next run: fewer while a list is read, or the log for the first time."""
+        if self._verifying:
+            return (1 - _READING_SHARE) * self._shortest
+        return self._shortest if self._reading else self._options.interval
 
     def stop(self) -> None:
         """Let ``run`` return soon."""
@@ -112,7 +119,7 @@ class Auditor:
 
         Raises StoreAway, Rewound or OtherCluster.
         """
-        self._reading = False
+        self._reading = self._verifying = False
         self._store.log.check_owner()
         own = self._current()
         if own is None:
@@ -130,7 +137,7 @@ class Auditor:
             return not own.behind
         own.compare(view)
         if self._store.keys.log not in view.mistyped:
-            own.checkpoints.run_once(view.head, own.integrity.run_once(view.head))
+            own.checkpoints.run_once(view.head, self._verify(own.integrity, view.head))
             self._compare_facts(own, view)
         self._log_findings()
         self._repair(own)
@@ -161,6 +168,18 @@ class Auditor:
             return None
         self.problem.pop("log", None)
         return own
+
+    def _verify(self, past: log_integrity.LogIntegrity, head: int) -> int:
+        """Verify a page of the log; returns the first offset of the log.
+
+        Nothing is repaired before the first pass is complete: it takes as many pages as fit into its share.
+        """
+        end = self._monotonic() + _READING_SHARE * self._shortest
+        oldest = past.run_once(head)
+        while not past.passes and self._monotonic() < end and not self._stopped.is_set():
+            oldest = past.run_once(head)
+        self._verifying = not past.passes
+        return oldest
 
     def _former(self) -> findings.Report | None:
         """The last report, if it is about this incarnation."""
