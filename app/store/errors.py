@@ -75,11 +75,12 @@ class Fenced(StoreError):
 class OtherCluster(StoreError):
     """The log belongs to another Kubernetes cluster of the same name: nothing may be decided by it."""
 
-    def __init__(self, name: str, found: str, here: str) -> None:
+    def __init__(self, name: str, found: str, here: str, meta: str) -> None:
         super().__init__(
             f"the store's log of cluster {name} is that of another Kubernetes cluster: its kube-system"
             f" namespace has UID {found}, here it has {here}; nothing is recorded or decided. Give one of the"
-            " two another name (setting cluster), or a store of its own"
+            " two another name (setting cluster), or a store of its own; only if the field kubernetes was"
+            f" changed by hand, run HDEL {meta} kubernetes"
         )
 
 

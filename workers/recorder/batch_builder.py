@@ -95,10 +95,18 @@ class BatchBuilder:
             at += 1
         return at
 
-    def batch(self, projection: projections.Projection, marks: Mapping[str, str]) -> batches.Batch:
-        """The batch to append; ``marks`` are earlier resume versions that are not written yet."""
+    def batch(
+        self, projection: projections.Projection, marks: Mapping[str, str], kubernetes: str = ""
+    ) -> batches.Batch:
+        """The batch to append; ``marks`` are earlier resume versions that are not written yet.
+
+        ``kubernetes``: see batches.Batch.
+        """
         return batches.Batch(
-            events=self.facts, increments=projection.increments, marks={**marks, **self.marks}
+            events=self.facts,
+            increments=projection.increments,
+            marks={**marks, **self.marks},
+            kubernetes=kubernetes,
         )
 
     def guard(self, holder: batches.Guard, *, optimistic: bool) -> batches.Guard:

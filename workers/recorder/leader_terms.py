@@ -20,6 +20,8 @@ class LeaderTerm(NamedTuple):
     """Kind -> the version from which its watch resumes."""
     reasons: Mapping[str, str]
     """Kind -> why it is listed if its watch cannot resume."""
+    kubernetes: str
+    """The UID of the Kubernetes cluster, which every append carries; empty if it may not be read."""
 
 
 def guard(tenure: electors.Tenure, state: incarnations.StoreState, writer: str) -> batches.Guard:

@@ -179,7 +179,7 @@ class RecorderLeadership:
             return None
         uid = self._uid()
         if uid and state.kubernetes not in ("", uid):
-            raise errors.OtherCluster(self._log.cluster, state.kubernetes, uid)
+            raise self._log.other_cluster(state.kubernetes, uid)
         lost = self._recovery.lost(tenure, state)
         if lost is not None:
             self._recovery.begin_incarnation(tenure, lost, f"it should hold {lost.incarnation}/{lost.offset}")
@@ -213,6 +213,7 @@ class RecorderLeadership:
             guard,
             leader_terms.resumed(marks, snapshot, self._kinds),
             leader_terms.reasons(marks, snapshot, self._kinds, reason),
+            uid,
         )
 
     def _settled(self, tenure: electors.Tenure, snapshot: snapshots.Snapshot) -> bool:

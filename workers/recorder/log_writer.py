@@ -65,15 +65,17 @@ class LogWriter:
         self._follower = follower
         self._wait = wait
         self._guard = logs.NO_GUARD
+        self._kubernetes = ""
         self.versions = ResumeVersions()
         self.applied: frozenset[str] = frozenset()
         """Kinds that are completely in the log."""
         self.problem = ""
         """Why nothing can be appended right now; empty if nothing prevents it."""
 
-    def begin(self, guard: batches.Guard) -> None:
-        """Begin a term, in which nothing has been appended yet."""
+    def begin(self, guard: batches.Guard, kubernetes: str) -> None:
+        """Begin a term, in which nothing has been appended yet; ``kubernetes``: see batches.Batch."""
         self._guard, self.versions, self.problem = guard, ResumeVersions(), ""
+        self._kubernetes = kubernetes
         self.applied = frozenset()
 
     def end(self) -> None:
@@ -110,11 +112,15 @@ class LogWriter:
                 pause = min(2 * pause, LONGEST_PAUSE)
 
     def check_log(self) -> None:
-        """Check that the log is whole, without appending. Raises Rewound."""
+        """Check that the log is whole and this cluster's, and claim one that names none. Raises Rewound."""
         try:
             self._follower.catch_up()
-            if self._guard.epoch and self._log.state().restarted:
-                raise errors.Rewound("the store's server was restarted: its latest events may be lost")
+            if self._guard.epoch:
+                state = self._log.state()
+                if state.restarted:
+                    raise errors.Rewound("the store's server was restarted: its latest events may be lost")
+                if self._kubernetes and state.kubernetes != self._kubernetes:
+                    self._log.append(batches.Batch(events=(), kubernetes=self._kubernetes), self._guard)
             self.problem = ""
         except errors.StoreAway as away:
             self._away(away, FIRST_PAUSE)
@@ -145,7 +151,7 @@ class LogWriter:
             return
         projection = projections.Projection(builder.snapshot)
         projection.apply_all(builder.facts)
-        batch = builder.batch(projection, self.versions.waiting)
+        batch = builder.batch(projection, self.versions.waiting, self._kubernetes)
         appended = self._log.append(batch, builder.guard(self._guard, optimistic=built.optimistic))
         if builder.facts and appended.first == builder.snapshot.offset + 1:
             self._follower.apply_own_append(projection.finish(), appended)

@@ -156,7 +156,7 @@ class Recorder:
 
     def _begin(self, term: leader_terms.LeaderTerm) -> inboxes.Inbox:
         """Forget what was recorded in earlier terms."""
-        self._writer.begin(term.guard)
+        self._writer.begin(term.guard, term.kubernetes)
         self._requested = {kind.name: self._carried_out(kind, term.versions) for kind in self._kinds}
         self._inbox = inboxes.Inbox()
         return self._inbox

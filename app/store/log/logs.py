@@ -62,7 +62,11 @@ class Log:
     def check_owner(self) -> None:
         """Raise OtherCluster if the log is known to be another Kubernetes cluster's: no call to the store."""
         if self.foreign is not None:
-            raise errors.OtherCluster(self.cluster, *self.foreign)
+            raise self.other_cluster(*self.foreign)
+
+    def other_cluster(self, found: str, here: str) -> errors.OtherCluster:
+        """The error of a log of the Kubernetes cluster with UID ``found``; this process's has ``here``."""
+        return errors.OtherCluster(self.cluster, found, here, self._names.meta)
 
     def check_compared(self) -> None:
         """As ``check_owner``; raise StoreAway, too, while it is unknown whose log it is."""

@@ -15,7 +15,7 @@ import pytest
 from app import settings
 from app.domain import events
 from app.store import audit_reports, errors, keys, stores
-from app.store.health import audit_verdicts
+from app.store.health import audit_verdicts, identity
 from app.store.log import batches, tail_repair
 from app.store.server import connections, embedded
 from tests.support import declared
@@ -29,6 +29,7 @@ Client: TypeAlias = Any
 """redis.Redis, whose types do not distinguish bytes from text."""
 Damage: TypeAlias = Callable[[Client, str], None]
 REPAIRING = audits.REPAIRING
+UID = "uid-of-the-cluster"
 PATIENCE = 0.5
 """Seconds for a repair without help, before the reported command is run."""
 COMMAND = re.compile(r"(?:HDEL|HSET|DEL|XDEL) topolog:\S+(?: \S+)*|topolog doctor store(?: --repair-tail)?")
@@ -98,10 +99,10 @@ def stream_entry_no_text(client: Client, key: str) -> None:
 def overwrite_in_entry(client: Client, key: str, field: bytes, value: bytes = b"wrong") -> None:
     entries = client.xrange(key)
     client.delete(key)
-    for identity, fields in entries:
-        wrong = identity == entries[len(entries) // 2][0]
+    for entry, fields in entries:
+        wrong = entry == entries[len(entries) // 2][0]
         name = field if field in fields else next(iter(fields))
-        client.xadd(key, {**fields, name: value} if wrong else fields, id=identity)
+        client.xadd(key, {**fields, name: value} if wrong else fields, id=entry)
 
 
 def stream_entry_surplus(client: Client, key: str) -> None:
@@ -149,9 +150,9 @@ def meta_field(field: str, value: str | None) -> Damage:
     return damage
 
 
-META = tuple(  # The cluster's identity and bundles are tested where they are read.
+META = tuple(
     meta_field(field, value)
-    for field in sorted(keys.RESERVED - {keys.KUBERNETES, keys.BUNDLE} | {"rv:pods"})
+    for field in sorted(keys.RESERVED | {"rv:pods"})
     for value in (None, "7", "wrong")
 )
 
@@ -237,6 +238,9 @@ class World:
         try:
             if self._extender is None:
                 self._extender = self._again()
+            compared = identity.IdentityCheck(self._extender.log, lambda: UID)
+            compared.measure()
+            wrong.append(compared.problem)
             found = audit_reports.Reports(self._extender.client, self.names)
             wrong.append(audit_verdicts.AuditVerdict(found, self._extender.log).problem())
             snapshot = self._extender.follower.catch_up()
@@ -276,6 +280,7 @@ class World:
             views = materialised.counts(self._extender), materialised.versions(self._extender)
             whole = {self.client.type(getattr(self.names, name)) for name in ("log", "meta", "versions")}
             fresh = self._again().follower.catch_up()
+            claimed = self.client.hmget(self.names.meta, [keys.KUBERNETES, keys.BUNDLE])
         except (errors.StoreError, ValueError):
             return False
         wanted = (dict(snapshot.counts), dict(snapshot.versions))
@@ -283,6 +288,7 @@ class World:
             self._extender.log.head() == snapshot.position == fresh.position
             and views == wanted
             and whole == {b"stream", b"hash"}
+            and claimed == [UID.encode(), None]
             and bool(snapshot.counts)
         )
 
@@ -333,6 +339,7 @@ def world(
         opened.append(stores.open_store(chosen, schema=declared.SCHEMA, cluster=cluster, emptied=emptied))
         return opened[-1]
 
+    cluster_side.server.objects.create("namespaces", {"metadata": {"name": "kube-system", "uid": UID}})
     for name, zone in (("n1", "a"), ("n2", "b")):
         cluster_side.node(name, zone=zone)
     cluster_side.policy("p", a=5, b=5)

@@ -40,6 +40,7 @@ def test_another_cluster_of_the_same_name_is_refused_with_its_own_message(own: l
         problem = str(second.recorder.checks()["store"])
         assert "UID uid-of-the-first, here it has uid-of-the-second" in problem
         assert "Give one of the two another name (setting cluster)" in problem
+        assert problem.endswith(f"changed by hand, run HDEL {own.extender.keys.meta} kubernetes")
         assert "adopt" not in problem
         assert own.log.head() == head
         second.stop()
