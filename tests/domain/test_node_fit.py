@@ -3,6 +3,8 @@
 Held against the real kube-scheduler in tests/e2e/placement/test_node_fit.py.
 """
 
+from typing import ClassVar
+
 import msgspec
 import pytest
 
@@ -241,6 +243,47 @@ def test_host_ports_conflict_by_port_protocol_and_address(taken: model.HostPort,
 def test_a_port_on_every_address_conflicts_with_each() -> None:
     resident = pod("a", node="n1", host_ports=(model.HostPort(80, "TCP", "10.0.0.1"),))
     assert reasons(pod(host_ports=(model.HostPort(80),)), node(), resident) == [PORTS]
+
+
+class CountedPort(model.HostPort, frozen=True):
+    """A port whose number, and equality with others, is counted when it is read."""
+
+    reads: ClassVar[int] = 0
+
+    def __getattribute__(self, name: str) -> object:
+        CountedPort.reads += name == "port"
+        return super().__getattribute__(name)
+
+    def __eq__(self, other: object) -> bool:
+        CountedPort.reads += 1
+        return super().__eq__(other)
+
+    __hash__ = model.HostPort.__hash__
+
+
+@pytest.mark.parametrize("count", [50, 600])
+def test_many_ports_are_read_once_each(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CountedPort, "reads", 0)
+    resident = pod("a", host_ports=tuple(CountedPort(number) for number in range(count)))
+    asked = pod(host_ports=tuple(CountedPort(number) for number in range(count, 2 * count)))
+    held = node_fit.Occupancy({}).plus(resident)
+    assert node_fit.crowded(asked, node(), held) == ()
+    assert node_fit.crowded(resident, node(), held.plus(asked))
+    assert held.plus(asked).without(resident) == node_fit.Occupancy({}).plus(asked)
+    assert 0 < CountedPort.reads <= 8 * count
+
+
+def test_ports_come_and_go_with_their_pods() -> None:
+    one, two = (
+        pod(name, host_ports=(model.HostPort(80, "TCP", address), model.HostPort(90, "TCP", address)))
+        for name, address in (("a", "10.0.0.1"), ("b", "10.0.0.2"))
+    )
+    held = node_fit.Occupancy({}).plus(one).plus(two)
+    assert node_fit.crowded(pod(host_ports=(model.HostPort(90, "TCP", "10.0.0.1"),)), node(), held)
+    left = held.without(one)
+    assert not node_fit.crowded(pod(host_ports=(model.HostPort(90, "TCP", "10.0.0.1"),)), node(), left)
+    assert node_fit.crowded(pod(host_ports=(model.HostPort(90),)), node(), left)
+    assert not node_fit.crowded(pod(host_ports=(model.HostPort(90),)), node(), left.without(two))
 
 
 def test_evictions_help_where_pods_are_in_the_way() -> None:

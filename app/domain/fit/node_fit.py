@@ -47,25 +47,47 @@ class Occupancy:
     """What pods occupy on a node: changed by value, so that every supposition has its own."""
 
     amounts: node_sums.Amounts
-    ports: tuple[model.HostPort, ...] = ()
+    ports: tuple[tuple[model.HostPort, ...], ...] = ()
+    """Those of each pod that takes any."""
 
     def without(self, pod: model.Pod) -> "Occupancy":
-        """The occupancy after the pod has gone."""
+        """The occupancy after the pod has gone. Raises ValueError if its ports are not taken."""
         ports = list(self.ports)
-        for port in ports_of(pod):
-            ports.remove(port)
+        if ports_of(pod):
+            ports.remove(ports_of(pod))
         return Occupancy(_changed(self.amounts, pod, -1), tuple(ports))
 
     def plus(self, pod: model.Pod) -> "Occupancy":
         """The occupancy with the pod added."""
-        return Occupancy(_changed(self.amounts, pod, +1), (*self.ports, *ports_of(pod)))
+        ports = (*self.ports, ports_of(pod)) if ports_of(pod) else self.ports
+        return Occupancy(_changed(self.amounts, pod, +1), ports)
+
+
+class PortIndex:
+    """The ports of pods by number and protocol: only addresses of the same port are compared."""
+
+    __slots__ = ("_addresses",)
+
+    def __init__(self, ports: Iterable[model.HostPort]) -> None:
+        self._addresses: dict[tuple[int, str], set[str]] = {}
+        for one in ports:
+            self._addresses.setdefault((one.port, one.protocol), set()).add(one.ip)
+
+    def conflict(self, others: Iterable[model.HostPort]) -> bool:
+        """Whether pods with the others cannot share a node with these."""
+        known = self._addresses
+        for one in others if known else ():
+            addresses = known.get((one.port, one.protocol))
+            if addresses is not None and (not one.ip or one.ip in addresses or "" in addresses):
+                return True
+        return False
 
 
 def occupancy(snapshot: snapshots.Snapshot, node: model.NodeName) -> Occupancy:
     """What the pods bound to or placed on the node occupy."""
     there = snapshot.residents.get(node, node_sums.EMPTY)
     exposed = (snapshot.pod(uid) for uid in there.on_ports(snapshot.pod))
-    ports = tuple(port for pod in exposed if pod is not None for port in ports_of(pod))
+    ports = tuple(ports_of(pod) for pod in exposed if pod is not None)
     return Occupancy(snapshot.used(node), ports)
 
 
@@ -107,7 +129,7 @@ def refused(pod: model.Pod, node: model.Node) -> Reasons:
 
 def crowded(pod: model.Pod, node: model.Node, held: Occupancy) -> Reasons:
     """What the pods on the node leave too little of: ports, or resources."""
-    if any(conflict(wanted, taken) for wanted in ports_of(pod) for taken in held.ports):
+    if held.ports and (wanted := ports_of(pod)) and any(map(PortIndex(wanted).conflict, held.ports)):
         return _PORTS
     return tuple(_insufficient(pod, node.allocatable, held.amounts))
 
@@ -145,13 +167,6 @@ def _changed(amounts: node_sums.Amounts, pod: model.Pod, by: int) -> node_sums.A
 def ports_of(pod: model.Pod) -> tuple[model.HostPort, ...]:
     """The ports of its node that the pod takes."""
     return pod.constraints.host_ports if pod.constraints is not None else ()
-
-
-def conflict(one: model.HostPort, other: model.HostPort) -> bool:
-    """Whether pods with these ports cannot share a node."""
-    if (one.port, one.protocol) != (other.port, other.protocol):
-        return False
-    return not one.ip or not other.ip or one.ip == other.ip
 
 
 def _insufficient(

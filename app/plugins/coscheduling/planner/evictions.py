@@ -117,12 +117,9 @@ class Evictions:
             self._staying += lower
             return None
         self._going[name] = lower
-        ports: tuple[model.HostPort, ...] = ()
-        for uid in residents.on_ports(snapshot.pod):
-            pod = snapshot.pod(uid)
-            if pod is not None and pod.priority >= priority:
-                ports += node_fit.ports_of(pod)
-        return node_fit.Occupancy(amounts, ports)
+        exposed = (snapshot.pod(uid) for uid in residents.on_ports(snapshot.pod))
+        staying = (pod for pod in exposed if pod is not None and pod.priority >= priority)
+        return node_fit.Occupancy(amounts, tuple(map(node_fit.ports_of, staying)))
 
     def units(self) -> list[Unit]:
         """All less important pods, the most important first; equal ones by uid."""

@@ -68,7 +68,7 @@ class Need(NamedTuple):
     number: int = 0
     amounts: Mapping[str, int] = MappingProxyType({})
     """Only what they request is limited."""
-    ports: tuple[model.HostPort, ...] = ()
+    ports: node_fit.PortIndex = node_fit.PortIndex(())
 
 
 def need(members: Iterable[model.Pod]) -> Need:
@@ -80,7 +80,7 @@ def need(members: Iterable[model.Pod]) -> Need:
             if amount > 0:
                 amounts[resource] = amounts.get(resource, 0) + amount
         ports += node_fit.ports_of(one)
-    return Need(number, amounts, tuple(ports))
+    return Need(number, amounts, node_fit.PortIndex(ports))
 
 
 class _Left:
@@ -104,7 +104,7 @@ class _Left:
 
     def takes(self, one: _Here) -> bool:
         """Whether the members fit beside the pods: only what the members request is limited."""
-        if _conflict(self._ports, one.ports):
+        if self._ports.conflict(one.ports):
             return False
         if one.number > self._pods:
             return False
@@ -202,14 +202,10 @@ class Reprieves:
         for resource, amount in of.amounts.items():
             if allocatable.get(resource, 0) - used.get(resource, 0) < amount:
                 return False
-        return not any(_conflict(of.ports, one.ports) for one in here)
+        return not any(of.ports.conflict(one.ports) for one in here)
 
     def _left(self, name: model.NodeName, here: Sequence[_Here], of: Need) -> _Left:
         return _Left(self._snapshot.nodes[name], self._snapshot.used(name), here, of)
-
-
-def _conflict(some: Iterable[model.HostPort], others: Sequence[model.HostPort]) -> bool:
-    return any(node_fit.conflict(one, other) for one in some for other in others)
 
 
 def _harm(unit: evictions.Unit, violating: frozenset[model.Uid]) -> Harm:
