@@ -294,12 +294,13 @@ def pages(bench: runs.Bench) -> Iterator[rows.Row]:
 
 
 def gangs(_: runs.Bench) -> Iterator[rows.Row]:
-    """A large gang: its plan in every state, the commitment of its first bind, and an explanation."""
+    """Gangs: the plan in every state, the commitment of the first bind, and an explanation."""
     module = importlib.import_module("tests.bench.extender.gang_plans")
-    bars = {"preempting": 200, "in a quota, preempting": 300, module.KEPT: 20}
     for state, took in module.measure_plans().items():
-        case = f"gang of 1,000 over 5,000 nodes, {state}"
-        yield rows.at_most(case, "ms", ours=took, bar=bars.get(state, 100))
+        bar = module.BARS.get(state, 100)
+        yield rows.at_most(f"gang of 1,000 over 5,000 nodes, {state}", "ms", ours=took, bar=bar)
+    for state, took in module.measure_small_plans().items():
+        yield rows.at_most(f"12 members of two sizes on 5,000 nodes, {state}", "ms", ours=took, bar=100)
     took = _measured("store.gang_commitments", "measure")
     yield rows.at_most("commitment of a gang of 1,000, in the store", "ms", ours=took, bar=50)
     module = importlib.import_module("tests.bench.introspection.gang_explanations")
@@ -339,8 +340,7 @@ def preemption(_: runs.Bench) -> Iterator[rows.Row]:
 
 def sizes(_: runs.Bench) -> Iterator[rows.Row]:
     """The size of a pod and of an event: the figures of docs/how-to/sizing.md."""
-    module = importlib.import_module("tests.bench.store.sizes")
-    for name, found in module.measure_sizes().items():
+    for name, found in importlib.import_module("tests.bench.store.sizes").measure_sizes().items():
         yield rows.measured(name, "bytes", ours=found)
 
 

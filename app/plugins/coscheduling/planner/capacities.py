@@ -54,6 +54,23 @@ def alike(pod: model.Pod) -> Hashable:
     )
 
 
+def sizes(classes: Sequence[PodClass]) -> list[float]:
+    """How large the pods of each class are, by their requests against the largest of each resource."""
+    largest: dict[str, int] = {}
+    for one in classes:
+        for resource, amount in one.sample.requests.items():
+            largest[resource] = max(largest.get(resource, 1), amount)
+    return [
+        sum(amount / largest[resource] for resource, amount in one.sample.requests.items()) for one in classes
+    ]
+
+
+def by_size(classes: Sequence[PodClass]) -> list[PodClass]:
+    """The classes of the largest pods first."""
+    large = sizes(classes)
+    return [classes[at] for at in sorted(range(len(classes)), key=lambda at: -large[at])]
+
+
 class _Hashed:
     """A key that holds structs, which have no hash: hashed by its first part, compared as a whole."""
 

@@ -158,6 +158,19 @@ def _tree(snapshot: snapshots.Snapshot, shape: _Shape) -> Tree:
     return snapshot.topology.derived((__name__, shape), made)
 
 
+def summed(tree: Tree, counted: Mapping[model.NodeName, int]) -> dict[Path, int]:
+    """Domain, of any layer -> the sum over its nodes; a node without a place is in the cluster alone."""
+    deepest: dict[Path, int] = {}
+    for name, count in counted.items():
+        path = tree.paths.get(name, ())
+        deepest[path] = deepest.get(path, 0) + count
+    found: dict[Path, int] = {}
+    for path, count in deepest.items():
+        for at in range(len(path) + 1):
+            found[path[:at]] = found.get(path[:at], 0) + count
+    return found
+
+
 def within(path: Path, domain: Path) -> bool:
     """Whether a domain is inside another, or equal to it."""
     return path[: len(domain)] == domain

@@ -16,7 +16,7 @@ from app.plugins.coscheduling.planner.arrangements import Seats
 from app.plugins.coscheduling.planner.domains import Path
 
 _COMPARED = 3_000
-"""How often members are put on nodes to compare all arrangements for one plan."""
+"""How often members are tried on nodes to compare all arrangements for one plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,9 @@ def choose(
     for domain in packing.demanded(problem, made):
         if made.domains[domain] < len(problem.pods):
             break
-        seats = search.within(packing.nodes_of(problem, made, domain), made.nodes)
+        if made.lacking(problem, domain):
+            continue
+        seats = search.within(packing.nodes_of(problem, made, domain), made)
         if seats is not None:
             outcome = known.outcome(by_node(problem.pods, seats))
             if best is None or outcome.harm < best.outcome.harm:
@@ -92,24 +94,24 @@ class _Search:
         self._pods = problem.pods
         self._capacity = capacity
         self._known = known
-        self._classes = packing.by_size(problem.classes)
+        self._classes = capacities.by_size(problem.classes)
         self._search = arrangements.Search(self._classes, others.beside({}))
         self._tries = arrangements.Tries(_COMPARED)
         self._needs: dict[tuple[int, int], reprieves.Need] = {}
         """Class, members -> what these members take."""
 
-    def within(self, nodes: Sequence[model.NodeName], slots: Mapping[model.NodeName, int]) -> Seats | None:
-        """A node for each member; None if no arrangement was found. ``slots``: for members of any class."""
+    def within(self, nodes: Sequence[model.NodeName], made: packing.Sums) -> Seats | None:
+        """A node for each member; None if no arrangement was found."""
         if self._search.cost(nodes) <= self._tries.left:
-            return self._compared(nodes)
-        return self._stepwise(nodes, slots)
+            return self._compared(nodes, made.classes)
+        return self._stepwise(nodes, made.nodes)
 
     # -- all arrangements ----------------------------------------------------------------------
 
-    def _compared(self, nodes: Sequence[model.NodeName]) -> Seats | None:
+    def _compared(self, nodes: Sequence[model.NodeName], slots: arrangements.ClassSlots) -> Seats | None:
         best: tuple[reprieves.Harm, int] | None = None
         found: Seats | None = None
-        for seats in self._search.arrangements(nodes, self._capacity, self._tries):
+        for seats in self._search.arrangements(nodes, slots, self._capacity, self._tries):
             members = by_node(self._pods, seats)
             rank = self._known.outcome(members).harm, len(members)
             if best is None or rank < best:

@@ -16,8 +16,6 @@ from app.domain import model
 from app.plugins.coscheduling.planner import arrangements, capacities, domains
 from app.plugins.coscheduling.planner.domains import Demands, Path
 
-_TRIALS = 2_000
-"""How often members are put on nodes to find an arrangement of members of several sizes."""
 _FEWER = 20
 """Choices of so many domains that are tried for members of several sizes."""
 
@@ -48,10 +46,21 @@ class Packing(NamedTuple):
     domain: Path
 
 
+class Slots(NamedTuple):
+    """Members that fit on nodes."""
+
+    nodes: Mapping[model.NodeName, int]
+    """Node -> members that fit there together, of any class: an upper bound."""
+    classes: arrangements.ClassSlots
+
+
 @dataclass(slots=True)
 class Sums:
     """Slots by node and by domain."""
 
+    classes: arrangements.ClassSlots
+    by_class: dict[model.Uid, dict[Path, int]]
+    """The same by domain, where there are several classes."""
     nodes: dict[model.NodeName, int]
     domains: dict[Path, int]
     children: dict[Path, list[Path]]
@@ -60,6 +69,13 @@ class Sums:
     existing: dict[Path, int]
     own: dict[Path, int]
     """Members that multiples count beside these, where the gang demands any."""
+
+    def lacking(self, problem: PackingProblem, *parts: Path) -> bool:
+        """Whether the parts of the cluster have too few slots for the members of some class."""
+        return len(problem.classes) > 1 and any(
+            sum(self.by_class[one.sample.uid].get(part, 0) for part in parts) < len(one.pods)
+            for one in problem.classes
+        )
 
     def along(self, path: Path) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Members already there, and slots, from the domain up to the top."""
@@ -75,39 +91,36 @@ def required_of(minimums: Sequence[tuple[Sequence[model.Uid], int]]) -> frozense
     return frozenset(uid for uids, least in minimums for uid in uids[:least])
 
 
-def slots(problem: PackingProblem, capacity: capacities.Capacities) -> dict[model.NodeName, int]:
-    """Node -> members that fit there together, of any class."""
-    paths, single = problem.demands.tree.paths, len(problem.classes) == 1
-    if single:
-        return capacity.slots(problem.classes[0], paths)
+def slots(problem: PackingProblem, capacity: capacities.Capacities) -> Slots:
+    """The slots of all nodes that have a place in the tree."""
+    paths = problem.demands.tree.paths
+    each = {one.sample.uid: capacity.slots(one, paths) for one in problem.classes}
+    if len(each) == 1:
+        return Slots(next(iter(each.values())), each)
     found: dict[model.NodeName, int] = {}
-    small = sorted(problem.classes, key=lambda one: sum(one.sample.requests.values()))
-    each = {id(one): capacity.slots(one, paths) for one in small}
-    for name in paths:
-        count = sum(each[id(one)].get(name, 0) for one in small)
-        if count:
-            found[name] = min(count, len(problem.pods))
-    return found
+    for counted in each.values():
+        for name, count in counted.items():
+            found[name] = min(found.get(name, 0) + count, len(problem.pods))
+    return Slots(found, each)
 
 
-def sums(problem: PackingProblem, counted: Mapping[model.NodeName, int]) -> Sums:
+def sums(problem: PackingProblem, counted: Slots) -> Sums:
     """The slots of domains, from those of nodes: floored to multiples, where the gang demands any."""
     tree, multiples = problem.demands.tree, problem.demands.multiples
-    made = Sums({}, {}, {}, {}, {}, {})
+    made = Sums(counted.classes, {}, {}, {}, {}, {}, {}, {})
+    if len(problem.classes) > 1:
+        made.by_class = {uid: domains.summed(tree, each) for uid, each in counted.classes.items()}
     depth = len(tree.layers)
     by_node = multiples.get(depth + 1, 1)
-    for name, count in counted.items():
+    for name, count in counted.nodes.items():
         path = tree.paths[name]
         count = _floored(count, by_node, problem.own.get(name, 0)) if by_node > 1 else count
         if count > 0:
             made.nodes[name] = count
             made.members.setdefault(path, []).append(name)
             made.domains[path] = made.domains.get(path, 0) + count
-    for there, by_domain in ((problem.existing, made.existing), (problem.own if multiples else {}, made.own)):
-        for name, count in there.items():
-            path = tree.paths.get(name, ())
-            for at in range(len(path) + 1):
-                by_domain[path[:at]] = by_domain.get(path[:at], 0) + count
+    made.existing = domains.summed(tree, problem.existing)
+    made.own = domains.summed(tree, problem.own) if multiples else {}
     known: set[Path] = set(made.domains)
     for length in range(depth, -1, -1):
         for path in sorted(path for path in known if len(path) == length):
@@ -222,34 +235,45 @@ def _distributed(
     return found
 
 
-def pack(problem: PackingProblem, capacity: capacities.Capacities, made: Sums) -> Packing | None:
+def pack(
+    problem: PackingProblem, capacity: capacities.Capacities, made: Sums, tries: arrangements.Tries
+) -> Packing | None:
     """All members on nodes of one domain, as small as possible; None if they do not fit.
 
     ``made``: the sums of the slots in the capacity.
     """
-    wanted = len(problem.pods)
-    for layer in candidates(problem, made, wanted):
-        for domain in layer:
-            if _whole(problem, made, domain, wanted) < wanted:
-                continue
-            given = distribute(problem, made, domain, wanted)
-            if sum(count for _, count in given) < wanted:
-                continue
-            seats = _in_order(problem, capacity, given)
-            if seats is None:
-                nodes = nodes_of(problem, made, domain)
-                if not problem.demands.multiples:
-                    seats = _largest_first(problem, capacity, problem.pods, nodes, frozenset())
-                if seats is None or len(seats) < wanted:
-                    seats = _searched(problem, capacity, nodes, _TRIALS)
-            if seats is not None and len(problem.classes) > 1 and not problem.demands.multiples:
-                seats = _fewer_domains(problem, capacity, made, domain, seats) or seats
-            if seats is not None:
-                return Packing(seats, domain)
+    for layer in candidates(problem, made, len(problem.pods)):
+        # What small domains use up is not missing in larger ones, which are more likely to hold the gang.
+        with tries.part(len(layer[0]) - problem.demands.must + 1) as share:
+            tried = ((domain, _seats(problem, capacity, made, domain, share)) for domain in layer)
+            found = next((Packing(seats, domain) for domain, seats in tried if seats is not None), None)
+        if found is not None:
+            seats = _fewer_domains(problem, capacity, made, found, tries)
+            return found if seats is None else found._replace(seats=seats)
     return None
 
 
-def pack_most(problem: PackingProblem, capacity: capacities.Capacities, made: Sums) -> Packing | None:
+def _seats(
+    problem: PackingProblem,
+    capacity: capacities.Capacities,
+    made: Sums,
+    domain: Path,
+    tries: arrangements.Tries,
+) -> dict[model.Uid, model.NodeName] | None:
+    """All members on nodes of the domain; None if that is not found."""
+    wanted = len(problem.pods)
+    if made.lacking(problem, domain) or _whole(problem, made, domain, wanted) < wanted:
+        return None
+    given = distribute(problem, made, domain, wanted)
+    if sum(count for _, count in given) < wanted:
+        return None  # By multiples it holds fewer.
+    seats = _in_order(problem, capacity, given, tries)
+    return seats or _arranged(problem, capacity, made, nodes_of(problem, made, domain), tries)
+
+
+def pack_most(
+    problem: PackingProblem, capacity: capacities.Capacities, made: Sums, tries: arrangements.Tries
+) -> Packing | None:
     """As many members as fit in one demanded domain, the required ones first; None if no member fits."""
     best: Packing | None = None
     # How much of the minimums it seats, and how many in all: another gang may need those that it leaves out.
@@ -259,16 +283,17 @@ def pack_most(problem: PackingProblem, capacity: capacities.Capacities, made: Su
         wanted = min(made.domains[domain], len(problem.pods))
         if most >= (min(wanted, len(required)), wanted):
             break
-        given = distribute(problem, made, domain, _whole(problem, made, domain, wanted))
-        count = sum(number for _, number in given)
         seats = None
         if len(problem.classes) == 1 or problem.demands.multiples:
-            kept = {pod.uid for pod in chosen[:count]}
+            given = distribute(problem, made, domain, _whole(problem, made, domain, wanted))
+            kept = {pod.uid for pod in chosen[: sum(number for _, number in given)]}
             part = replace(problem, pods=tuple(pod for pod in problem.pods if pod.uid in kept))
-            seats = _in_order(part, capacity, given)
+            seats = _in_order(part, capacity, given, tries)
         if seats is None:
             nodes = [name for name, _ in distribute(problem, made, domain, made.domains[domain])]
-            seats = _largest_first(problem, capacity, chosen, nodes, required)
+            seats = arrangements.largest_first(
+                problem.classes, chosen, nodes, made.classes, capacity, tries, required
+            )
             if not domains.in_multiples(problem.demands, problem.own, seats.values()):
                 seats = {}
         rank = sum(min(least, len(seats.keys() & uids)) for uids, least in problem.minimums), len(seats)
@@ -285,7 +310,10 @@ def _filled(
 
 
 def _in_order(
-    problem: PackingProblem, capacity: capacities.Capacities, given: Sequence[tuple[model.NodeName, int]]
+    problem: PackingProblem,
+    capacity: capacities.Capacities,
+    given: Sequence[tuple[model.NodeName, int]],
+    tries: arrangements.Tries,
 ) -> dict[model.Uid, model.NodeName] | None:
     """The members in order on the nodes in order; None if one does not fit where it is put."""
     seats = dict(_filled(problem.pods, given))
@@ -294,7 +322,7 @@ def _in_order(
         refused = {pod.uid: one.refused for one in problem.classes for pod in one.pods}
         for pod in problem.pods:
             name = seats[pod.uid]
-            if name in refused[pod.uid] or not trial.fits(pod, name):
+            if name in refused[pod.uid] or not tries.fits(trial, pod, name):
                 return None
             trial.put(pod, name)
     return seats
@@ -304,46 +332,61 @@ def _fewer_domains(
     problem: PackingProblem,
     capacity: capacities.Capacities,
     made: Sums,
-    domain: Path,
-    seats: Mapping[model.Uid, model.NodeName],
+    found: Packing,
+    tries: arrangements.Tries,
 ) -> dict[model.Uid, model.NodeName] | None:
     """All members in fewer parts of the domain than they are in; None if not found.
 
     Slots are an upper bound for members of several sizes: the parts with most of them may not be the fewest.
     """
-    depth, paths = len(domain) + 1, problem.demands.tree.paths
-    used = {paths[name][:depth] for name in seats.values()}
+    depth, paths = len(found.domain) + 1, problem.demands.tree.paths
+    used = {paths[name][:depth] for name in found.seats.values()}
+    wanted, single = len(problem.pods), len(problem.classes) == 1
+    if single or problem.demands.multiples or len(used) < 3 or wanted > arrangements.MEMBERS:
+        return None
     parts = sorted(
-        (path for path in made.children.get(domain, ()) if made.domains[path] > 0),
+        (path for path in made.children.get(found.domain, ()) if made.domains[path] > 0),
         key=lambda path: (-made.domains[path], path),
     )
-    wanted, nodes = len(problem.pods), nodes_of(problem, made, domain)
+    nodes: dict[Path, list[model.NodeName]] = {}
+    for name in nodes_of(problem, made, found.domain):
+        nodes.setdefault(paths[name][:depth], []).append(name)
     choices = (
         chosen
-        for count in range(2, len(used) if wanted <= arrangements.MEMBERS else 0)
+        for count in range(2, len(used))
         for chosen in itertools.islice(itertools.combinations(parts, count), _FEWER)
-        if sum(made.domains[path] for path in chosen) >= wanted
+        if sum(made.domains[path] for path in chosen) >= wanted and not made.lacking(problem, *chosen)
     )
     for chosen in choices:
-        inside = [name for name in nodes if paths[name][:depth] in chosen]
-        found = _largest_first(problem, capacity, problem.pods, inside, frozenset())
-        if len(found) == wanted:
-            return found
-        searched = _searched(problem, capacity, inside, _TRIALS // _FEWER)
-        if searched is not None:
-            return searched
+        if tries.left <= 0:
+            return None
+        picked = {*chosen}
+        inside = [name for part, names in nodes.items() if part in picked for name in names]
+        with tries.part(_FEWER) as share:
+            seats = _arranged(problem, capacity, made, inside, share)
+        if seats is not None:
+            return seats
     return None
 
 
-def _searched(
-    problem: PackingProblem, capacity: capacities.Capacities, nodes: Sequence[model.NodeName], trials: int
+def _arranged(
+    problem: PackingProblem,
+    capacity: capacities.Capacities,
+    made: Sums,
+    nodes: Sequence[model.NodeName],
+    tries: arrangements.Tries,
 ) -> dict[model.Uid, model.NodeName] | None:
-    """All members on the nodes by trial and error, within a limit of trials; None if not found."""
-    found = arrangements.Search(problem.classes).arrangements(nodes, capacity, arrangements.Tries(trials))
-    own = problem.own
-    return next(
-        (seats for seats in found if domains.in_multiples(problem.demands, own, seats.values())), None
-    )
+    """All members on the nodes, the largest first or by trial and error; None if not found."""
+    if not problem.demands.multiples:
+        pods, classes = problem.pods, problem.classes
+        seats = arrangements.largest_first(classes, pods, nodes, made.classes, capacity, tries)
+        if len(seats) == len(pods):
+            return seats
+    search = arrangements.Search(capacities.by_size(problem.classes))
+    for seats in search.arrangements(nodes, made.classes, capacity, tries):
+        if domains.in_multiples(problem.demands, problem.own, seats.values()):
+            return seats
+    return None
 
 
 def nodes_of(problem: PackingProblem, made: Sums, domain: Path) -> list[model.NodeName]:
@@ -354,46 +397,3 @@ def nodes_of(problem: PackingProblem, made: Sums, domain: Path) -> list[model.No
     # Slots are an upper bound of each node: members of several sizes may use others than those first ones.
     paths = problem.demands.tree.paths
     return first + sorted(name for name in made.nodes.keys() - first if domains.within(paths[name], domain))
-
-
-def _largest_first(
-    problem: PackingProblem,
-    capacity: capacities.Capacities,
-    pods: Sequence[model.Pod],
-    nodes: Sequence[model.NodeName],
-    before: frozenset[model.Uid],
-) -> dict[model.Uid, model.NodeName]:
-    """Each member on the first node with capacity for it, those of ``before`` first, then by size."""
-    number = {pod.uid: at for at, one in enumerate(problem.classes) for pod in one.pods}
-    sizes, trial = _sizes(problem.classes), capacity.copy()
-    seats: dict[model.Uid, model.NodeName] = {}
-    # Members only take capacity: the nodes that were too small for one are too small for all of its class.
-    passed = [0] * len(problem.classes)
-    for pod in sorted(pods, key=lambda pod: (pod.uid not in before, -sizes[number[pod.uid]])):
-        own = number[pod.uid]
-        refused = problem.classes[own].refused
-        while passed[own] < len(nodes):
-            name = nodes[passed[own]]
-            if name not in refused and trial.fits(pod, name):
-                trial.put(pod, name)
-                seats[pod.uid] = name
-                break
-            passed[own] += 1
-    return seats
-
-
-def _sizes(classes: Sequence[capacities.PodClass]) -> list[float]:
-    """How large the pods of each class are, by their requests against the largest of each resource."""
-    largest: dict[str, int] = {}
-    for one in classes:
-        for resource, amount in one.sample.requests.items():
-            largest[resource] = max(largest.get(resource, 1), amount)
-    return [
-        sum(amount / largest[resource] for resource, amount in one.sample.requests.items()) for one in classes
-    ]
-
-
-def by_size(classes: Sequence[capacities.PodClass]) -> list[capacities.PodClass]:
-    """The classes of the largest pods first."""
-    sizes = _sizes(classes)
-    return [classes[at] for at in sorted(range(len(classes)), key=lambda at: -sizes[at])]

@@ -31,7 +31,7 @@ from app.plugins.coscheduling.planner.domains import Path
 _TARGETS = 4
 """Nodes that are tried for a pod whose planned node is not offered, and domains for one whose is."""
 _TRIES = 100
-"""How often members are put on nodes, for one plan, to find an arrangement that other plugins admit."""
+"""How often members are tried on nodes, for one plan, to find an arrangement that other plugins admit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class _Planning:
         self._others = other_plugins.Others(
             question.peers, self._snapshot, self._pods, self._demands, self._capacity
         )
-        self._tries = arrangements.Tries(_TRIES)
+        self._tries, self._packing = arrangements.Tries(_TRIES), arrangements.Tries(arrangements.PLAN)
         self._most = 0
         """Members that could be placed in an attempt that placed too few."""
 
@@ -274,10 +274,11 @@ class _Planning:
         made: packing.Sums,
         fixed: Mapping[model.Uid, model.NodeName],
     ) -> GangPlan | None:
-        search = arrangements.Search(packing.by_size(problem.classes), self._others.beside(fixed))
-        for domain in packing.demanded(problem, made)[:_TARGETS]:
+        search = arrangements.Search(capacities.by_size(problem.classes), self._others.beside(fixed))
+        possible = (one for one in packing.demanded(problem, made) if not made.lacking(problem, one))
+        for domain in itertools.islice(possible, _TARGETS):
             nodes = packing.nodes_of(problem, made, domain)
-            for seats in search.arrangements(nodes, capacity, self._tries):
+            for seats in search.arrangements(nodes, made.classes, capacity, self._tries):
                 found = self._planned(packing.Packing({**fixed, **seats}, domain), fixed)
                 if found is not None:
                     return found
@@ -290,7 +291,8 @@ class _Planning:
         made: packing.Sums,
         fixed: Mapping[model.Uid, model.NodeName],
     ) -> GangPlan | None:
-        found = packing.pack(problem, capacity, made) or packing.pack_most(problem, capacity, made)
+        found = packing.pack(problem, capacity, made, self._packing)
+        found = found or packing.pack_most(problem, capacity, made, self._packing)
         found = found or packing.Packing({}, problem.inside)
         return self._planned(packing.Packing({**fixed, **found.seats}, found.domain), fixed)
 

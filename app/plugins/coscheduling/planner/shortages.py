@@ -85,7 +85,7 @@ def _problem(question: plans.PlanRequest) -> tuple[packing.PackingProblem, packi
         own=existing,
     )
     capacity = capacities.Capacities(snapshot)
-    return problem, packing.sums(problem, packing.slots(problem, capacity) if pods else {})
+    return problem, packing.sums(problem, packing.slots(problem, capacity))
 
 
 def _missing(
