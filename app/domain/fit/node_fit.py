@@ -134,6 +134,17 @@ def crowded(pod: model.Pod, node: model.Node, held: Occupancy) -> Reasons:
     return tuple(_insufficient(pod, node.allocatable, held.amounts))
 
 
+def slots(pod: model.Pod, node: model.Node, snapshot: snapshots.Snapshot) -> int:
+    """How often the pod's requests fit into what is free on the node."""
+    used = snapshot.used(node.name)
+    free = [
+        max(0, node.allocatable.get(resource, 0) - used.get(resource, 0)) // amount
+        for resource, amount in pod.requests.items()
+        if amount
+    ]
+    return min(free, default=1)
+
+
 def unmodelled(snapshot: snapshots.Snapshot, *pods: model.Pod) -> tuple[str, ...]:
     """Names of the rules that kube-scheduler applies to these pods in this cluster and this module does not.
 

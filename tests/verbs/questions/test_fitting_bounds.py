@@ -1,18 +1,24 @@
 """An answer states whether a smaller change may be among those that were not evaluated."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from app.domain import events, projections, snapshots
-from app.framework import cycles, pipeline
+import pytest
+
+from app.domain import events, projections, snapshots, verdicts
+from app.framework import cycles, pipeline, registry
+from app.plugins.coscheduling.plugin import Coscheduling
+from app.plugins.workload_policy.plugin import WorkloadPolicy
 from app.verbs.explain import advice
 from app.verbs.questions import minimal_changes, question_schema, situations
+from app.verbs.questions.groups import fitting_groups, group_placement
 from tests.support import declared
-from tests.support.decisions import small_clusters
+from tests.support.decisions import small_clusters, small_gangs
 from tests.support.decisions.cluster_strategies import SELECTED
 
 RULES = SELECTED[10]
 WEB = {"app": small_clusters.APP}
 ASKING = small_clusters.pod("asking", WEB)
+GANGS = registry.Registry([WorkloadPolicy(), Coscheduling()])
 RACKS = [*(f"r{at:02}" for at in range(69)), "zz"]
 
 
@@ -93,3 +99,73 @@ def test_deletions_of_which_one_may_be_spared_are_not_returned_when_the_budget_e
     for found in cut:
         assert found.changes in ((), whole.changes)
         assert bool(found.changes) == found.complete
+
+
+def fit_gang(members: int, running: Callable[[], bool]) -> minimal_changes.Fit:
+    """The advice for a supposed gang of which the policies refuse each member by itself."""
+    node = small_gangs.node("n1", members)
+    empty = snapshots.empty(schema=declared.SCHEMA, indexed=GANGS.indexed())
+    cluster = projections.project_all(empty, [events.NodeSeen(node=node)])
+    metadata = {"name": "train", "namespace": "ml", "labels": {small_clusters.LABEL: ""}}
+    template = {"metadata": metadata, "spec": {"containers": [{"name": "c"}]}}
+    asked = question_schema.Gang(members=members, template=template)
+    name, added = group_placement.introduced(asked, GANGS, cluster)
+    supposed = projections.project_all(cluster, added)
+    resolved = situations.Resolved(supposed, supposed, GANGS)
+    return fitting_groups.fit(resolved, name, frozenset(["n1"]), question_schema.ALLOWED, 5, running)
+
+
+def test_what_costs_more_than_is_wanted_is_not_evaluated() -> None:
+    """Another label for each of 60 members costs 1,200."""
+    found = fit_gang(60, lambda: True)
+    assert found.changes == ()
+    assert found.tried < 20
+
+
+class HungUp(Exception):
+    """The client has closed the connection."""
+
+
+def test_the_search_for_a_gang_ends_with_the_placement_of_a_member(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the budget ends, and when the client hangs up; what was found before is returned."""
+    run = pipeline.run
+    checks = since = most = 0
+
+    def counted(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace:
+        nonlocal since, most
+        since += 1
+        most = max(most, since)
+        return run(plugins, cycle)
+
+    def until(last: int, end: Callable[[], bool]) -> Callable[[], bool]:
+        """Running up to a number of checks."""
+        nonlocal checks, since
+        checks = since = 0
+
+        def running() -> bool:
+            nonlocal checks, since
+            checks += 1
+            if checks > last:
+                return end()
+            since = 0
+            return True
+
+        return running
+
+    def hang_up() -> bool:
+        raise HungUp
+
+    monkeypatch.setattr(pipeline, "run", counted)
+    whole = fit_gang(4, until(1_000_000, hang_up))
+    (change,), all_of_them = whole.changes, checks
+    assert (change.cost, len(change.overrides), whole.complete) == (80, 4, True)
+    answers = set[int]()
+    for last in range(0, all_of_them, 11):
+        found = fit_gang(4, until(last, bool))
+        assert not found.complete
+        assert found.changes in ((), whole.changes)
+        answers.add(len(found.changes))
+        with pytest.raises(HungUp):
+            fit_gang(4, until(last, hang_up))
+    assert most == 1
+    assert answers == {0, 1}

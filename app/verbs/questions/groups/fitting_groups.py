@@ -5,6 +5,7 @@ plugins propose for a member, what they propose for one member after the other, 
 that are deleted.
 """
 
+import contextlib
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -47,8 +48,12 @@ def fit(
     return minimal_changes.Fit(outcome.summary, False, shown, search.tried, search.complete, more=more)
 
 
+class _Spent(Exception):
+    """The budget is spent: what was not evaluated by now is left out."""
+
+
 class _Search:
-    """Evaluates changes within a budget."""
+    """Evaluates changes within a budget: each raises _Spent at its end, and what ``running`` raises."""
 
     def __init__(
         self,
@@ -58,7 +63,6 @@ class _Search:
         allow: frozenset[question_schema.Allowed],
         running: Callable[[], bool],
     ) -> None:
-        self._resolved = resolved
         self._plugins: registry.Registry = resolved.plugins
         self._snapshot = resolved.snapshot
         self._group = group
@@ -75,11 +79,12 @@ class _Search:
     def cheapest(self) -> list[Change]:
         """The changes of the lowest cost."""
         found: list[Change] = []
-        for made in self._all():
-            if made is None or made.cost > self._bound:
-                continue
-            self._bound = made.cost
-            found = [*(one for one in found if one.cost == made.cost), made]
+        with contextlib.suppress(_Spent):
+            for made in self._all():
+                if made is None or made.cost > self._bound:
+                    continue
+                self._bound = made.cost
+                found = [*(one for one in found if one.cost == made.cost), made]
         if not self._running() or self._left < self._bound:
             self.complete = False
         unique = {str(one.overrides): one for one in found}
@@ -103,20 +108,21 @@ class _Search:
         """What they propose for the first member."""
         pod = self._group.waiting[0]
         for change in self._proposals(pod, self._snapshot, without=()):
-            if change.cost > self._bound or not self._running():
+            if change.cost > self._bound:
                 return
             kept = self._placed(change.overrides)
             if kept and not self._spare(change.overrides):
                 yield dataclasses.replace(change, kept=kept)
 
     def _for_each(self) -> Change | None:
-        """What the others propose for one member after the other, as one change; None if that is not all."""
+        """What the others propose for one member after the other, as one change, if it is wanted."""
         groups = frozenset(plugin.name for plugin in self._plugins.groups)
         state, steps = self._snapshot, list[Change]()
         fitting_now = fitting_nodes.FittingNodes(state)
         for member in self._group.waiting[: self._group.needed or None]:
+            self._check()
             pod = state.pod(member.uid)
-            if pod is None or not self._running():
+            if pod is None:
                 return None
             names = self._offered(pod, state, fitting_now)
             node = self._kept(pod, names, state, groups)
@@ -127,6 +133,8 @@ class _Search:
                     break
                 state = self._changed(step.overrides, state) or state
                 steps.append(step)
+                if sum(one.cost for one in steps) > self._bound:
+                    return None
                 pod = state.pod(member.uid) or pod
                 node = self._kept(pod, names, state, groups)
             if node:
@@ -201,17 +209,15 @@ class _Search:
                 yield Change(message, added, (override,), self._placed((*beside, override)))
 
     def _fewest(self, like: model.NodeName, beside: Sequence[Override]) -> int:
-        """How many nodes like this one are enough; 0 if none are, or that is not found in time."""
+        """How many nodes like this one are enough; 0 if none are."""
         limit = min(self._bound, len(self._group.waiting))
         high = 1
         while not self._placed((*beside, minimal_changes.addition(like, high))):
-            if high >= limit or not self._running():
+            if high >= limit:
                 return 0
             high = min(2 * high, limit)
         low = high // 2 + 1 if high > 1 else 1
         while low < high:
-            if not self._running():
-                return 0
             middle = (low + high) // 2
             if self._placed((*beside, minimal_changes.addition(like, middle))):
                 high = middle
@@ -230,7 +236,7 @@ class _Search:
             labels = {key: value for key, value in node.labels.items() if value != name}
             kind = f"{sorted(labels.items())} {sorted(node.allocatable.items())} {node.taints}"
             example.setdefault(kind, name)
-            capacity[kind] += _slots(pod, node, snapshot)
+            capacity[kind] += node_fit.slots(pod, node, snapshot)
         first = sorted(example, key=lambda kind: (-capacity[kind], example[kind]))
         return self._first([example[kind] for kind in first], KINDS_OF_NODES)
 
@@ -300,7 +306,7 @@ class _Search:
         return names[:most]
 
     def _least(self, pool: Sequence[str], beside: Sequence[Override]) -> list[str]:
-        """A subset that helps and of which none can be left out; empty if none helps, or in time."""
+        """A subset that helps and of which none can be left out; empty if none helps."""
 
         def helps(names: Sequence[str]) -> bool:
             return bool(names) and bool(self._placed((*beside, minimal_changes.deletion(names))))
@@ -311,8 +317,6 @@ class _Search:
         while size:
             at, dropped = 0, False
             while at < len(kept):
-                if not self._running():
-                    return []
                 fewer = [*kept[:at], *kept[at + size :]]
                 if helps(fewer):
                     kept, dropped = fewer, True
@@ -345,12 +349,11 @@ class _Search:
         """How many members are placed with the overrides; 0 if the group is not, or they do not apply."""
         self.tried += 1
         try:
-            supposed = situations.supposition_of(overrides, self._plugins)
-            resolved = situations.resolve(self._snapshot, supposed)
+            resolved = self._resolved(overrides, self._snapshot)
             offered = self._candidates
             candidates = None if offered is None else resolved.offered(offered)
             outcome = group_placement.place(
-                self._plugins, resolved.snapshot, self._group.name, candidates, _unlimited
+                self._plugins, resolved.snapshot, self._group.name, candidates, self._check
             )
         except (errors.Mistake, errors.Missing):
             return 0
@@ -359,9 +362,20 @@ class _Search:
     def _changed(self, overrides: Sequence[Override], state: snapshots.Snapshot) -> snapshots.Snapshot | None:
         """The state with the overrides; None if they do not apply."""
         try:
-            return situations.resolve(state, situations.supposition_of(overrides, self._plugins)).snapshot
+            return self._resolved(overrides, state).snapshot
         except errors.Mistake:
             return None
+
+    def _resolved(self, overrides: Sequence[Override], state: snapshots.Snapshot) -> situations.Resolved:
+        """The state with the overrides. Raises Mistake."""
+        supposed = situations.supposition_of(overrides, self._plugins)
+        return situations.resolve(state, dataclasses.replace(supposed, attended=self._check))
+
+    def _check(self) -> bool:
+        """True while there is time. Raises _Spent: what is cut short is no answer."""
+        if not self._running():
+            raise _Spent
+        return True
 
     def _offered(
         self,
@@ -383,18 +397,3 @@ class _Search:
         """A node that the plugins keep for the pod; empty if there is none."""
         cycle = cycles.cycle(pod, names, state, score_max=self._plugins.score_max)
         return min(pipeline.run_filter(self._plugins, cycle, without=without).kept, default="")
-
-
-def _unlimited() -> bool:
-    return True
-
-
-def _slots(pod: model.Pod, node: model.Node, snapshot: snapshots.Snapshot) -> int:
-    """How often the pod's requests fit into what is free on the node."""
-    used = snapshot.used(node.name)
-    free = [
-        max(0, node.allocatable.get(resource, 0) - used.get(resource, 0)) // amount
-        for resource, amount in pod.requests.items()
-        if amount
-    ]
-    return min(free, default=1)
