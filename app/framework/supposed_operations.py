@@ -5,7 +5,7 @@ objects (capabilities.Supposes).
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Annotated, ClassVar, Final, Literal, NamedTuple
 
 import msgspec
@@ -83,10 +83,11 @@ class Operation(
     """The option and its values in the help of commands, such as ``--scale NS/POLICY DOMAIN=N``; by default
     from the tag and the names of the fields."""
 
-    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+    def events(self, snapshot: snapshots.Snapshot) -> Iterable[events.AnyEvent]:
         """The events that the operation becomes in the snapshot; none if it changes nothing.
 
-        Raises Impossible, and Invalid if that does not depend on the snapshot.
+        Of an iterator no more are taken than a situation may have. Raises Impossible, and Invalid if that
+        does not depend on the snapshot.
         """
         raise NotImplementedError
 

@@ -1,6 +1,6 @@
 """The operations on nodes and pods, and those on the objects of any declared kind."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -59,10 +59,9 @@ class Cordon(supposed_operations.Operation, frozen=True, tag="cordon"):
 
     nodes: Nodes
 
-    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
-        return [
-            event for node in _chosen(snapshot, self.nodes) for event in _changed(node, unschedulable=True)
-        ]
+    def events(self, snapshot: snapshots.Snapshot) -> Iterable[events.AnyEvent]:
+        for node in _chosen(snapshot, self.nodes):
+            yield from _changed(node, unschedulable=True)
 
 
 class Uncordon(supposed_operations.Operation, frozen=True, tag="uncordon"):
@@ -70,12 +69,9 @@ class Uncordon(supposed_operations.Operation, frozen=True, tag="uncordon"):
 
     nodes: Nodes
 
-    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
-        return [
-            event
-            for node in _chosen(snapshot, self.nodes)
-            for event in _changed(node, unschedulable=False, taints=_without(node.taints, CORDONED))
-        ]
+    def events(self, snapshot: snapshots.Snapshot) -> Iterable[events.AnyEvent]:
+        for node in _chosen(snapshot, self.nodes):
+            yield from _changed(node, unschedulable=False, taints=_without(node.taints, CORDONED))
 
 
 class AddNodes(supposed_operations.Operation, frozen=True, tag="addNodes"):
@@ -97,7 +93,7 @@ class AddNodes(supposed_operations.Operation, frozen=True, tag="addNodes"):
         ),
     ] = "added"
 
-    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+    def events(self, snapshot: snapshots.Snapshot) -> Iterable[events.AnyEvent]:
         if self.like:
             example = _node(snapshot, self.like, "like")
         else:
@@ -133,12 +129,10 @@ class RemoveNodes(supposed_operations.Operation, frozen=True, tag="removeNodes")
 
     nodes: Nodes
 
-    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
-        found: list[events.AnyEvent] = []
+    def events(self, snapshot: snapshots.Snapshot) -> Iterable[events.AnyEvent]:
         for node in _chosen(snapshot, self.nodes):
-            found += [_gone(pod) for pod in snapshot.on(node.name)]
-            found.append(events.NodeGone(name=node.name, uid=node.uid))
-        return found
+            yield from map(_gone, snapshot.on(node.name))
+            yield events.NodeGone(name=node.name, uid=node.uid)
 
 
 class LabelNodes(supposed_operations.Operation, frozen=True, tag="labelNodes"):
@@ -147,12 +141,9 @@ class LabelNodes(supposed_operations.Operation, frozen=True, tag="labelNodes"):
     nodes: Nodes
     labels: LabelChanges
 
-    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
-        return [
-            event
-            for node in _chosen(snapshot, self.nodes)
-            for event in _changed(node, labels=_relabelled(node.labels, self.labels))
-        ]
+    def events(self, snapshot: snapshots.Snapshot) -> Iterable[events.AnyEvent]:
+        for node in _chosen(snapshot, self.nodes):
+            yield from _changed(node, labels=_relabelled(node.labels, self.labels))
 
 
 class AddPods(supposed_operations.Operation, frozen=True, tag="addPods"):
@@ -163,7 +154,7 @@ class AddPods(supposed_operations.Operation, frozen=True, tag="addPods"):
     count: NewPods = 1
     node: Annotated[str, Meta(max_length=253, description="The node that they are bound to.")] = ""
 
-    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+    def events(self, snapshot: snapshots.Snapshot) -> Iterable[events.AnyEvent]:
         if (self.pod is None) == (not self.like):
             raise supposed_operations.Invalid("pod", "exactly one of pod and like is required")
         if self.node:
@@ -172,13 +163,9 @@ class AddPods(supposed_operations.Operation, frozen=True, tag="addPods"):
         added = waiting(example, example.uid)
         if self.node:
             added = msgspec.structs.replace(added, node=self.node, phase="Running")
-        taken = {key.partition("/")[2]: None for key in _names_in(snapshot, example.namespace)}
-        return [
-            events.PodSeen(
-                pod=msgspec.structs.replace(added, name=name, uid=f"supposed:{example.namespace}/{name}")
-            )
-            for name in _free(example.name, taken, self.count)
-        ]
+        for key in _free(example.key, snapshot.names, self.count):
+            name = key.partition("/")[2]
+            yield events.PodSeen(pod=msgspec.structs.replace(added, name=name, uid=f"supposed:{key}"))
 
     def _example(self, snapshot: snapshots.Snapshot) -> model.Pod:
         if self.pod is not None:
@@ -193,7 +180,7 @@ class DeletePods(supposed_operations.Operation, frozen=True, tag="deletePods"):
     pods: Pods
     most: Annotated[int, Meta(ge=1, le=MAX_PODS, description="How many at most.")] = MAX_PODS
 
-    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+    def events(self, snapshot: snapshots.Snapshot) -> Iterable[events.AnyEvent]:
         found = sorted(selected(snapshot, self.pods), key=lambda pod: pod.uid)
         found.sort(key=lambda pod: pod.created, reverse=True)
         found.sort(key=lambda pod: pod.priority)
@@ -206,14 +193,10 @@ class LabelPods(supposed_operations.Operation, frozen=True, tag="labelPods"):
     pods: Pods
     labels: LabelChanges
 
-    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
-        return [
-            event
-            for pod in selected(snapshot, self.pods)
-            for event in observations.pod(
-                pod, msgspec.structs.replace(pod, labels=_relabelled(pod.labels, self.labels))
-            )
-        ]
+    def events(self, snapshot: snapshots.Snapshot) -> Iterable[events.AnyEvent]:
+        for pod in selected(snapshot, self.pods):
+            labels = _relabelled(pod.labels, self.labels)
+            yield from observations.pod(pod, msgspec.structs.replace(pod, labels=labels))
 
 
 class SetObject(supposed_operations.Operation, frozen=True, tag="setObject"):
@@ -227,7 +210,7 @@ class SetObject(supposed_operations.Operation, frozen=True, tag="setObject"):
         dict[str, Any] | None, Meta(description="Instead of a manifest: the fields as the log records them.")
     ] = None
 
-    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+    def events(self, snapshot: snapshots.Snapshot) -> Iterable[events.AnyEvent]:
         if (self.manifest is None) == (self.fields is None):
             raise supposed_operations.Invalid("manifest", "exactly one of manifest and fields is required")
         kind = self.kind or kinds.of_manifest(snapshot, self.manifest or {})
@@ -243,7 +226,7 @@ class PatchObject(supposed_operations.Operation, frozen=True, tag="patchObject")
     name: Annotated[str, Meta(max_length=507, description="NAMESPACE/NAME; NAME if it is not namespaced.")]
     patch: Annotated[dict[str, Any], Meta(description="A merge patch of the fields as the log records them.")]
 
-    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+    def events(self, snapshot: snapshots.Snapshot) -> Iterable[events.AnyEvent]:
         after = kinds.patched(snapshot, self.kind, self.name, self.patch)
         if after.key != self.name:
             raise supposed_operations.Invalid("patch", "the identity of an object cannot be changed")
@@ -256,7 +239,7 @@ class DeleteObject(supposed_operations.Operation, frozen=True, tag="deleteObject
     kind: KindName
     name: Annotated[str, Meta(max_length=507, description="NAMESPACE/NAME; NAME if it is not namespaced.")]
 
-    def events(self, snapshot: snapshots.Snapshot) -> Sequence[events.AnyEvent]:
+    def events(self, snapshot: snapshots.Snapshot) -> Iterable[events.AnyEvent]:
         return kinds.deleted(snapshot, self.kind, kinds.get(snapshot, self.kind, self.name))
 
 
@@ -292,10 +275,23 @@ def without(
     return msgspec.structs.replace(operation, nodes=left) if left else operation
 
 
-def selected(snapshot: snapshots.Snapshot, pods: list[str] | PodSelection) -> list[model.Pod]:
+def read(operation: supposed_operations.Operation, snapshot: snapshots.Snapshot) -> int:
+    """How many objects the operation reads to find those that it selects."""
+    match operation:
+        case DeletePods(pods=PodSelection(namespace=space)) | LabelPods(pods=PodSelection(namespace=space)):
+            return len(snapshot.namespaces.get(space, ()) if space else snapshot.names)
+        case Cordon(nodes=NodeSelection()) | Uncordon(nodes=NodeSelection()):
+            return len(snapshot.nodes)
+        case RemoveNodes(nodes=NodeSelection()) | LabelNodes(nodes=NodeSelection()):
+            return len(snapshot.nodes)
+        case _:
+            return 0
+
+
+def selected(snapshot: snapshots.Snapshot, pods: list[str] | PodSelection) -> Iterable[model.Pod]:
     """The pods, by name or by labels. Raises Impossible for a name that does not exist."""
     if isinstance(pods, PodSelection):
-        return list(matching(snapshot, pods))
+        return matching(snapshot, pods)
     return _named(snapshot, pods, field="pods")
 
 
@@ -359,13 +355,6 @@ def _named(snapshot: snapshots.Snapshot, names: Sequence[str], field: str) -> li
             raise supposed_operations.Impossible(where, f"there is no pod {name} at {snapshot.position}")
         found.append(pod)
     return found
-
-
-def _names_in(snapshot: snapshots.Snapshot, namespace: str) -> Iterator[str]:
-    for uid in snapshot.namespaces.get(namespace, ()):
-        pod = snapshot.pod(uid)
-        if pod is not None:
-            yield pod.key
 
 
 def _changed(node: model.Node, **fields: object) -> Sequence[events.AnyEvent]:

@@ -5,7 +5,8 @@ not be recorded. The position of the snapshot stays that of its moment.
 """
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +20,9 @@ MAX_ADDED_NODES, MAX_CHANGED_PODS = operations.MAX_NODES, operations.MAX_PODS
 """Nodes added, and pods added or deleted, by all overrides of a situation."""
 MAX_CHANGES = 50_000
 """Events that all overrides of a situation become: each is folded, kept and counted."""
+MAX_READ, MAX_TIMES_READ = 1_000_000, 10
+"""Nodes and pods that all overrides of a situation read to find those that they select: so many, or so many
+times all of the cluster if that is more."""
 PIECE = 1000
 """Events that are folded at a time for a client that may disconnect."""
 
@@ -37,6 +41,8 @@ class Supposition:
         default=fold_limit.always_attended, compare=False, repr=False
     )
     """Raises an exception once the answer is not waited for: called before each override and in its fold."""
+    running: Callable[[], bool] = dataclasses.field(default=lambda: True, compare=False, repr=False)
+    """Whether there is time for one more override."""
 
     @property
     def nothing(self) -> bool:
@@ -139,7 +145,8 @@ def resolve(
     """The situation at a snapshot; ``first`` are events before the overrides.
 
     Raises Mistake for an operation that does not apply; if not ``strict``, only for one that applies to no
-    snapshot, and any other changes nothing there. Raises what the check of the hypothesis raises.
+    snapshot, and any other changes nothing there. Raises TooMuch beyond a bound, or if the time is over
+    before the last operation, and what the check of the hypothesis raises.
     """
     snapshot = fold(base, first, supposed.attended) if first else base
     start = snapshot
@@ -147,12 +154,19 @@ def resolve(
     idle: list[int] = []
     unapplied: dict[int, str] = {}
     copies: dict[model.NodeName, model.NodeName] = {}
-    nodes = pods = 0
+    nodes = pods = read = 0
+    most_read = max(MAX_READ, MAX_TIMES_READ * (len(start.nodes) + len(start.names)))
     for at, (operation, path) in enumerate(zip(supposed.operations, supposed.paths, strict=True)):
         supposed.attended()
+        if at and not supposed.running():
+            raise errors.TooMuch(
+                path, f"the budget was spent on the {at} before it; raise the budget, or leave some out"
+            )
+        read += operations.read(operation, snapshot)
+        _refuse_many(path, "readings of nodes and pods", read, most_read)
         made: Sequence[events.AnyEvent] = ()
         try:
-            made = operation.events(snapshot)
+            made = list(itertools.islice(operation.events(snapshot), MAX_CHANGES + 1 - len(happened)))
         except supposed_operations.Impossible as error:
             mistake = _mistake(error, path)
             if strict or isinstance(error, supposed_operations.Invalid):
@@ -166,7 +180,7 @@ def resolve(
             pods += sum(isinstance(event, events.PodSeen | events.PodGone) for event in made)
         _refuse_many(path, "added nodes", nodes, MAX_ADDED_NODES)
         _refuse_many(path, "added or deleted pods", pods, MAX_CHANGED_PODS)
-        _refuse_many(path, "changes", len(happened) + len(made), MAX_CHANGES)
+        _refuse_many(path, "changes or more", len(happened) + len(made), MAX_CHANGES)
         if made:
             snapshot = fold(snapshot, made, supposed.attended)
             happened += made
@@ -187,7 +201,7 @@ def applied(
 ) -> Sequence[events.AnyEvent]:
     """The events of one operation. Raises Mistake with the path of the part that does not apply."""
     try:
-        return operation.events(snapshot)
+        return list(operation.events(snapshot))
     except supposed_operations.Impossible as error:
         raise _mistake(error, path) from error
 

@@ -1,10 +1,13 @@
 """The operations of a situation: which events each becomes, and mistakes in them with their paths."""
 
+import itertools
 from typing import Any
 
 import msgspec
 import pytest
 
+from app.api.v1.questions import bodies
+from app.domain import events, model, observations
 from app.plugins.workload_policy import kinds
 from app.verbs.questions import situations
 from tests.support.extender import api_worlds
@@ -225,11 +228,69 @@ def test_bounds_hold_for_the_situation_as_a_whole(six: api_worlds.World) -> None
     flip = [{"op": "labelNodes", "nodes": every, "labels": {"a": str(turn)}} for turn in range(9)]
     added = {"op": "addNodes", "count": 5000, "like": "host-1"}
     flips = post(six, "simulate", {"pod": "shop/a-5", "situation": {"overrides": [added, *flip]}})
-    assert_problem(flips, 400, "TooMuch", "overrides[9]", "50036 changes", "at most 50000")
+    assert_problem(flips, 400, "TooMuch", "overrides[9]", "50001 changes or more", "at most 50000")
     many = [{"op": "cordon", "nodes": ["host-1"]}] * 101
     assert_problem(
         post(six, "simulate", {"pending": {}, "situation": {"overrides": many}}), 400, "BadRequest", "<= 100"
     )
+
+
+@pytest.mark.scenario("WI-11")
+def test_no_more_events_are_made_than_the_bound_allows(
+    six: api_worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    six.append(*(api_worlds.pod_seen(f"b-{at}") for at in range(100)))
+    made: list[model.Pod] = []
+    pod = observations.pod
+
+    def counted(before: model.Pod | None, after: model.Pod) -> tuple[events.AnyEvent, ...]:
+        made.append(after)
+        return pod(before, after)
+
+    monkeypatch.setattr(situations, "MAX_CHANGES", 5)
+    monkeypatch.setattr(observations, "pod", counted)
+    label = {"op": "labelPods", "pods": {}, "labels": {"x": "y"}}
+    response = post(six, "simulate", {"pending": {}, "situation": {"overrides": [label]}})
+    assert_problem(response, 400, "TooMuch", "overrides[0]", "6 changes or more", "at most 5")
+    assert len(made) == 6
+
+
+NOTHING: list[dict[str, Any]] = [
+    {"op": "labelPods", "pods": {"namespace": "shop"}, "labels": {"x": None}},
+    {"op": "deletePods", "pods": {"selector": {"none": "such"}}},
+    {"op": "labelNodes", "nodes": {"selector": {}}, "labels": {"x": None}},
+    {"op": "uncordon", "nodes": {"selector": {}}},
+]
+
+
+@pytest.mark.scenario("WI-11")
+@pytest.mark.parametrize("override", NOTHING, ids=[one["op"] for one in NOTHING])
+def test_what_is_read_is_bounded_also_if_nothing_is_changed(
+    six: api_worlds.World, monkeypatch: pytest.MonkeyPatch, override: dict[str, Any]
+) -> None:
+    """There are six nodes and six pods."""
+    monkeypatch.setattr(situations, "MAX_READ", 0)
+    most = situations.MAX_TIMES_READ * 12
+    questions: list[dict[str, Any]] = [{"pending": {}}, {"pod": "shop/a-5"}]
+    for question in questions:
+        asked = {**question, "situation": {"overrides": [override] * (most // 6)}}
+        assert len(ask(six, "simulate", **asked)["situation"]["idle"]) == most // 6
+        asked["situation"] = {"overrides": [override] * (most // 6 + 1)}
+        response = post(six, "simulate", asked)
+        assert_problem(response, 400, "TooMuch", f"overrides[{most // 6}]", f"at most {most}")
+
+
+@pytest.mark.scenario("WI-11")
+@pytest.mark.parametrize("question", ["simulate", "fit"])
+def test_no_override_is_applied_once_the_budget_is_spent(
+    six: api_worlds.World, monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    """All the same the first one is: a question with one override has an answer."""
+    monkeypatch.setattr(bodies, "monotonic", itertools.count().__next__)
+    asked = {"pod": "shop/a-5", "budget": 2.5, "situation": {"overrides": NOTHING * 2}}
+    words = ("situation.overrides[3]", "the budget was spent on the 3 before it")
+    assert_problem(post(six, question, asked), 400, "TooMuch", *words)
+    ask(six, question, pod="shop/a-5", budget=0.1, situation={"overrides": NOTHING[:1]})
 
 
 def test_a_question_may_name_as_many_pods_as_it_may_delete(six: api_worlds.World) -> None:

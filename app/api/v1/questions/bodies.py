@@ -147,6 +147,10 @@ class Budget:
         self._attended()
         return monotonic() - self._start < part * self._seconds
 
+    def limited(self, supposed: situations.Supposition) -> situations.Supposition:
+        """The hypothesis, of which no override is applied once the time is over."""
+        return dataclasses.replace(supposed, running=self.running)
+
     @property
     def spent(self) -> int:
         """Milliseconds since the start."""

@@ -64,6 +64,7 @@ def fit(_: pages.Query) -> pages.Body:
         supposed = bodies.hypothesis(question.situation)
         shown = bodies.moment(question.situation)
         budget = bodies.Budget(question.budget)
+        supposed = budget.limited(supposed)
         one_pod = question.pod is not None
         found = (_pod if one_pod else _group)(question, supposed, shown.snapshot, budget)
         answer = found.answer

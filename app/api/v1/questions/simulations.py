@@ -103,6 +103,7 @@ def simulate(_: pages.Query) -> pages.Body:
         supposed = bodies.hypothesis(question.situation)
         shown = bodies.moment(question.situation)
         budget = bodies.Budget(question.budget)
+        supposed = budget.limited(supposed)
         if question.pod is not None:
             return {**_one(question, question.pod, supposed, shown, budget), "spentMs": budget.spent}
         return {**_several(question, supposed, shown, budget), "spentMs": budget.spent}
