@@ -81,12 +81,17 @@ def decide(
     dependents: str,
     days: float = DAYS,
     step: AuthorityStep | None = None,
+    replaces: bool = True,
 ) -> SecretDecision:
-    """What is done with the CA. ``dependents``: the Secrets that were signed by it, for a sentence."""
+    """What is done with the CA. ``dependents``: the Secrets that were signed by it, for a sentence.
+
+    ``replaces``: whether it is replaced when that is due; a server of another issuer trusts no following CA.
+    """
     if current is None:
         if dependents:
             return decisions.refused(
-                f"is missing, but {dependents} exist: nothing can be issued or renewed. {_remedy(dependents)}"
+                f"is missing, but {dependents} exist: nothing can be issued or renewed."
+                f" {_remedy(dependents, replaces)}"
             )
         made = Authority(certificate_issuer.new_authority(now, days))
         return SecretDecision(
@@ -98,14 +103,14 @@ def decide(
         held = load(current)
     except (ValueError, errors.BadMaterial) as error:
         return decisions.refused(f"cannot be used: {error}")
-    own = decisions.made_here(current)
+    own = replaces and decisions.made_here(current)
     # After a pause the CA that signs may have ended, and the following one takes over.
     following = held.following if own and held.following and now >= _takeover(held) else None
     authority = (following or held.signer).certificate
     flaw = certificate_checks.flaw_of_authority(authority)
     if flaw := flaw or certificate_checks.flaw_of_time(authority, now):
         everything = ", ".join(filter(None, ("it", dependents)))
-        return decisions.refused(f"cannot be used: {flaw}. {_remedy(everything)}")
+        return decisions.refused(f"cannot be used: {flaw}. {_remedy(everything, replaces)}")
     if own:
         return _advanced(held, now, days, step)
     if step:
@@ -123,7 +128,11 @@ def load(secret: secrets.Secret) -> Authority:
     return Authority(signer, following, tuple(former))
 
 
-def _remedy(obsolete: str) -> str:
+def _remedy(obsolete: str, replaces: bool) -> str:
+    if not replaces:
+        return (
+            f"Restore it from a backup, or delete {obsolete} and have them issued as the server's certificate"
+        )
     return (
         f"Restore it from a backup, or delete {obsolete} to start with a new CA, and restart extenders and"
         " kube-schedulers"

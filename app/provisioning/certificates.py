@@ -65,17 +65,26 @@ class Terms:
 
 
 def certificate(
-    name: str, current: secrets.Secret | None, signer: authorities.Authority | None, terms: Terms
+    name: str,
+    current: secrets.Secret | None,
+    signer: authorities.Authority | None,
+    terms: Terms,
+    *,
+    serves: bool,
 ) -> SecretDecision:
-    """What is done with the Secret of the server or of a client; without a signer nothing is issued."""
+    """What is done with the Secret of the server or of a client; without a signer nothing is issued.
+
+    ``serves``: the server's certificate is of the signer. If not, Secrets that exist are renewed, and trust
+    what they trusted: the operator has put the CA of the other issuer there.
+    """
     if current is None:
-        if signer is None:
+        if signer is None or not serves:
             return SecretDecision(
                 Outcome.SKIPPED,
                 f"not issued: topolog bootstrap did not issue {SERVER}, which would not trust it. If a pod"
                 f" needs it, issue it as {SERVER} was",
             )
-        return _issued(name, terms.named(name), signer, terms, Outcome.CREATED)
+        return _issued(name, terms.named(name), signer, signer.bundle(), terms, Outcome.CREATED)
     own = decisions.made_here(current)
     remedy = terms.reissue if own else "it was not made by topolog bootstrap: repair it"
     if lacking := decisions.lacking(current, ALL):
@@ -91,13 +100,14 @@ def certificate(
     if signer is not None:
         if not signer.trusts(held):
             return decisions.refused(f"is not signed by the CA in {authorities.SECRET}: {remedy}")
+        trust = signer.bundle() if serves else current.data[TRUST]
         if not signer.signed(held) or _due(name, held, terms):
             # The names that an earlier run was given stay.
             names = certificate_issuer.with_names_of(held, terms.named(name))
-            return _issued(name, names, signer, terms, Outcome.RENEWED)
-        if current.data[TRUST] != signer.bundle():
+            return _issued(name, names, signer, trust, terms, Outcome.RENEWED)
+        if current.data[TRUST] != trust:
             # Before the certificate of the other side changes, and without a new key.
-            return SecretDecision(Outcome.UPDATED, _described(held), {**current.data, TRUST: signer.bundle()})
+            return SecretDecision(Outcome.UPDATED, _described(held), {**current.data, TRUST: trust})
     return SecretDecision(Outcome.KEPT, _described(held))
 
 
@@ -127,7 +137,12 @@ def _of_another(held: x509.Certificate, now: datetime.datetime) -> SecretDecisio
 
 
 def _issued(
-    name: str, hosts: Sequence[str], authority: authorities.Authority, terms: Terms, outcome: Outcome
+    name: str,
+    hosts: Sequence[str],
+    authority: authorities.Authority,
+    trust: bytes,
+    terms: Terms,
+    outcome: Outcome,
 ) -> SecretDecision:
     if hosts:
         pair = certificate_issuer.server_pair(authority.signer, hosts, terms.now, terms.days)
@@ -136,7 +151,7 @@ def _issued(
     data = {
         CERTIFICATE: pair.certificate_pem(),
         KEY: pair.key_pem(),
-        TRUST: authority.bundle(),
+        TRUST: trust,
     }
     return SecretDecision(outcome, _described(pair.certificate), data, secrets.TLS)
 

@@ -135,15 +135,24 @@ class _Run:
                 self.results.append(Result(authorities.SECRET, Outcome.REFUSED, reason))
                 return
         server = existing.get(certificates.SERVER)
+        serves = server is None or decisions.made_here(server)
+        if terms.authority_step and not serves:
+            detail = (
+                f"{certificates.SERVER} was not made by topolog bootstrap, which replaces no CA of others"
+            )
+            self.results.append(Result(authorities.SECRET, Outcome.REFUSED, detail))
+            return
+        signed = ", ".join(name for name, each in existing.items() if decisions.made_here(each))
         signer = None
-        if server is None or decisions.made_here(server):
-            signed = ", ".join(name for name, each in existing.items() if decisions.made_here(each))
+        # Beside a server of another issuer, what was made here is still renewed, and nothing else is made.
+        if serves or signed:
             decide = functools.partial(
                 authorities.decide,
                 now=terms.now,
                 dependents=signed,
                 days=terms.authority_days,
                 step=terms.authority_step,
+                replaces=serves,
             )
             self.settle(authorities.SECRET, decide)
             if self.results[-1].outcome is Outcome.REFUSED:
@@ -152,14 +161,9 @@ class _Run:
             if held is None:
                 raise Contended(authorities.SECRET)
             signer = authorities.load(held)
-        elif terms.authority_step:
-            detail = (
-                f"{certificates.SERVER} was not made by topolog bootstrap, which replaces no CA of others"
-            )
-            self.results.append(Result(authorities.SECRET, Outcome.REFUSED, detail))
-            return
+        decide_one = functools.partial(certificates.certificate, signer=signer, terms=terms, serves=serves)
         for name in names:
-            self.settle(name, functools.partial(certificates.certificate, name, signer=signer, terms=terms))
+            self.settle(name, functools.partial(decide_one, name))
 
     def settle(self, name: str, decide: Decide) -> None:
         """Decide about a Secret until it is as decided."""

@@ -132,6 +132,52 @@ def test_certificates_of_another_issuer_are_accepted_and_never_written(
     assert "its issuer has to renew it" in namespace.detail("topolog-tls")
 
 
+def beside_another_issuer(namespace: namespaces.Namespace, folder: pathlib.Path) -> bytes:
+    """All Secrets are made, and topolog-tls is replaced; what the others trust then."""
+    namespace.provision(store_hosts=["topolog-valkey"])
+    namespace.delete("topolog-tls")
+    issued = issued_elsewhere(folder, "server", days=3650)
+    both = issued["ca.crt"] + secrets_of.data(namespace.secrets()["topolog-ca"])["tls.crt"]
+    namespace.put("topolog-tls", {**issued, "ca.crt": both}, type="kubernetes.io/tls")
+    for name in MADE_HERE:
+        namespace.put(name, {**secrets_of.data(namespace.secrets()[name]), "ca.crt": both})
+    return both
+
+
+MADE_HERE = (*secrets_of.CERTIFICATES[1:], "topolog-valkey-tls")
+
+
+@pytest.mark.parametrize(("days_later", "outcome"), [(1, "kept"), (245, "renewed"), (2500, "renewed")])
+def test_what_was_made_here_is_renewed_beside_a_server_of_another_issuer(
+    namespace: namespaces.Namespace, tmp_path: pathlib.Path, days_later: float, outcome: str
+) -> None:
+    """Their CA is not replaced by time: the other issuer would not trust the following one."""
+    both = beside_another_issuer(namespace, tmp_path)
+    before = namespace.versions()
+    found = namespace.provision(days_later=days_later, store_hosts=["topolog-valkey"])
+    assert {found[name] for name in MADE_HERE} == {outcome}
+    assert (found["topolog-ca"], found["topolog-tls"]) == ("kept", "kept")
+    authority = secrets_of.certificate(namespace.secrets()["topolog-ca"])
+    for name in MADE_HERE:
+        secrets_of.certificate(namespace.secrets()[name]).verify_directly_issued_by(authority)
+        assert secrets_of.data(namespace.secrets()[name])["ca.crt"] == both
+    after = namespace.versions()
+    assert {name for name in after if after[name] != before[name]} == (
+        set(MADE_HERE) if outcome == "renewed" else set()
+    )
+
+
+def test_a_missing_ca_is_named_beside_a_server_of_another_issuer(
+    namespace: namespaces.Namespace, tmp_path: pathlib.Path
+) -> None:
+    beside_another_issuer(namespace, tmp_path)
+    namespace.delete("topolog-ca")
+    done = namespace.bootstrap()
+    assert done.returncode == 1
+    assert f"topolog-ca is missing, but {', '.join(MADE_HERE)} exist" in done.stderr
+    assert "topolog-ca" not in namespace.secrets()
+
+
 def test_a_ca_of_the_operators_own_signs_the_certificates(
     namespace: namespaces.Namespace, tmp_path: pathlib.Path
 ) -> None:

@@ -114,7 +114,7 @@ def test_a_run_that_has_only_the_former_ca_leaves_new_certificates_alone() -> No
     kept.provision(-50)
     terms = certificates.Terms(["localhost", "127.0.0.1"], 365, kept.now)
     decision = certificates.certificate(
-        "topolog-tls", kept.secrets["topolog-tls"], authorities.load(former), terms
+        "topolog-tls", kept.secrets["topolog-tls"], authorities.load(former), terms, serves=True
     )
     assert decision.outcome in (Outcome.KEPT, Outcome.UPDATED)
     assert decision.data.get("tls.crt", b"") in (b"", kept.secrets["topolog-tls"].data["tls.crt"])
