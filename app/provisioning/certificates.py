@@ -5,7 +5,7 @@ months remain to notice that renewal fails. Each Secret trusts every CA of the i
 """
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -111,23 +111,47 @@ def certificate(
     return SecretDecision(Outcome.KEPT, _described(held))
 
 
-def unread(authority: secrets.Secret | None, store: secrets.Secret | None, terms: Terms) -> str:
-    """Why the former CA may not be dropped yet, for a sentence: the store may show a certificate of it."""
+def undroppable(
+    authority: secrets.Secret | None, existing: Mapping[str, secrets.Secret], terms: Terms
+) -> str:
+    """Why the former CA may not be dropped yet, for a sentence; empty if it may.
+
+    A certificate may still be of it: one that was not issued again, because the run that let the other CA
+    take over was killed, or the one that the store shows.
+    """
     if authority is None or not authority.data.get(authorities.FORMER):
         return ""
-    if store is None or not decisions.made_here(store):
+    if decisions.lacking(authority, (CERTIFICATE, KEY)):
         return ""
     try:
-        held = x509.load_pem_x509_certificate(store.data.get(CERTIFICATE, b""))
-    except ValueError:
+        signer = authorities.load(authority)
+    except _MALFORMED:
         return ""
-    until = held.not_valid_before_utc + certificate_issuer.SKEW + _READ_WITHIN
+    made = {name: _held(each) for name, each in existing.items() if decisions.made_here(each)}
+    held = {name: each for name, each in made.items() if each is not None}
+    if stranded := [name for name, each in held.items() if not signer.signed(each)]:
+        return (
+            "holds a CA that has to be trusted until these certificates are issued again:"
+            f" {', '.join(stranded)}. Run topolog bootstrap without --ca, and drop it afterwards"
+        )
+    store = held.get(STORE)
+    if store is None:
+        return ""
+    until = store.not_valid_before_utc + certificate_issuer.SKEW + _READ_WITHIN
     if terms.now >= until:
         return ""
     return (
         f"holds a CA that the certificate of the bundled store may still be of: drop it after"
         f" {until:%Y-%m-%d %H:%M} UTC, when an hourly run has made the server read {STORE}"
     )
+
+
+def _held(secret: secrets.Secret) -> x509.Certificate | None:
+    """The certificate of a Secret; None if it cannot be read."""
+    try:
+        return x509.load_pem_x509_certificate(secret.data.get(CERTIFICATE, b""))
+    except ValueError:
+        return None
 
 
 def _of_another(held: x509.Certificate, now: datetime.datetime) -> SecretDecision:

@@ -131,7 +131,7 @@ class _Run:
             names = names[:-1]
         if terms.authority_step is authorities.AuthorityStep.DROP:
             authority = self._access.read(authorities.SECRET)
-            if reason := certificates.unread(authority, of_store, terms):
+            if reason := certificates.undroppable(authority, existing, terms):
                 self.results.append(Result(authorities.SECRET, Outcome.REFUSED, reason))
                 return
         server = existing.get(certificates.SERVER)

@@ -1,5 +1,7 @@
 """``topolog bootstrap --ca STEP``: an operator replaces a CA before it is due, as when its key was stolen."""
 
+import contextlib
+import functools
 import pathlib
 
 import pytest
@@ -7,8 +9,10 @@ from click import testing
 from cryptography import x509
 
 from app import cli
+from app.kube import errors
+from app.simulation.apiserver import faults
 from tests.support import commands
-from tests.support.provisioning import namespaces, secrets_of
+from tests.support.provisioning import namespaces, request_counts, secrets_of
 
 CA = "topolog-ca"
 STORE = "topolog-valkey-tls"
@@ -107,6 +111,35 @@ def test_the_former_ca_is_dropped_after_the_store_has_its_new_certificate(
         assert trusted(namespace, STORE) == trusted(namespace) == before
     else:
         assert trusted(namespace, STORE) == trusted(namespace) == [signer(namespace, STORE)]
+
+
+@pytest.mark.parametrize("store_hosts", [(), ("topolog-valkey",)])
+@pytest.mark.parametrize("written", range(1, 6))
+def test_the_former_ca_is_not_dropped_while_a_certificate_is_of_it(
+    namespace: namespaces.Namespace, store_hosts: tuple[str, ...], written: int
+) -> None:
+    """A take-over was killed after so many Secrets; until a run issues the others, they would be stranded."""
+    provision = functools.partial(namespace.provision, store_hosts=store_hosts)
+    for each in ("", "announce"):
+        provision(step=each)
+    namespace.server.faults.add(
+        faults.FaultKind.DROP, request_counts.after(written, lambda one: one.method in ("POST", "PUT"))
+    )
+    with contextlib.suppress(errors.Unreachable):
+        provision(step="take-over")
+    namespace.server.faults.clear()
+    names = [*secrets_of.CERTIFICATES, *([STORE] if store_hosts else ())]
+    left = names[written - 1 :]
+    before = namespace.versions()
+    found = provision(step="drop", days_later=1)
+    assert found[CA] == ("refused" if left else "updated")
+    if left:
+        assert f"issued again: {', '.join(left)}. Run topolog bootstrap without --ca" in namespace.detail(CA)
+        assert namespace.versions() == before
+        provision(days_later=1)
+        assert provision(step="drop", days_later=2)[CA] == "updated"
+    for name in names:
+        assert trusted(namespace, name) == [signer(namespace, name)]
 
 
 def test_a_store_without_a_former_ca_refuses_no_step(namespace: namespaces.Namespace) -> None:
