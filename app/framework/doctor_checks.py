@@ -97,6 +97,8 @@ class Workload:
     template_labels: Mapping[str, str] = field(default_factory=dict)
     scheduler: str = "default-scheduler"
     """schedulerName of the template."""
+    node: str = ""
+    """nodeName of it: no scheduler places its pods; empty if one does."""
     replicas: int = 1
     unavailable: str = ""
     """maxUnavailable of a Deployment's rolling update: a number or a percentage; empty if it has none."""

@@ -38,6 +38,7 @@ def workload(
     labels: Json | None = None,
     template: Json | None = None,
     scheduler: str = OURS,
+    node: str = "",
     replicas: int = 2,
     unavailable: object = 1,
     surge: object = "25%",
@@ -45,7 +46,7 @@ def workload(
     """Create a workload; by default one whose template names the policy."""
     pod = {
         "metadata": {"labels": LABEL if template is None else template},
-        "spec": {"schedulerName": scheduler},
+        "spec": {"schedulerName": scheduler, **({"nodeName": node} if node else {})},
     }
     spec = {
         "replicas": replicas,
@@ -164,6 +165,11 @@ MISTAKES: dict[str, tuple[Callable[[clusters.Cluster], None], dict[str, str]]] =
         lambda one: workload(one, "other", scheduler="default-scheduler"),
         {"P03": "problem"},
     ),
+    "a template with a node": (lambda one: workload(one, "other", node="n1"), {"P03": "problem"}),
+    "a template with a node and without a policy": (
+        lambda one: workload(one, "other", node="n1", template={"app": "web"}),
+        {},
+    ),
     "a label on the Deployment only": (
         lambda one: workload(one, "bare", labels=LABEL, template={"app": "web"}),
         {"P04": "problem"},
@@ -245,6 +251,16 @@ def test_without_a_scheduler_the_escape_is_unsure(cluster: clusters.Cluster) -> 
     )
     assert doctor(cluster, "--scheduler-name", OURS).wrong() == {}
     assert doctor(cluster, "--scheduler-name", "another").wrong() == {"P03": "problem"}
+
+
+def test_a_template_with_a_node_escapes_every_scheduler(cluster: clusters.Cluster) -> None:
+    """No scheduler is called for its pods, whichever of them call the extender."""
+    cluster.api.objects.remove("pods", (clusters.HOME, "topolog-extender-a"))
+    workload(cluster, "pinned", node="n1")
+    found = {one["verdict"]: one for one in doctor(cluster).of("P03")}
+    assert found["problem"]["subject"] == "Deployment shop/pinned"
+    assert found["problem"]["seen"] == "its template has nodeName n1, so that no scheduler places its pods"
+    assert found["problem"]["fix"].startswith("remove spec.nodeName")
 
 
 def test_a_template_without_pods_may_escape(cluster: clusters.Cluster) -> None:

@@ -74,6 +74,7 @@ def _objects(
 def _workload(kind: str, document: Mapping[str, Any]) -> doctor_checks.Workload:
     metadata, spec = document["metadata"], document.get("spec", {})
     template = spec.get("template", {})
+    pod = template.get("spec", {})
     # A Deployment's only: a StatefulSet always removes a pod before it makes the new one.
     rolling = (spec.get("strategy") or {}).get("rollingUpdate") or {}
     return doctor_checks.Workload(
@@ -82,7 +83,8 @@ def _workload(kind: str, document: Mapping[str, Any]) -> doctor_checks.Workload:
         metadata["name"],
         metadata.get("labels") or {},
         template.get("metadata", {}).get("labels") or {},
-        template.get("spec", {}).get("schedulerName") or "default-scheduler",
+        pod.get("schedulerName") or "default-scheduler",
+        pod.get("nodeName") or "",
         int(spec.get("replicas", spec.get("parallelism", 1)) or 0),
         str(rolling.get("maxUnavailable", "")),
         str(rolling.get("maxSurge", "25%")),

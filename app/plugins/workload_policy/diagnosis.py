@@ -29,7 +29,7 @@ SCHEDULER = doctor_checks.Check(
     "P03",
     "Pods that name a policy are placed by a scheduler that calls the extender.",
     "they escape the quota: they are counted, and never limited",
-    "set spec.schedulerName in the template of the workload",
+    "set spec.schedulerName in the template of the workload, and no spec.nodeName",
     _PAGE,
 )
 TEMPLATE = doctor_checks.Check(
@@ -169,7 +169,7 @@ def _of_pods(snapshot: snapshots.Snapshot, cluster: doctor_checks.Cluster) -> It
     naming = [pod for pod in snapshot.pods.values() if pod.counted and logic.concerned(pod)]
     naming.sort(key=lambda pod: pod.key)
     if cluster.schedulers is None:
-        templates = [one for one in cluster.workloads if _in_template(one) is not None]
+        templates = [one for one in cluster.workloads if _in_template(one) is not None and not one.node]
         if naming or templates:
             names = sorted({pod.scheduler for pod in naming} | {one.scheduler for one in templates})
             options = " ".join(f"--scheduler-name {name}" for name in names)
@@ -213,7 +213,14 @@ def _of_workloads(
             if on_object is not None:
                 yield TEMPLATE.problem(one.subject, f"the label names {on_object}; the template has no label")
             continue
-        if cluster.schedulers is not None and one.scheduler not in cluster.schedulers:
+        if one.node:
+            yield SCHEDULER.problem(
+                one.subject,
+                f"its template has nodeName {one.node}, so that no scheduler places its pods",
+                fix="remove spec.nodeName from the template of the workload; a nodeSelector keeps its pods"
+                " on a node",
+            )
+        elif cluster.schedulers is not None and one.scheduler not in cluster.schedulers:
             yield SCHEDULER.problem(one.subject, f"its template has schedulerName {one.scheduler}")
         policy = snapshot.get(kinds.POLICIES, f"{one.namespace}/{in_template}")
         if policy is not None and policy.required and not policy.errors and one.surging:
