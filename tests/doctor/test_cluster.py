@@ -108,6 +108,8 @@ MISTAKES: dict[str, tuple[Callable[[clusters.Cluster], None], dict[str, str]]] =
     "a right to evict that no argument requests": (cluster_changes.allowed_to_evict, {"C10": "warning"}),
     "an argument that no plugin has": (cluster_changes.misspelled, {"C10": "unsure"}),
     "a right that does harm": (cluster_changes.allowed_too_much, {"C03": "warning"}),
+    "a right of a namespace that does harm": (cluster_changes.granted("get", "secrets"), {"C03": "warning"}),
+    "a right of a namespace that has no effect": (cluster_changes.granted("patch", "nodes"), {}),
     "no definition": (cluster_changes.definition(None), {"C04": "problem"}),
     "another version of it": (
         cluster_changes.definition(lambda one: one.update(name="v9")),
@@ -391,4 +393,5 @@ def test_the_permissions_that_are_checked_are_those_of_deploy() -> None:
     needed = rights.needed(wanted.kinds, wanted.statuses, namespace=HOME, leases=leases)
     for process, own in needed.items():
         assert set(own) == granted(process), process
-        assert not {*rights.EXCESS, rights.EVICT} & granted(process)
+        own_namespace = {right._replace(namespace=HOME) for right in rights.EXCESS}
+        assert not {*rights.EXCESS, *own_namespace, rights.EVICT} & granted(process)

@@ -130,7 +130,12 @@ def _permissions(reader: api_reader.ApiReader, wanted: Expected) -> list[doctor_
         own = dict.fromkeys(right for process in one.processes for right in needed[process])
         lacking = [right for right in own if not reader.allowed(right.attributes(), one.user)]
         harmful = [right for right in rights.EXCESS if not (one.scheduler and right in rights.SCHEDULER)]
-        excess = [right for right in harmful if reader.allowed(right.attributes(), one.user)]
+        # The widest that is granted: one of every namespace includes the narrower one.
+        widest = (
+            next((each for each in asked if reader.allowed(each.attributes(), one.user)), None)
+            for asked in (rights.within(right, wanted.namespace) for right in harmful)
+        )
+        excess = [right for right in widest if right is not None]
         found += checks.permissions(
             f"service account {one.name}", lacking, excess, account=one.name, scheduler=one.scheduler
         )

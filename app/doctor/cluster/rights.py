@@ -65,8 +65,18 @@ EXCESS = (
 )
 """Permissions that no process uses, and that do the most harm."""
 
+_OF_THE_CLUSTER = frozenset({"nodes", "clusterrolebindings", "users"})
+"""Resources without a namespace: a RoleBinding grants nothing on them."""
+
 SCHEDULER = (Right("delete", "", "pods"),)
 """Those among them that kube-scheduler uses: it preempts. A pod has one account for both."""
+
+
+def within(right: Right, namespace: str) -> tuple[Right, ...]:
+    """A permission as a ClusterRoleBinding grants it, and as a RoleBinding of the namespace can."""
+    if right.resource in _OF_THE_CLUSTER:
+        return (right,)
+    return (right, right._replace(namespace=namespace))
 
 
 def needed(

@@ -17,10 +17,12 @@ Right = tuple[str, str, str, str]
 
 
 class Reviews:
-    """Allows everything but ``denied``."""
+    """Allows everything but ``denied``, and of that what is granted in a namespace."""
 
     def __init__(self) -> None:
         self.denied: set[Right] = set()
+        self.granted: set[tuple[Right, str]] = set()
+        """What is allowed although it is denied, and the namespace of the RoleBinding."""
         self.version = VERSION
 
     def answer(self, request: requests.Request) -> tuple[int, bytes] | None:
@@ -39,4 +41,5 @@ class Reviews:
             filter(None, (attributes.get("resource"), attributes.get("subresource")))
         )
         right = (spec.get("user", ""), attributes.get("verb", ""), attributes.get("group", ""), resource)
-        return 201, json.dumps({**asked, "status": {"allowed": right not in self.denied}}).encode()
+        allowed = right not in self.denied or (right, attributes.get("namespace", "")) in self.granted
+        return 201, json.dumps({**asked, "status": {"allowed": allowed}}).encode()

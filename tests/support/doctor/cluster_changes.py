@@ -35,6 +35,16 @@ def allowed_too_much(cluster: clusters.Cluster) -> None:
     cluster.api.router.reviews.denied.remove((user, "get", "", "secrets"))
 
 
+def granted(verb: str, resource: str) -> Callable[[clusters.Cluster], None]:
+    """A RoleBinding of Topolog's namespace gives the recorder a right."""
+
+    def change(cluster: clusters.Cluster) -> None:
+        user = f"system:serviceaccount:{HOME}:topolog-recorder"
+        cluster.api.router.reviews.granted.add(((user, verb, "", resource), HOME))
+
+    return change
+
+
 def with_account(*, scheduler: bool, deletes: bool = True) -> Callable[[clusters.Cluster], None]:
     """The extenders run as topolog-scheduler, whose rights include theirs.
 
