@@ -4,7 +4,7 @@ import pytest
 
 from app.plugins.elastic_quota.quota_model import Quota
 from app.plugins.elastic_quota.trees import forests, runtimes
-from tests.support.decisions.small_quotas import CORE, columns, cores, of_cpu, quota
+from tests.support.decisions.small_quotas import CORE, cluster, columns, cores, node, of_cpu, pod, quota
 
 
 @pytest.mark.scenario("EQ-1")
@@ -134,6 +134,42 @@ def test_a_parent_requests_what_is_guaranteed_to_its_children() -> None:
     )
     assert cores(of_cpu(100, {"c2": 30}, *quotas, guarantee=True)) == {"p": 80, "c1": 50, "c2": 30}
     assert cores(of_cpu(100, {"c2": 30}, *quotas)) == {"p": 30, "c1": 0, "c2": 30}
+
+
+@pytest.mark.scenario("EQ-9")
+@pytest.mark.parametrize("used", [{}, {"a": 4, "b": 4}, {"p": 12}])
+def test_what_is_guaranteed_is_no_more_than_max(used: dict[str, int]) -> None:
+    """The mins of children may exceed that of their parent, and a max may be lowered below what is used."""
+    quotas = (
+        quota("p", 10, 10, is_parent=True),
+        quota("a", 10, 10, parent="p"),
+        quota("b", 10, 10, parent="p"),
+    )
+    found = of_cpu(100, {"a": 20, "b": 20}, *quotas, used=used, guarantee=True)
+    assert cores(found) == {"p": 10, "a": 10, "b": 10}
+    division, _ = found.division("a", "cpu") or (None, 0)
+    assert division is not None
+    assert division.total == 10 * CORE
+
+
+@pytest.mark.scenario("EQ-9")
+def test_no_guarantee_admits_a_pod_beyond_max() -> None:
+    small = cluster(
+        node("n1", 100),
+        quota("p", 10, 10, is_parent=True),
+        quota("a", 10, 10, parent="p"),
+        quota("b", 10, 10, parent="p"),
+        pod("runs", 8, "p", node="n1"),
+        fits := pod("fits", 2, "p"),
+        *(asking := [pod("own", 4, "p"), pod("below", 4, "a")]),
+        guarantee_usage=True,
+        check_parents=True,
+    )
+    assert not small.filter(fits).refused
+    assert [small.why(one) for one in asking] == [
+        "elastic quota p: no capacity in cpu",
+        "elastic quota a: no capacity in cpu of parent p",
+    ]
 
 
 @pytest.mark.scenario("EQ-10")

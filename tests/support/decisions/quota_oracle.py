@@ -59,8 +59,8 @@ class Tree:
         return self.found
 
     def _descend(self, parent: str, total: int) -> None:
-        limited = [name for name in self.below(parent) if self.rows[name].most is not None]
-        shares = self._shared(limited, total)
+        tops = {name: top for name in self.below(parent) if (top := self.rows[name].most) is not None}
+        shares = {name: min(share, tops[name]) for name, share in self._shared([*tops], total).items()}
         self.found.update(shares)
         for name in self.below(parent):
             self._descend(name, shares.get(name, total))

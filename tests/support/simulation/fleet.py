@@ -230,6 +230,8 @@ class Fleet:
     def _configured(self) -> registry.Registry:
         if self._traits.planning:
             return processes.PLANNING
+        if self._traits.guaranteeing:
+            return processes.GUARANTEEING
         if self._traits.sharing:
             return processes.SHARING_GANGS if self._traits.gathering else processes.SHARING
         if self._traits.gathering:

@@ -37,6 +37,9 @@ GATHERING = registry.Registry([*(plugin() for plugin in plugins.USUAL), coschedu
 _QUOTAS = elastic_quota.ElasticQuota(check_parents=True)
 SHARING = registry.Registry([*(plugin() for plugin in plugins.USUAL), _QUOTAS])
 """The plugins of histories with elastic quotas."""
+_GUARANTEED = elastic_quota.ElasticQuota(check_parents=True, guarantee_usage=True)
+GUARANTEEING = registry.Registry([*(plugin() for plugin in plugins.USUAL), _GUARANTEED])
+"""The same where what quotas use counts as their min."""
 SHARING_GANGS = registry.Registry(
     [*(plugin() for plugin in plugins.USUAL), _QUOTAS, coscheduling.Coscheduling()]
 )

@@ -28,6 +28,8 @@ class Traits:
     """The tree of quotas has another layer, which is as tight as the teams below it, and most pods are of one
     team.
     """
+    guaranteeing: bool
+    """What quotas use counts as their min; the mins of the teams exceed the max of the quota above them."""
     narrowing: bool
     """A quota may be lowered while a placement of one of its pods is about to be appended."""
     evicting: bool
@@ -58,6 +60,7 @@ def drawn(seed: int, rng: random.Random) -> Traits:
         gathering=seed % 8 == 1 or seed % 16 == 14 or preempting,
         sharing=seed % 8 == 6 or seed % 32 == 26 or deep,
         deep=deep,
+        guaranteeing=seed % 32 == 16,
         narrowing=seed % 32 == 22,
         evicting=seed % 32 == 6,
         preempting=preempting,

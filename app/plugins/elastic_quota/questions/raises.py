@@ -93,9 +93,8 @@ def _in_tree(
             enough = next((one for one in tries if admits(one)), None)
         if enough is None:
             return None
-        if enough is not least or rules.guarantee_usage:
-            # What a quota uses is guaranteed beyond its max then, so that no raise is certain to be required.
-            enough = _lowered(snapshot, enough, {} if rules.guarantee_usage else least, admits)
+        if enough is not least:
+            enough = _lowered(snapshot, enough, least, admits)
         raised |= enough
     return raised
 

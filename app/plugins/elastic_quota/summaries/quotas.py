@@ -170,6 +170,7 @@ def _derivation(
     if quota is None or name in grown.errors or name in quota_model.BUILT_IN:
         return
     found = usage.of_tree(snapshot, quota.tree, admission.sharing(rules))
+    runtime = found.runtimes.runtime(name)
     for resource in quota.max:
         division, at = found.runtimes.division(name, resource) or (None, 0)
         if division is None:
@@ -192,7 +193,7 @@ def _derivation(
                     {"left": write(one.left), "share": write(one.shares.get(at, 0)), "open": at in one.shares}
                     for one in shares.rounds
                 ],
-                "runtime": write(shares.runtimes[at]),
+                "runtime": write(runtime[resource]),
             },
         )
 

@@ -88,9 +88,12 @@ class TreeResource:
         """Those of the line before, except where the request or guarantee of a member changed since."""
 
     def runtime(self, at: int) -> int | None:
-        """The runtime of a quota; None if its max does not name the resource."""
-        spot = self._column.spots[at]
-        return None if spot is None else self._division(self._tree.parents[at]).shares.runtimes[spot]
+        """The runtime of a quota, at most its max; None if its max does not name the resource."""
+        spot, most = self._column.spots[at], self._column.limits[at]
+        if spot is None or most is None:
+            return None
+        # A share exceeds max only where more is guaranteed, such as the mins of the children.
+        return min(self._division(self._tree.parents[at]).shares.runtimes[spot], most)
 
     def division(self, at: int) -> tuple[Division, int] | None:
         """How the resource is divided between the quota and its siblings, and its place among them."""

@@ -36,6 +36,7 @@ class Shares(NamedTuple):
     """The mins, scaled down if the total is smaller than their sum."""
     bases: tuple[int, ...]
     runtimes: tuple[int, ...]
+    """A guarantee may take one over the max of its member, which then may use no more than max."""
     rounds: tuple[Round, ...]
 
 

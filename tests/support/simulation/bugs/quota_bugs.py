@@ -71,6 +71,12 @@ BUGS = (
         "self._guarantee(at)",
         "pass",
     ),
+    Bug(
+        "a quota may use more than its max if that is guaranteed",
+        "app.plugins.elastic_quota.trees.runtimes:TreeResource.runtime",
+        ".shares.runtimes[spot], most)",
+        ".shares.runtimes[spot], 2**62)",
+    ),
     # Evictions for quotas.
     Bug(
         "a pod that is not preemptible is evicted for its quota",

@@ -27,6 +27,8 @@ class Activity:
         self._names = cluster_objects.MANY if traits.preempting else cluster_objects.NAMES
         self._started = 0
         self._tree = quota_law.DEEP if traits.deep else quota_law.TREE
+        if traits.guaranteeing:
+            self._tree = quota_law.GUARANTEED
 
     def begin(self) -> None:
         """Create nodes, a policy and some pods."""

@@ -15,6 +15,8 @@ DEEP = {
     "blue": ("division", 1, 2),
 }
 """A tree in which one team alone can use up the quota above it."""
+GUARANTEED = {**DEEP, "red": ("division", 2, 2)}
+"""The same where the mins of the teams exceed the max of the quota above them."""
 TEAMS = ("red", "blue")
 
 
