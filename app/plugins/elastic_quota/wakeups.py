@@ -51,7 +51,9 @@ def _may_free(before: snapshots.Snapshot, event: events.AnyEvent) -> bool:
         case events.PlacementReleased():
             return event.uid in before.placements
         case events.PodGone():
-            return bool(before.all(kinds.QUOTAS)) and event.uid in before.waiting
+            # What it requested is pending, also while it was gated or terminated.
+            pending = before.pod(event.uid) is not None and not before.node_of(event.uid)
+            return pending and bool(before.all(kinds.QUOTAS))
         case _:
             return False
 
