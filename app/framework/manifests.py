@@ -4,6 +4,7 @@ msgspec decodes them in one pass: unknown fields are skipped, and ``null`` means
 uids are checked here because they become parts of keys and log lines.
 """
 
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
@@ -19,6 +20,10 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=253, pattern=r"\A[-A
 Word = Annotated[str, msgspec.Meta(max_length=253)]
 """A short text that the API server has checked."""
 
+_KEY = re.compile(
+    r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+)
+_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 SELECTOR: declared_objects.Fields = {
     "matchLabels": {},
@@ -110,3 +115,19 @@ def _camel(name: str) -> str:
 def shortened(text: str, limit: int) -> str:
     """The text, cut to ``limit`` characters."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def is_annotation(key: object, value: object) -> bool:
+    """Whether the API server accepts the annotation."""
+    if not isinstance(key, str) or not isinstance(value, str) or not _KEY.fullmatch(key):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_label(key: object, value: object) -> bool:
+    """Whether the API server accepts the label."""
+    return is_annotation(key, value) and _VALUE.fullmatch(str(value)) is not None

@@ -5,7 +5,6 @@ concerns filter it and reserve for it in the state in which the others are place
 those before it. So it does not matter which of them is bound first.
 """
 
-import re
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import msgspec
 
 from app.domain import events, model, node_sets, projections, schema, snapshots, verdicts
-from app.framework import capabilities, cycles, pipeline, registry, transformer_chain
+from app.framework import capabilities, cycles, manifests, pipeline, registry, transformer_chain
 
 MAX_PLACEMENTS = 1000
 """Placements of one commitment: the store writes it in one call, which nothing can interrupt."""
@@ -24,11 +23,7 @@ MAX_DATA = 64 * 1024
 MAX_TOTAL = 4 * 1024 * 1024
 """Bytes of all data, annotations and labels of one commitment."""
 
-_KEY = re.compile(
-    r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-)
 _encode = msgspec.json.Encoder().encode
-_LABEL = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 
 class InvalidPlan(Exception):
@@ -151,6 +146,8 @@ class _Merge:
         self._claims: set[str] = set()
         self._differences: dict[schema.CountKey, int] = {}
         """Count -> what transformers add to it, over all pods of the commitment."""
+        self._hidden: dict[schema.CountKey, str] = {}
+        """Count of which transformers show too little -> a plugin that limits it."""
 
     def run(self) -> Commitment:
         """See ``commitment``. Raises _Refused and InvalidPlan."""
@@ -167,6 +164,7 @@ class _Merge:
         self._check_sizes(placements)
         self._subjects.update(self._claims)
         ceilings = {key: top - self._differences.get(key, 0) for key, top in self._ceilings.items()}
+        self._check_hidden(placements, ceilings)
         return Commitment(placements, tuple(sorted(self._subjects)), ceilings, tuple(sorted(self._claims)))
 
     def _merge_new(self) -> None:
@@ -281,7 +279,7 @@ class _Merge:
         judged = transformer_chain.at(self._plugins, cycle, draft.node)
         if judged.pod is not cycle.pod:
             self._subjects.update(cycle.snapshot.schema.footprint(judged.pod, draft.node))
-            self._note_difference(cycle.snapshot, draft, judged.pod)
+            self._note_difference(cycle.snapshot, draft, judged)
         return self._ask(judged, draft, self._reserving(draft))
 
     def _reserving(self, draft: _Draft) -> Collection[str]:
@@ -313,15 +311,30 @@ class _Merge:
         self._assign(plugin, draft, plan.assignments)
         return bool(plan.assignments)
 
-    def _note_difference(self, snapshot: snapshots.Snapshot, draft: _Draft, judged: model.Pod) -> None:
-        """Note by how much the pod that plugins judge counts for more than the pod that is placed.
+    def _note_difference(self, snapshot: snapshots.Snapshot, draft: _Draft, judged: cycles.Cycle) -> None:
+        """Note how the pod that plugins judge counts, other than the one that is placed and will be counted.
 
-        The counts hold the latter, and the ceilings of the plugins are about the former.
+        Where it counts for more, ceilings are lowered; where for less, those for the placed pod apply, too.
         """
-        placed = snapshot.contributions(draft.pod, draft.node)
-        for key, amount in snapshot.contributions(judged, draft.node).items():
-            more = amount - placed.get(key, 0)
-            self._differences[key] = self._differences.get(key, 0) + more
+        more, less = transformer_chain.difference(snapshot, draft.pod, judged.pod, draft.node)
+        for key, amount in more.items():
+            self._differences[key] = self._differences.get(key, 0) + amount
+        asking = self._reserving(draft) if less else ()
+        for plugin, plan in self._answers(replace(judged, pod=draft.pod), draft, asking):
+            tops = {} if isinstance(plan, verdicts.Refusal) else plan.ceilings
+            for key in less & tops.keys():
+                self._hidden[key] = plugin
+                self._ceilings[key] = min(tops[key], self._ceilings.get(key, tops[key]))
+
+    def _check_hidden(self, placed: tuple[model.Placement, ...], tops: Mapping[schema.CountKey, int]) -> None:
+        """Raise _Refused if a count of which plugins saw too little would exceed its ceiling."""
+        if not self._hidden:
+            return
+        after = projections.project(self._cycle.snapshot, events.PlacementsCommitted(placements=placed))
+        for key, plugin in self._hidden.items():
+            if after.counts.get(key, 0) > tops[key]:
+                text = f"plugin {plugin} has no capacity for the pod as it is, before transformers"
+                raise _Refused(verdicts.Refusal(text, frozenset((self._node,)), plugin=plugin))
 
     def _assign(self, plugin: str, asked: _Draft, assignments: Sequence[capabilities.Assignment]) -> None:
         """Add what one plugin assigns when it is asked about one pod. Raises _Refused and InvalidPlan."""
@@ -369,17 +382,8 @@ class _Merge:
 
 def _check_pair(plugin: str, what: str, key: object, value: object) -> None:
     """Raise InvalidPlan for an invalid annotation or label: with it the pod could not be updated later."""
-    valid = isinstance(key, str) and isinstance(value, str) and _KEY.fullmatch(key) and _encodable(value)
-    if not valid or (what == "label" and not _LABEL.fullmatch(str(value))):
+    if not (manifests.is_label if what == "label" else manifests.is_annotation)(key, value):
         raise InvalidPlan(f"plugin {plugin} sets an invalid {what}: {key!r}: {value!r:.80}")
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _as_read_back(plugin: str, data: Mapping[str, Any]) -> dict[str, Any]:

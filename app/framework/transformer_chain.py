@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from app.domain import model, node_sets, verdicts
+from app.domain import model, node_sets, schema, snapshots, verdicts
 from app.framework import capabilities, cycles, registry
 
 FILTER, NODE, SCORE = "filter", "node", "score"
@@ -102,6 +102,18 @@ def at(plugins: registry.Registry, cycle: cycles.Cycle, node: model.NodeName) ->
     own = replace(transformed, candidates=frozenset((node,)))
     view = at_nodes(plugins, own).views.get(node)
     return replace(view.cycle, candidates=transformed.candidates) if view is not None else transformed
+
+
+def difference(
+    snapshot: snapshots.Snapshot, pod: model.Pod, shown: model.Pod, node: model.NodeName
+) -> tuple[dict[schema.CountKey, int], set[schema.CountKey]]:
+    """Where the transformed pod counts for more than the pod does, and by how much; and where for less."""
+    placed, judged = snapshot.contributions(pod, node), snapshot.contributions(shown, node)
+    by_key = {key: judged.get(key, 0) - placed.get(key, 0) for key in {*placed, *judged}}
+    return (
+        {key: more for key, more in by_key.items() if more > 0},
+        {key for key, more in by_key.items() if more < 0},
+    )
 
 
 def _at_node(node: model.NodeName, plugin: capabilities.TransformsNodes, given: cycles.Cycle) -> Made:

@@ -71,6 +71,27 @@ def test_bind_refuses_a_pod_whose_transformed_request_exceeds_its_quota(
         assert each[0].bind(third, "n2") == "topolog: elastic quota q: no capacity in cpu"
 
 
+@pytest.mark.scenario("TR-5")
+@pytest.mark.parametrize("to", [1000, 0])
+def test_bind_refuses_a_pod_that_exceeds_its_quota_as_it_is(
+    store_server: embedded.Server, cluster: str, to: int
+) -> None:
+    """Counts hold the pod as it is, whatever transformers show: also if plugins do not see its request."""
+    with replicas.cluster(store_server.url, cluster) as shop:
+        small_shops.nodes(shop, NODES)
+        small_shops.quota(shop, "q", 10)
+        pods = [small_shops.pod(shop, f"p{cpu}", "q", cpu=cpu) for cpu in (9, 3, 1)]
+        shop.see()
+        one = transformed(shop, fake_transformers.Shrinking(to=to), ElasticQuota(runtime=False))
+        assert one.bind(pods[0], "n0") == ""
+        assert one.filter(pods[1]).trace.kept
+        reason = "topolog: plugin ElasticQuota has no capacity for the pod as it is, before transformers"
+        assert one.bind(pods[1], "n1") == reason
+        assert shop.bound(pods[1]) == ""
+        assert one.bind(pods[2], "n1") == ""
+        assert one.snapshot().counts["quota||q|cpu"] == 10_000
+
+
 @pytest.mark.scenario("TR-7")
 def test_a_transformer_that_raises_fails_the_pods_under_hard_rules_alone(
     store_server: embedded.Server, cluster: str

@@ -24,6 +24,18 @@ class Growing(fake_plugins.Idle):
 
 
 @dataclass(frozen=True, slots=True)
+class Shrinking(fake_plugins.Idle):
+    """Lowers the request of every pod to so many milli-cores."""
+
+    name: str = "Shrinking"
+    to: int = 1000
+
+    def transform(self, cycle: cycles.Cycle) -> cycles.Cycle:
+        pod = msgspec.structs.replace(cycle.pod, requests={**cycle.pod.requests, "cpu": self.to})
+        return replace(cycle, pod=pod)
+
+
+@dataclass(frozen=True, slots=True)
 class Narrowing(fake_plugins.Idle):
     """Takes out the nodes with a label."""
 
