@@ -77,13 +77,13 @@ def keys_of(store: stores.Store) -> set[str]:
 def test_counts_of_another_form_are_not_used(older: stores.Store, store_server: embedded.Server) -> None:
     with pytest.raises(
         errors.SchemaMismatch,
-        match=r"keeps counts:2,quota.4,sigsquota.3, .* keeps counts:2,quota.4,shares.1,sigsquota.3,sizes.1",
+        match=r"keeps counts:2,quota.5,sigsquota.3, .* keeps counts:2,quota.5,shares.1,sigsquota.3,sizes.1",
     ):
         newer(older, store_server.url)
     status = schemas.status(older.client, names(older))
     assert (status.ready, status.pending) == (
         False,
-        ("counts:2,quota.4,sigsquota.3 to counts:2,quota.4,shares.1,sigsquota.3,sizes.1",),
+        ("counts:2,quota.5,sigsquota.3 to counts:2,quota.5,shares.1,sigsquota.3,sizes.1",),
     )
     assert "topolog migrate up" in status.advice
 
@@ -186,7 +186,7 @@ def test_a_run_that_was_killed_leaves_a_key_that_expires(
         patched.setattr(count_rebuild._Rebuild, "_swapped", killed)
         with pytest.raises(KeyboardInterrupt):
             schemas.migrate(older.client, names(older), gadgets.SCHEMA)
-    (left,) = keys_of(older) - {"counts:2,quota.4,sigsquota.3"}
+    (left,) = keys_of(older) - {"counts:2,quota.5,sigsquota.3"}
     anything: Any = older.client
     assert 0 < anything.ttl(older.keys.prefix + left) <= 3600
     assert materialised.counts(older) == {"blue/web|zone=a": 3}

@@ -143,7 +143,7 @@ def _reads(quota: Quota) -> tuple[object, ...]:
 
 COUNTER = schema.Counter(
     family=FAMILY,
-    form=4,
+    form=5,
     contributions=_used,
     pending=_pending,
     selects=_selects,

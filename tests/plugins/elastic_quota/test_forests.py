@@ -2,11 +2,12 @@
 
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.plugins.elastic_quota.trees import forests
-from tests.support.decisions.small_quotas import quota
+from app.plugins.elastic_quota.trees import chains, forests
+from tests.support.decisions.small_quotas import check, cluster, node, pod, quota, runtime
 
 TEAM = quota("team", 40, 80, is_parent=True)
 
@@ -94,15 +95,40 @@ def test_cycles_are_named_and_do_not_hang() -> None:
 def test_a_tree_has_a_limited_depth() -> None:
     line = [quota(f"q{n:02}", parent=f"q{n - 1:02}" if n else "", is_parent=True) for n in range(40)]
     forest = forests.grown(line)
-    assert len(forest.trees[""].names) == forests.DEPTH == len(forest.chains["q39"])
+    assert len(forest.trees[""].names) == chains.DEPTH == len(forest.chains["q31"])
     assert forest.errors["q32"] == ("it is more than 32 levels below the root",)
+    # They count in no quota of the tree.
+    assert forest.outside() == [f"q{n}" for n in range(32, 40)]
+    assert all(forest.chains[name] == (name,) for name in forest.outside())
 
 
-def test_a_long_cycle_ends_too() -> None:
-    line = [quota(f"q{n}", parent=f"q{(n + 1) % 500}", is_parent=True) for n in range(500)]
-    forest = forests.grown(line)
-    assert len(forest.errors) == 500
-    assert forest.trees == {}
+@pytest.mark.parametrize("size", [chains.DEPTH, chains.DEPTH + 1, 500])
+def test_a_long_cycle_is_named_in_each_of_its_quotas(size: int) -> None:
+    line = [quota(f"q{n}", parent=f"q{(n + 1) % size}", is_parent=True) for n in range(size)]
+    below = [quota("r0", parent="q0", is_parent=True), quota("r1", parent="r0")]
+    forest = forests.grown([*line, *below, quota("sound")])
+    assert len(forest.errors) == size + 2
+    assert all(
+        errors[0].startswith("its parents form a cycle") and len(errors[0]) < 400
+        for name, errors in forest.errors.items()
+        if name.startswith("q")
+    )
+    assert {forest.errors["r0"], forest.errors["r1"]} <= {
+        ("q0 above it is invalid",),
+        ("the quotas above it form a cycle",),
+    }
+    assert forest.trees[""].names == ("sound",)
+
+
+@pytest.mark.parametrize("size", [1, 2, chains.DEPTH, chains.DEPTH + 1, 40])
+def test_what_lies_outside_of_the_trees_is_counted_once(size: int) -> None:
+    """By a pod of each quota of a cycle, and of each of a line that hangs from it."""
+    cycle = [quota(f"q{n}", parent=f"q{(n + 1) % size}", is_parent=True) for n in range(size)]
+    line = [quota(f"r{n}", parent=f"r{n - 1}" if n else "q0", is_parent=True) for n in range(40)]
+    pods = [pod(f"of-{one.name}", 1, one.name, node="n1") for one in (*cycle, *line)]
+    small = cluster(node("n1", 100), *cycle, *line, quota("sound", 0, 100), *pods, pod("asks", 100, "sound"))
+    assert runtime(small, "sound") == 100 - len(pods)
+    check(small)
 
 
 def test_what_is_probably_not_meant_is_a_warning() -> None:

@@ -15,9 +15,7 @@ from app.domain import memos
 from app.plugins.elastic_quota import quota_model
 from app.plugins.elastic_quota.quota_model import ROOT, Amounts, Quota
 from app.plugins.elastic_quota.trees import weighted_shares
-
-DEPTH = 32
-"""Levels of a tree at most: a pod counts in its quota and all quotas above it."""
+from app.plugins.elastic_quota.trees.chains import DEPTH, chain_of, cycle_sizes
 
 
 class Group(NamedTuple):
@@ -147,7 +145,7 @@ class Forest:
     """Name -> why the quota is invalid; only invalid ones."""
     chains: Mapping[str, tuple[str, ...]]
     """Name -> the quota and the quotas above it, the nearest first, without the root; they end at
-    what is wrong."""
+    what is wrong. A quota with DEPTH or more above it is alone."""
     trees: Mapping[str, Tree]
     """Tree id -> its valid quotas."""
     by_namespace: Mapping[str, str]
@@ -199,10 +197,10 @@ class Forest:
         return {name: warnings for name, warnings in found.items() if warnings}
 
     def outside(self) -> list[str]:
-        """Invalid quotas below no other one.
+        """Invalid quotas whose counts no other one's include.
 
         Their counts, with those of the built-in quotas, together have all pods that belong to no tree.
-        The count of each includes those of the quotas below it; of a cycle, any one includes the others.
+        A chain of one quota counts alone; of a cycle with longer chains, any quota includes the others.
         """
         named = self.errors.keys() - quota_model.BUILT_IN
         return sorted(name for name in named if self._is_last(name, self.chains[name]))
@@ -265,8 +263,9 @@ class Forest:
 def grown(objects: Iterable[Quota]) -> Forest:
     """The trees of the objects, in any order."""
     used, unused = _in_use(objects)
-    chains = {name: _chain(name, used) for name in used}
-    own = {name: tuple(_errors(quota, used, chains[name])) for name, quota in used.items()}
+    chains = {name: chain_of(name, used) for name in used}
+    sizes = cycle_sizes(used)
+    own = {name: tuple(_errors(one, used, chains[name], sizes.get(name))) for name, one in used.items()}
     errors = {name: found for name in used if (found := own[name] or tuple(_inherited(chains[name], own)))}
     trees: dict[str, list[Quota]] = {}
     for name in sorted(used, key=lambda name: (len(chains[name]), name)):
@@ -320,17 +319,10 @@ def _in_use(objects: Iterable[Quota]) -> tuple[dict[str, Quota], dict[str, str]]
     return used, unused
 
 
-def _chain(name: str, used: Mapping[str, Quota]) -> tuple[str, ...]:
-    """The quota and those above it, up to an unknown one, a repetition or the largest depth."""
-    chain: list[str] = []
-    while name in used and name not in chain and len(chain) < DEPTH:
-        chain.append(name)
-        name = used[name].above
-    return tuple(chain)
-
-
-def _errors(quota: Quota, used: Mapping[str, Quota], chain: tuple[str, ...]) -> Iterator[str]:
-    """What is wrong with the quota itself or with the way to its root."""
+def _errors(
+    quota: Quota, used: Mapping[str, Quota], chain: tuple[str, ...], cycle: int | None
+) -> Iterator[str]:
+    """What is wrong with the quota itself or with the way to its root; ``cycle``: its ``cycle_sizes``."""
     yield from quota.errors
     if quota.above == ROOT:
         return
@@ -338,12 +330,13 @@ def _errors(quota: Quota, used: Mapping[str, Quota], chain: tuple[str, ...]) -> 
     if parent is None or parent.name in quota_model.BUILT_IN:
         yield f"parent {quota.parent} does not exist"
         return
-    last = used[chain[-1]].above
-    if last == quota.name:
-        yield f"its parents form a cycle: {' -> '.join((*chain, last))}"
+    if cycle:
+        way = " -> ".join((*chain, quota.name)) if cycle <= DEPTH else f"{cycle} quotas, next {parent.name}"
+        yield f"its parents form a cycle: {way}"
         return
-    if len(chain) == DEPTH and last != ROOT:
-        yield f"it is more than {DEPTH} levels below the root"
+    if len(chain) == 1:  # Too many are above it.
+        deep = f"it is more than {DEPTH} levels below the root"
+        yield deep if cycle is None else "the quotas above it form a cycle"
     if not parent.is_parent:
         yield f'parent {parent.name} does not have the label is-parent: "true"'
     if parent.tree != quota.tree:
