@@ -1,8 +1,8 @@
-"""Evictions in a cluster with many quotas: what they cost, and which quotas they reach."""
+"""Clusters with many quotas: what is kept of them, what evictions cost, and which quotas they reach."""
 
-from app.plugins.elastic_quota import evictions
+from app.plugins.elastic_quota import decoding, evictions, quota_model
 from app.plugins.elastic_quota.plugin import ElasticQuota
-from app.plugins.elastic_quota.trees import membership
+from app.plugins.elastic_quota.trees import forests, membership, runtimes, usage
 from tests.support.decisions import call_counts, small_gangs, small_quotas
 from tests.support.decisions.quota_evictions import cluster, names, pod, wanted
 
@@ -44,3 +44,38 @@ def test_pods_that_cannot_be_helped_keep_no_other_quota_from_an_eviction() -> No
     assert names(wanted(small)) == expected
     small.see(pod("fits", 1, "full", priority=9, created="2026-01-01T00:01:30Z"))
     assert names(wanted(small)) == [*expected, ("elastic quota full: pod x/fits", ["rest"])]
+
+
+def wide(name: str, number: int, tree: str = "") -> quota_model.Quota:
+    """A quota with as many resources as it may have, none of which another number has."""
+    most = {f"example.com/r{number}-{at}": 1 for at in range(decoding.RESOURCES)}
+    created = f"2026-01-01T00:{59 - number // 60:02}:{59 - number % 60:02}Z"
+    return small_quotas.quota(name, min={}, max=most, created=created, tree=tree, is_parent=True)
+
+
+def test_a_tree_has_a_bounded_number_of_resources() -> None:
+    """The older quotas are valid, in whichever order they are listed; another tree has its own resources."""
+    quotas = [wide(f"q{number:03}", number) for number in range(150)]
+    others = [wide("other", 0, tree="t"), small_quotas.quota("new", max=quotas[-1].max, min={})]
+    built_in = wide("koordinator-default-quota", 200)
+    below = small_quotas.quota("below", parent="q000")
+    for order in (1, -1):
+        forest = forests.grown([*quotas, *others, built_in, below][::order])
+        assert set(forest.trees[""].names) == {"q148", "q149", "new"}
+        assert forest.trees["t"].names == ("other",)
+        assert len(forest.trees[""].resources) == 2 * decoding.RESOURCES <= forests.RESOURCES
+        reason = "with its max, its tree would have more than 256 resources"
+        assert {forest.errors[quota.name] for quota in quotas[:148]} == {(reason,)}
+        assert forest.errors["below"][0] == "q000 above it is invalid"
+
+
+def test_counts_are_read_where_a_max_names_their_resource() -> None:
+    small = cluster(
+        small_gangs.node("n1", 9),
+        *(small_quotas.quota(f"q{at}", min={}, max={f"r{at % 200}": 9, "cpu": 1}) for at in range(400)),
+    )
+    found = usage.of_tree(small.snapshot, "", runtimes.DEFAULTS)
+    assert len(found.tree.resources) == 201
+    read = usage.forest(small.snapshot).shared.get(("counts", ""), dict[str, object])
+    # What is used, and what is requested without a node.
+    assert len(read) == 2 * 2 * 400

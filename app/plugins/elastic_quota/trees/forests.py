@@ -17,6 +17,9 @@ from app.plugins.elastic_quota.quota_model import ROOT, Amounts, Quota
 from app.plugins.elastic_quota.trees import weighted_shares
 from app.plugins.elastic_quota.trees.chains import DEPTH, chain_of, cycle_sizes
 
+RESOURCES = 256
+"""Resources of a tree at most: what is derived of it has a place for each of them in each quota."""
+
 
 class Group(NamedTuple):
     """The children of one parent that a resource is divided between."""
@@ -266,6 +269,9 @@ def grown(objects: Iterable[Quota]) -> Forest:
     chains = {name: chain_of(name, used) for name in used}
     sizes = cycle_sizes(used)
     own = {name: tuple(_errors(one, used, chains[name], sizes.get(name))) for name, one in used.items()}
+    wrong = {name for name in used if own[name] or any(_inherited(chains[name], own))}
+    for name in _beyond(quota for name, quota in used.items() if name not in wrong):
+        own[name] = (f"with its max, its tree would have more than {RESOURCES} resources",)
     errors = {name: found for name in used if (found := own[name] or tuple(_inherited(chains[name], own)))}
     trees: dict[str, list[Quota]] = {}
     for name in sorted(used, key=lambda name: (len(chains[name]), name)):
@@ -341,6 +347,21 @@ def _errors(
         yield f'parent {parent.name} does not have the label is-parent: "true"'
     if parent.tree != quota.tree:
         yield f"its tree-id is {quota.tree!r}, that of parent {parent.name} is {parent.tree!r}"
+
+
+def _beyond(valid: Iterable[Quota]) -> list[str]:
+    """The quotas that would add a resource to a tree that has no place for it: the older come first."""
+    beyond: list[str] = []
+    resources: dict[str, frozenset[str]] = {}
+    for quota in sorted(valid, key=lambda one: (one.created, one.uid)):
+        if quota.name in quota_model.BUILT_IN:
+            continue  # They are in no tree.
+        together = resources.get(quota.tree, frozenset()) | quota.max.keys()
+        if len(together) > RESOURCES:
+            beyond.append(quota.name)
+        else:
+            resources[quota.tree] = together
+    return beyond
 
 
 def _inherited(chain: tuple[str, ...], own: Mapping[str, tuple[str, ...]]) -> Iterator[str]:

@@ -44,7 +44,9 @@ class _Own(NamedTuple):
 
     slot: int
     above: int
-    """The slot of the parent, whose count includes this one; -1 without a parent."""
+    """The slot of the nearest quota above whose max names the resource: its count includes this one; -1
+    without such a quota.
+    """
     bits: int
     """Of the counted unit."""
     pending: bool
@@ -137,19 +139,25 @@ def _of_tree(snapshot: snapshots.Snapshot, name: str, rules: runtimes.RuntimeRul
 
 
 def _read(tree: forests.Tree) -> dict[schema.CountKey, _Own]:
-    """The counts on which the runtimes of a tree depend."""
-    size = len(tree.quotas)
-    return {
-        quota_counts.key(tree.name, name, resource, part): _Own(
-            slot=place * size + at,
-            above=place * size + parent if parent >= 0 else -1,
-            bits=quota_counts.bits(resource),
-            pending=bool(part),
-        )
-        for place, resource in enumerate(tree.resources)
-        for at, (name, parent) in enumerate(zip(tree.names, tree.parents, strict=True))
-        for part in ("", quota_counts.PENDING)
-    }
+    """The counts on which the runtimes of a tree depend, as many as the maxes of its quotas have amounts.
+
+    A quota whose max does not name a resource counts what those below it do, and nothing of its own pods.
+    """
+    size, found = len(tree.quotas), dict[schema.CountKey, _Own]()
+    for place, resource in enumerate(tree.resources):
+        limits, bits = tree.columns[resource].limits, quota_counts.bits(resource)
+        nearest: list[int] = []
+        """Index of each quota, or of the nearest one above it, that names the resource; -1 without one."""
+        for at, (name, parent) in enumerate(zip(tree.names, tree.parents, strict=True)):
+            above = nearest[parent] if parent >= 0 else -1
+            nearest.append(above if limits[at] is None else at)
+            if limits[at] is None:
+                continue
+            for part in ("", quota_counts.PENDING):
+                key = quota_counts.key(tree.name, name, resource, part)
+                slot, over = place * size + at, place * size + above if above >= 0 else -1
+                found[key] = _Own(slot, over, bits, pending=bool(part))
+    return found
 
 
 def _own_changes(
