@@ -195,11 +195,15 @@ class StatusLine(NamedTuple):
     """What needs attention; empty if nothing does."""
 
 
-DomainCounts = Callable[[snapshots.Snapshot], Mapping[str, Callable[[str], Iterable[DomainCount]]]]
-"""snapshot -> node label key -> (value -> counts of that domain). Every key is shown as a tree of domains."""
+DomainCounts = Callable[[snapshots.Snapshot, str], Mapping[str, Callable[[str], Iterable[DomainCount]]]]
+"""(snapshot, object) -> node label key -> (value -> counts of that domain).
+
+Of the object ``NAMESPACE/NAME`` alone, with no other key than those that it counts by; if it is empty, of all
+objects: every key is then shown as a tree of domains.
+"""
 
 
-def _no_counts(_: snapshots.Snapshot) -> Mapping[str, Callable[[str], Iterable[DomainCount]]]:
+def _no_counts(_: snapshots.Snapshot, __: str) -> Mapping[str, Callable[[str], Iterable[DomainCount]]]:
     return {}
 
 

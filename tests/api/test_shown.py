@@ -30,7 +30,7 @@ class Seating(fake_plugins.Idle):
     def shown(self) -> views.Shown:
         return views.Shown(
             pod_fields=(views.PodField("seats", "The seats of the pod.", Seat, self._seats),),
-            domain_counts=lambda _: {"role": self._counts},
+            domain_counts=lambda _, __: {"role": self._counts},
             remarks=self._remarks,
         )
 

@@ -75,7 +75,7 @@ class _Tree:
         self._snapshot = snapshot
         self._within = within
         plugins = services.current().registry
-        self._counted = [shown.domain_counts(snapshot) for shown in plugins.shown.values()]
+        self._counted = [shown.domain_counts(snapshot, "") for shown in plugins.shown.values()]
         """For each plugin: label key -> (value -> counts of the domain)."""
         self._trails = _trails(snapshot, levels, {key for counts in self._counted for key in counts})
 

@@ -272,19 +272,30 @@ _Listed = tuple[policy_model.WorkloadPolicy, Mapping[str, int]]
 """A policy and its domains -> replicas."""
 
 
-def domain_counts(snapshot: snapshots.Snapshot) -> Mapping[str, Callable[[str], Iterator[views.DomainCount]]]:
-    """For each topology key, the counts of its valid policies in a domain."""
+def domain_counts(
+    snapshot: snapshots.Snapshot, of: str
+) -> Mapping[str, Callable[[str], Iterator[views.DomainCount]]]:
+    """For each topology key, the counts in a domain of its valid policies, or of the one that ``of`` names."""
+    if of:
+        policy = snapshot.get(kinds.POLICIES, of)
+        if policy is None or policy.errors:
+            return {}
+        return {policy.topology_key: partial(_counts, snapshot, (_listed(policy),))}
 
     def compute() -> dict[str, list[_Listed]]:
         over: dict[str, list[_Listed]] = {}
         for _, policy in sorted(snapshot.all(kinds.POLICIES).items()):
             held = over.setdefault(policy.topology_key, [])
             if not policy.errors:
-                held.append((policy, {one.name: one.replicas for one in policy.allocations}))
+                held.append(_listed(policy))
         return over
 
     over = snapshot.objects.derived(kinds.POLICIES, domain_counts, compute)
     return {key: partial(_counts, snapshot, held) for key, held in over.items()}
+
+
+def _listed(policy: policy_model.WorkloadPolicy) -> _Listed:
+    return policy, {one.name: one.replicas for one in policy.allocations}
 
 
 def _counts(

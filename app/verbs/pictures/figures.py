@@ -7,8 +7,10 @@ from app.domain import model, schema, snapshots
 from app.domain.fold import node_sums
 from app.framework import views
 
-Counts = Callable[[snapshots.Snapshot], Iterable[Mapping[str, Callable[[str], Iterable[views.DomainCount]]]]]
-"""The counts of domains of all plugins."""
+Counts = Callable[
+    [snapshots.Snapshot, str], Iterable[Mapping[str, Callable[[str], Iterable[views.DomainCount]]]]
+]
+"""``views.DomainCounts`` of all plugins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +99,9 @@ class Tally:
             self.running += by * snapshot.used(name).get(node_sums.PODS, 0)
 
 
-def quotas(snapshot: snapshots.Snapshot, counts: Counts) -> Iterator[QuotaFigures]:
-    """The counts of every object in every domain that nodes form."""
-    for held in counts(snapshot):
+def quotas(snapshot: snapshots.Snapshot, counts: Counts, of: str = "") -> Iterator[QuotaFigures]:
+    """The counts of the object, or of every one if ``of`` is empty, in every domain that nodes form."""
+    for held in counts(snapshot, of):
         for key, count in held.items():
             for value in snapshot.topology[key]:
                 for one in count(value):

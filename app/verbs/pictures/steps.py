@@ -79,7 +79,7 @@ def quota(of: str, counts: figures.Counts) -> Numbers:
     def numbers(snapshot: snapshots.Snapshot) -> Mapping[str, int]:
         found: dict[str, int] = {}
         sums = flying.of(snapshot)
-        mine = [one for one in figures.quotas(snapshot, counts) if one.of == of]
+        mine = figures.quotas(snapshot, counts, of)
         # Domains are in the order of their hashes, which differs from process to process.
         for one in sorted(mine, key=lambda each: (each.key, each.value)):
             found[f"{one.key}={one.value} placed"] = one.placed

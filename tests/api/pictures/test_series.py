@@ -1,6 +1,7 @@
 """Numbers over time of the objects that plugins follow: after each event those of the cluster then."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 from unittest import mock
 
@@ -17,10 +18,13 @@ from app.plugins.elastic_quota import kinds as quota_kinds
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.sigs import namespace_quota
 from app.plugins.elastic_quota.trees.membership import LABEL
+from app.plugins.workload_policy import kinds as policies
+from app.plugins.workload_policy import policy_counts
 from app.store.server import embedded
+from tests.support import declared
 from tests.support.decisions import small_gangs, small_quotas
 from tests.support.extender import api_worlds
-from tests.support.extender.error_shape import body
+from tests.support.extender.error_shape import assert_problem, body
 
 
 @pytest.fixture
@@ -137,6 +141,39 @@ def test_pods_of_nothing_that_is_followed_cost_nothing(
     )
     lines(shop, f"{kind}:shop/train", first)
     assert counted.call_count == 2
+
+
+def test_the_policies_beside_the_one_that_is_followed_cost_nothing(
+    world: api_worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster has dozens, each with a domain for every node, and thousands of events change a count."""
+    spread = world.store.follower.catch_up().get(policies.POLICIES, "shop/spread")
+    assert spread is not None
+    others = [replace(spread, name=f"other-{at}", uid=f"uid-{at}") for at in range(9)]
+    first = world.append(*(declared.observed(other) for other in others))
+    placed = [api_worlds.pod(f"more-{at}") for at in range(5)]
+    world.append(*(events.PodSeen(pod=replace(pod, node="host-1")) for pod in placed))
+    counted = mock.Mock(wraps=policy_counts.count)
+    monkeypatch.setattr(policy_counts, "count", counted)
+    assert lines(world, "quota:shop/spread", first)["role=host placed"][-1][2] == 2 + len(placed)
+    assert {call.args[1].key for call in counted.call_args_list} == {"shop/spread"}
+    domains = list(world.store.follower.snapshot.topology["role"])
+    assert counted.call_count == (1 + len(placed)) * len(domains)
+
+
+def test_a_series_that_takes_too_long_is_refused(
+    world: api_worlds.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No part of it is kept in place of the whole."""
+    first = world.append(api_worlds.node("more"))
+    world.append(*(api_worlds.node(f"more-{at}") for at in range(50)))
+    path = f"/apis/v1/series?of=quota:shop/spread&from={first}"
+    with monkeypatch.context() as patched:
+        seconds = itertools.count()
+        patched.setattr("app.api.v1.questions.bodies.monotonic", lambda: float(next(seconds)))
+        assert_problem(world.client.get(path), 400, "TooMuch", "50 events", "20 s", "shorter window")
+        assert next(seconds) < 25
+    assert world.client.get(path).status_code == 200
 
 
 @pytest.mark.parametrize("of", ["waiting", "quota:shop/spread", "group:shop/job"])

@@ -128,8 +128,8 @@ def windowed(found: Window, compute: Callable[[], Mapping[str, object]]) -> flas
 
 
 def counts_of(
-    snapshot: snapshots.Snapshot,
+    snapshot: snapshots.Snapshot, of: str = ""
 ) -> list[Mapping[str, Callable[[str], Iterable[views.DomainCount]]]]:
-    """For each plugin: label key -> (value -> counts of the domain)."""
+    """For each plugin: label key -> (value -> counts of the domain), of one object or, if empty, of all."""
     plugins = services.current().registry
-    return [one.domain_counts(snapshot) for one in plugins.shown.values()]
+    return [one.domain_counts(snapshot, of) for one in plugins.shown.values()]

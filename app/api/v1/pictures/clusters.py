@@ -118,8 +118,7 @@ def cluster(query: pages.Query) -> flask.Response:
 def _body(shown: moments.Moment, limit: int, of: str) -> pages.Body:
     snapshot = shown.snapshot
     found = figures.of(snapshot)
-    counted = figures.quotas(snapshot, answers.counts_of)
-    quotas = figures.fullest(one for one in counted if not of or one.of == of)
+    quotas = figures.fullest(figures.quotas(snapshot, answers.counts_of, of))
     offered = quantities.all_written(found.allocatable)
     used = quantities.all_written(found.requested)
     return {

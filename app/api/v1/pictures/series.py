@@ -6,15 +6,19 @@ import flask
 from marshmallow import Schema, fields, validate
 
 from app.api import errors
-from app.api.introspection import blueprints, heavy, pages, queries, schemas, services
+from app.api.introspection import blueprints, pages, queries, schemas, services
 from app.api.v1.pictures import answers, walks
+from app.api.v1.questions import bodies
 from app.verbs.pictures import steps
+from app.verbs.questions import question_schema
 
 routes = blueprints.create("series", "/apis/v1", "Numbers over time.")
 MOST_MARKS = 100
 MOST_EVENTS = 50_000
 """Every event of the window is folded by itself, so that no value between two points is missed."""
 _USUAL_WINDOW = 5000
+_SECONDS = question_schema.MAX_BUDGET_SECONDS
+"""Seconds of work at most: as long as a question may hold up the others."""
 _OF = re.compile(rf"^({'|'.join(steps.NUMBERS)}|[a-z]{{1,40}}:[^\s]{{1,507}}){queries.END}")
 
 
@@ -84,11 +88,20 @@ def _lines(of: str) -> steps.Lines:
     return found
 
 
+def _too_long(found: answers.Window) -> errors.Problem:
+    number = found.last - found.first
+    message = f"from: {number} events take longer than {_SECONDS:.0f} s: choose a shorter window"
+    return errors.Problem(400, "TooMuch", message)
+
+
 def _body(found: answers.Window, of: str, lines: steps.Lines, points: int) -> pages.Body:
     changes = steps.Changes(of.partition(":")[2])
-    attended = heavy.attended()
+    budget = bodies.Budget(_SECONDS)
     for snapshot, at_ms, event in walks.steps(found.first, found.last):
-        attended()  # The numbers of a quota over thousands of nodes take milliseconds.
+        # The numbers of a quota over thousands of nodes take milliseconds. A part of the answer is refused,
+        # as an answer is kept and has to follow from the position.
+        if not budget.running():
+            raise _too_long(found)
         lines.add(snapshot, at_ms, event)
         changes.add(snapshot, at_ms)
     return {
