@@ -14,7 +14,7 @@ from app.kube.client import clients
 from app.store import errors as store_errors
 from app.store import stores
 from app.store.health import readiness
-from app.store.log import batches
+from app.store.log import appenders, batches
 from app.verbs import candidates, errors, filtering, preempting
 from tests.support import declared
 from tests.support.extender import replicas
@@ -120,20 +120,26 @@ def test_no_pod_is_bound_by_a_log_that_lacks_its_policy(world: World) -> None:
     assert (world.bindings, world.shop.quotas_used()) == (before, {"shop/spread|role=host": 1})
 
 
-def test_while_the_end_is_doubted_one_call_a_second_appends(world: World) -> None:
+def test_while_the_end_is_doubted_one_call_a_second_appends(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, pod = world.extender(), world.pods[1]
     one.bind(pod, "h2")
     one.clock.passes = True
     tried: list[batches.Batch] = []
-    append = one.store.log._appender.append
+    append = appenders.Appender.append
 
     def counted(
-        batch: batches.Batch, guard: batches.Guard, *, timeout: float | None = None
+        self: appenders.Appender,
+        batch: batches.Batch,
+        guard: batches.Guard,
+        *,
+        timeout: float | None = None,
     ) -> batches.Appended:
         tried.append(batch)
-        return append(batch, guard, timeout=timeout)
+        return append(self, batch, guard, timeout=timeout)
 
-    one.store.log._appender.append = counted  # type: ignore[method-assign]
+    monkeypatch.setattr(appenders.Appender, "append", counted)
     for _ in range(5):
         assert DOUBTED in one.bind(pod, "h2")
     assert len(tried) == 1
