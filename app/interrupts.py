@@ -1,8 +1,13 @@
-"""Lets SIGTERM end a block of a command as Ctrl-C does."""
+"""Lets a signal end a block of a command: SIGTERM as Ctrl-C does, and the alarm of a time limit."""
 
 import contextlib
 import signal
 from collections.abc import Iterator
+from types import FrameType
+
+
+class OutOfTime(BaseException):
+    """The time of a block has passed; no Exception, so that nothing in the block handles it."""
 
 
 @contextlib.contextmanager
@@ -13,3 +18,22 @@ def by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, former)
+
+
+@contextlib.contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Raise OutOfTime in the block after so many seconds, whatever it waits for; for the main thread only.
+
+    A function of C that repeats interrupted system calls, such as the resolver of names, returns first.
+    """
+    handler = signal.signal(signal.SIGALRM, _out_of_time)
+    timer = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, handler)
+
+
+def _out_of_time(_number: int, _frame: FrameType | None) -> None:
+    raise OutOfTime

@@ -10,8 +10,8 @@ from click.core import ParameterSource
 
 from app.cli import exits
 
-_SECONDS: Final = 0.5
-"""How long a shell may wait for a key."""
+SECONDS = 0.5
+"""How long a shell may wait for names."""
 _MOST: Final = 100
 _MOST_PODS: Final = 1000
 """Pods whose namespaces are offered."""
@@ -22,9 +22,7 @@ def listed(ctx: click.Context, path: str, *, prefix: str = "", limit: int = _MOS
 
     ``prefix``: what their names begin with, for a list that can be asked by it.
     """
-    from dataclasses import replace
-
-    from app import settings
+    from app import interrupts, settings
     from app.cli.client import api_client
 
     options: Mapping[str, str | None] = {
@@ -33,10 +31,11 @@ def listed(ctx: click.Context, path: str, *, prefix: str = "", limit: int = _MOS
     root = ctx.find_root()
     config = root.params.get("config") or os.environ.get("TOPOLOG_CONFIG")
     try:
-        extender = api_client.extender(config, options)
-        quick = replace(extender, client=replace(extender.client, timeout=_SECONDS))
-        reply = quick.get(f"/apis/v1/{path}", {"limit": limit, "prefix": prefix or None})
-    except (exits.Failed, settings.SettingsRefused, OSError):
+        # Over all of it: the way to an extender by the kubeconfig has waits of its own.
+        with interrupts.within(SECONDS):
+            extender = api_client.extender(config, options)
+            reply = extender.get(f"/apis/v1/{path}", {"limit": limit, "prefix": prefix or None})
+    except (interrupts.OutOfTime, exits.Failed, settings.SettingsRefused, OSError):
         return []
     return list(reply["items"]) if not isinstance(reply, str) else []
 
