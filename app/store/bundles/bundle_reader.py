@@ -28,6 +28,7 @@ _FREE: Final = 1024**2
 """Expanded bytes to which the ratio does not apply."""
 _LONGEST_LINE: Final = 64 * 1024**2
 _LARGEST_JSON: Final = 16 * 1024**2
+_YEAR_10000_MS: Final = 253_402_300_800_000
 _READ: Final = 256 * 1024
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _COMPRESSED: Final = ".gz"
@@ -126,6 +127,8 @@ class _Reader:
         about = _parsed(layout.About, raw, layout.ABOUT)
         if not 0 <= about.first <= about.last <= about.head or about.last - about.first > layout.MOST_EVENTS:
             _damaged(layout.ABOUT, "its offsets are not a range")
+        for at_ms in (about.first_ms, about.last_ms, about.created_ms):
+            _dated(layout.ABOUT, at_ms)
         return about
 
     def _checkpoint(self, about: layout.About) -> None:
@@ -163,6 +166,7 @@ class _Reader:
             raw = _parsed(readers.Raw, line, name)
             if raw.offset != offset:
                 _damaged(name, f"offset {offset} is missing")
+            _dated(name, raw.t)
             try:
                 codecs.decode(bytes(raw.e))
             except errors.Unreadable as unreadable:
@@ -341,6 +345,12 @@ def _parsed(shape: type[T], raw: bytes, name: str) -> T:
 
 def _damaged(name: str, why: str) -> NoReturn:
     raise Damaged(f"{name} is damaged: {why}")
+
+
+def _dated(name: str, at_ms: int) -> None:
+    """Refuse a time that cannot be written as one of RFC 3339. Raises Damaged."""
+    if not 0 <= at_ms < _YEAR_10000_MS:
+        _damaged(name, f"{at_ms} ms since 1970 are not a time before the year 10000")
 
 
 def _ordered(identity: str) -> tuple[int, int] | None:

@@ -39,6 +39,8 @@ MOST_EVENTS: Final = 200_000
 MOST_DECISIONS: Final = 100_000
 BLOCK: Final = 512
 """Bytes of a tar's header, and what each member is padded to."""
+_LATEST: Final = 8**11 - 1
+"""Seconds since 1970 that fit into a tar's header at most: the year 2242."""
 _MODE: Final = 0o644
 _PART: Final = 1000
 """Lines that are compressed together."""
@@ -140,7 +142,7 @@ class Packer:
 
     def __init__(self, at_ms: int) -> None:
         """``at_ms``: the time of the members."""
-        self._at = at_ms // 1000
+        self._at = min(at_ms // 1000, _LATEST)
         self._size = 0
         self._members: list[Member] = []
 

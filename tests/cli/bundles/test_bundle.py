@@ -111,6 +111,33 @@ def test_a_damaged_bundle_is_not_opened(terminal: terminals.Terminal, incident: 
     assert (missing.code, "No such file" in missing.err) == (2, True)
 
 
+@pytest.mark.parametrize("field", ["firstMs", "lastMs", "createdMs", "t"])
+def test_a_bundle_of_a_time_beyond_all_clocks_is_not_opened(
+    terminal: terminals.Terminal, incident: pathlib.Path, tmp_path: pathlib.Path, field: str
+) -> None:
+    """Its digests fit."""
+    file = tmp_path / "far.tar"
+    file.write_bytes(bundled.timed(incident.read_bytes(), **{field: 10**17}))
+    member = "events.jsonl.gz" if field == "t" else "bundle.json"
+    for command in (("verify",), ("inspect",), ("open", "--no-browser")):
+        done = terminal.run("bundle", *command, file)
+        assert (done.code, done.out, f"{member} is damaged: {10**17} ms" in done.err) == (1, "", True), done
+        assert len(done.err.splitlines()) == 1
+
+
+def test_a_bundle_of_the_latest_time_is_shown_and_gets_pseudonyms(
+    terminal: terminals.Terminal, incident: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """The header of a member of a tar has no time that late."""
+    file, renamed = tmp_path / "late.tar", tmp_path / "renamed.tar"
+    latest = 253_402_300_799_999
+    file.write_bytes(bundled.timed(incident.read_bytes(), lastMs=latest, createdMs=latest, t=latest))
+    assert "9999-12-31T23:59:59." in terminal.run("bundle", "inspect", file).out
+    done = terminal.run("bundle", "pseudonymize", file, "-o", renamed)
+    assert (done.code, "offsets" in done.out) == (0, True), done
+    assert terminal.run("bundle", "verify", renamed).code == 0
+
+
 def test_an_opened_bundle_answers_as_its_source_did(world: api_worlds.World, incident: pathlib.Path) -> None:
     with opened(incident) as (address, variables):
         assert address.startswith("http://127.0.0.1:")

@@ -275,6 +275,18 @@ def test_a_manifest_that_fits_does_not_make_it_a_bundle(
     assert words in refused(packed({**listed, name: listed[name].replace(old, new, 1)}))
 
 
+@pytest.mark.parametrize("at_ms", [-1, 253_402_300_800_000, 10**17])
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [*((layout.ABOUT, f) for f in ("firstMs", "lastMs", "createdMs")), (layout.EVENTS, "t")],
+)
+def test_a_time_that_no_clock_shows_is_refused(bundle: bytes, name: str, field: str, at_ms: int) -> None:
+    """All digests fit; answers could not write the time."""
+    text = refused(bundled.timed(bundle, **{field: at_ms}))
+    assert text == f"{name} is damaged: {at_ms} ms since 1970 are not a time before the year 10000"
+    assert bundle_reader.read(io.BytesIO(bundled.timed(bundle, **{field: 253_402_300_799_999})))
+
+
 def test_no_bytes_make_the_reader_fail_in_another_way(bundle: bytes) -> None:
     for data in (
         b"",

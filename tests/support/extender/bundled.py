@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import gzip
+import hashlib
 import io
 import json
 import secrets
@@ -13,7 +14,7 @@ from typing import Any
 from app import plugins, settings
 from app.framework import registry_builder
 from app.store import stores
-from app.store.bundles import bundle_restorer, pseudonymizer, pseudonyms, vocabulary
+from app.store.bundles import bundle_restorer, layout, pseudonymizer, pseudonyms, vocabulary
 from app.store.server import connections, embedded
 from tests.support import declared
 from tests.support.extender import api_worlds, error_shape, random_histories
@@ -122,6 +123,26 @@ def path_of(decision: dict[str, Any]) -> str:
     """The path of the explanation of a decision."""
     pod = decision["pod"]
     return f"pods/{pod['namespace']}/{pod['name']}/explain?decision={decision['id']}"
+
+
+def timed(data: bytes, **times: int) -> bytes:
+    """The bundle with other times in its first member, and as ``t`` in its last event; all digests fit."""
+    found = members(data)
+    del found[layout.MANIFEST]
+    about, (head, *lines) = json.loads(found[layout.ABOUT]), found[layout.EVENTS].splitlines(keepends=True)
+    if "t" in times:
+        lines[-1] = json.dumps({**json.loads(lines[-1]), "t": times.pop("t")}).encode() + b"\n"
+        digest = hashlib.sha256(b"".join(lines)).hexdigest()
+        head = json.dumps({**json.loads(head), "sha256": digest}).encode() + b"\n"
+    found[layout.ABOUT] = json.dumps({**about, **times}).encode() + b"\n"
+    found[layout.EVENTS] = head + b"".join(lines)
+    packer = layout.Packer(0)
+    pieces = [
+        piece
+        for name, raw in found.items()
+        for piece in packer.member(name, [gzip.compress(raw) if name.endswith(".gz") else raw])
+    ]
+    return b"".join((*pieces, *packer.manifest()))
 
 
 def members(data: bytes) -> dict[str, bytes]:
