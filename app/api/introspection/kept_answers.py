@@ -3,6 +3,7 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
 
 MOST = 64
 MOST_BYTES = 32 * 1024**2
@@ -18,14 +19,34 @@ class KeptAnswers:
         self._size = 0
         self._lock = threading.Lock()
 
-    def get(self, question: Hashable, compute: Callable[[], bytes]) -> bytes:
-        """The kept answer, or the computed one, which is kept; an error of ``compute`` is not."""
+    def get(
+        self,
+        question: Hashable,
+        compute: Callable[[], bytes],
+        turn: AbstractContextManager[None] | None = None,
+    ) -> bytes:
+        """The kept answer, or the computed one, which is kept; an error of ``compute`` is not.
+
+        ``turn``: is held while it is computed; raises what entering it raises.
+        """
+        found = self._find(question)
+        if found is None:
+            with turn or nullcontext():
+                # Of those that ask together, the first one has computed it while the others waited.
+                found = self._find(question)
+                if found is None:
+                    found = compute()
+                    self._keep(question, found)
+        return found
+
+    def _find(self, question: Hashable) -> bytes | None:
         with self._lock:
             found = self._kept.get(question)
             if found is not None:
                 self._kept.move_to_end(question)
-                return found
-        answer = compute()
+            return found
+
+    def _keep(self, question: Hashable, answer: bytes) -> None:
         with self._lock:
             if question not in self._kept:
                 self._kept[question] = answer
@@ -33,4 +54,3 @@ class KeptAnswers:
             while self._kept and (len(self._kept) > self._most or self._size > self._most_bytes):
                 _, dropped = self._kept.popitem(last=False)
                 self._size -= len(dropped)
-        return answer

@@ -2,13 +2,17 @@
 
 import dataclasses
 import threading
+import types
 from collections.abc import Callable
+from concurrent import futures
+from unittest import mock
 
 import pytest
 
 from app import settings, view_process
 from app.api import errors
 from app.api.introspection import heavy
+from app.api.v1.pictures import reasons, series
 from app.domain import events
 from app.serving import servers
 from tests.support import fold_counts
@@ -177,6 +181,30 @@ def test_the_place_of_a_client_that_hangs_up_while_it_waits_is_free_at_once(six:
             gone = six.client.post("/apis/v1/fit", json={"pod": "shop/a-5"}, environ_overrides=hanging_up(2))
             assert_problem(gone, 499, "ClientGone", "closed")
     assert ask(six, "fit", pod="shop/a-5")["fits"] is False
+
+
+@pytest.mark.scenario("WI-12")
+@pytest.mark.parametrize(
+    ("path", "module"), [("pending/reasons", reasons), ("series?of=nodes&from=0", series)]
+)
+def test_pages_that_ask_together_cost_one_answer(
+    six: api_worlds.World, monkeypatch: pytest.MonkeyPatch, path: str, module: types.ModuleType
+) -> None:
+    """All of them ask before the first one is answered."""
+    pages = 8
+    turns = heavy.OneAtATime(waiting=pages, patience=600.0)
+    admitted = mock.Mock(wraps=turns.admitted)
+    monkeypatch.setattr(turns, "admitted", admitted)
+    six.app.extensions["topolog"] = dataclasses.replace(six.app.extensions["topolog"], turns=turns)
+    computed = mock.Mock(wraps=module._body)
+    monkeypatch.setattr(module, "_body", computed)
+    with futures.ThreadPoolExecutor(pages) as threads:
+        with turns.admitted():
+            asked = [threads.submit(six.client.get, f"/apis/v1/{path}") for _ in range(pages)]
+            assert polled(lambda: admitted.call_count == 1 + pages)
+        found = [one.result(60) for one in asked]
+    assert {(one.status_code, one.data) for one in found} == {(200, found[0].data)}
+    assert computed.call_count == 1
 
 
 @pytest.mark.scenario("WI-12")

@@ -56,15 +56,10 @@ def respond(
     ``heavy``: compute it in turn with the other heavy questions.
     """
     given, asked = services.current(), flask.request
-
-    def computed() -> bytes:
-        if not heavy:
-            return json_responses.encoded(compute())
-        with given.turns.admitted():
-            return json_responses.encoded(compute())
-
     query = tuple(sorted((name, value) for name, value in asked.args.items(multi=True) if name != "at"))
-    body = given.answers.get((asked.path, query, moment.position), computed)
+    turn = given.turns.admitted() if heavy else None
+    question = asked.path, query, moment.position
+    body = given.answers.get(question, lambda: json_responses.encoded(compute()), turn)
     return tagged(body)
 
 
