@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from app.domain import events, model
 from app.store.decisions import records
@@ -238,3 +239,17 @@ def test_a_pod_that_is_placed_elsewhere_counts_from_the_offset_of_its_placement(
     by_the_extender = "bound by the extender" in request.node.name
     placed = head - 3 if by_the_extender else head - 2
     assert found["overruns"] == [{"count": MEMBER, "offset": placed, "value": 4, "desired": 1}]
+
+
+@pytest.mark.parametrize("created", ["yesterday", "2026-07-01", "0001-01-01T00:00:00+23:00"])
+def test_a_pod_whose_creation_time_cannot_be_read_has_no_waiting_time(
+    lived: api_worlds.World, created: str
+) -> None:
+    """The API server writes none of them; a bundle may have any text."""
+    usual = chain(lived)["chain"]
+    pod = replace(api_worlds.pod("a-7", role="none"), labels={}, created=created)
+    api_worlds.decide(lived, pod)
+    lived.append(events.PodSeen(pod=pod), events.PodSeen(pod=replace(pod, node="host-1")))
+    found = chain(lived)["chain"]
+    assert found["placements"]["same"] == usual["placements"]["same"] + 1
+    assert found["waiting"] == usual["waiting"]

@@ -2,12 +2,11 @@
 
 import heapq
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from statistics import median
 
 from marshmallow import Schema, fields
 
-from app.api.introspection import heavy, moments, pages, schemas, services
+from app.api.introspection import heavy, moments, pages, schemas, services, times
 from app.api.v1.pictures import answers
 from app.api.v1.questions import bodies, differences, ranges
 from app.store import errors as store_errors
@@ -203,13 +202,14 @@ def _waiting(run: chains.Chain) -> pages.Body:
 
 
 def _waits(run: chains.Chain, at: dict[str, int]) -> list[float]:
-    """Seconds from the creation of each pod to its placement, by length."""
+    """Seconds from the creation of each pod to its placement, by length, where its creation is known."""
     found = []
     for uid, placed_ms in at.items():
-        created = run.created.get(uid)
-        if created:
-            began = datetime.fromisoformat(created).timestamp()
-            found.append(max(0.0, placed_ms / 1000 - began))
+        try:
+            created_ms = times.milliseconds(run.created.get(uid, ""))
+        except ValueError:
+            continue
+        found.append(max(0.0, (placed_ms - created_ms) / 1000))
     return sorted(found)
 
 
