@@ -136,7 +136,7 @@ def _hidden(value: object) -> object:
 
 
 def _hidden_text(text: str) -> str:
-    """Without the user-info and the passwords of URLs, in linear time: anybody can have a path logged."""
+    """Without the user-info and the passwords of URLs, in linear time: any client can have a path logged."""
     return _PARAMETER.sub(_HIDDEN, _WORD.sub(_hidden_word, text) if "@" in text else text)
 
 

@@ -132,7 +132,7 @@ def test_what_may_be_a_password_in_a_text_is_hidden(text: str, shown: str) -> No
 
 @pytest.mark.parametrize("letters", [":", ":@", "//", "password="])
 def test_a_long_text_takes_linear_time(letters: str) -> None:
-    # By a pattern that searches from each letter anew, it takes hours.
+    # By a pattern that searches again from each letter, it takes hours.
     log_setup.without_secrets(None, "", {"event": letters * 200_000})
 
 

@@ -275,7 +275,7 @@ _Listed = tuple[policy_model.WorkloadPolicy, Mapping[str, int]]
 def domain_counts(
     snapshot: snapshots.Snapshot, of: str
 ) -> Mapping[str, Callable[[str], Iterator[views.DomainCount]]]:
-    """For each topology key, the counts in a domain of its valid policies, or of the one that ``of`` names."""
+    """For each topology key, the counts in a domain of its valid policies, or of the one named ``of``."""
     if of:
         policy = snapshot.get(kinds.POLICIES, of)
         if policy is None or policy.errors:
