@@ -89,6 +89,20 @@ def test_arrangements_are_tried_within_bounds(count: int, least: int, most: int)
     assert least <= tried.call_count <= most
 
 
+def test_members_of_many_kinds_are_arranged_on_nodes_for_one_each() -> None:
+    """As above, beside members each of which is tried on all nodes that others have taken."""
+    nodes = {"n0": 8, "n1": 3, **{f"o{at:02}": 4 for at in range(22)}}
+    others = [
+        small_gangs.pod(f"o{at:02}", 4, group="g", priority=GROUP, labels={**LIMITED, "index": str(at)})
+        for at in range(22)
+    ]
+    case = case_of(nodes, [], [member(0, 2), member(1, 6), *others])
+    found, preempting = replace(case, quotas={**dict.fromkeys(nodes, 5), "n0": 1}).answers()
+    assert found[:2] == ["n1", "n0"]
+    assert sorted(found) == sorted(nodes)
+    assert not preempting
+
+
 def test_needed_members_are_placed_whose_sizes_and_nodes_differ() -> None:
     """Largest first, the nearest node goes to the one that could take the other node, too."""
     members = [

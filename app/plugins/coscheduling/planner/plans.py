@@ -30,7 +30,7 @@ from app.plugins.coscheduling.planner.domains import Path
 
 _TARGETS = 4
 """Nodes that are tried for a pod whose planned node is not offered, and domains for one whose is."""
-_TRIES = 100
+_TRIES = 1_000
 """How often members are tried on nodes, for one plan, to find an arrangement that other plugins admit."""
 
 
