@@ -144,8 +144,11 @@ def _hidden_word(found: re.Match[str]) -> str:
     """Everything up to the last @ may be a password that contains / and @."""
     word = found[0]
     at = word.rfind("@")
+    if at < 0:
+        return word
     if "password=" in word[:at].lower():
-        return _HIDDEN
+        # The password may go on behind a quote: the parameter is hidden up to its end.
+        return f"{_HIDDEN}password={_HIDDEN}"
     if 0 <= word.find(":", 0, at) < at - 1:
         return f"{_HIDDEN}{word[at:]}"
     begin = word.find("//", 0, at) + 2

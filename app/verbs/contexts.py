@@ -115,6 +115,8 @@ class Context:
         if self.log.in_doubt:
             timeout = self._check_end(timeout)
         snapshot = self.state.catch_up(timeout=timeout)
+        # It may have switched to an incarnation that is not compared yet.
+        self.log.check_compared()
         if snapshot.unlisted:
             missing = ", ".join(sorted(snapshot.unlisted))
             raise store_errors.StoreAway(f"the cluster is not fully recorded yet; still listing: {missing}")

@@ -47,6 +47,17 @@ def test_pods_wake_when_pods_that_do_not_wait_for_a_node_request_less(changed: d
     assert woken(small, event) == ["a0"]
 
 
+@pytest.mark.scenario("EQ-20")
+def test_pods_wake_when_pods_of_another_quota_end_without_a_node() -> None:
+    """Such as those of a suspended Job, which are Failed before they are gone."""
+    other = pod("b", 100, "b")
+    small = cluster(node("n1", 100), quota("a", 20, 100), quota("b", 20, 100), pod("a0", 15, "a"), other)
+    small.see(pod("runs", 50, "a", node="n1"))
+    assert woken(small, events.PodSeen(pod=msgspec.structs.replace(other, phase="Failed"))) == ["a0"]
+    event = events.PodGone(uid=other.uid, namespace=other.namespace, name=other.name)
+    assert woken(small, event) == []
+
+
 def test_a_pending_pod_that_ends_costs_nothing_while_no_limit_rises(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenant deletes a job of many pods that wait: the others that wait are not evaluated for each."""
     many = [pod(f"a{n}", 10, "a") for n in range(50)]

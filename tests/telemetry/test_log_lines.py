@@ -121,7 +121,9 @@ except KeyError as error:
     [
         ("no redis://u:p/@w@h/0 there", "no (hidden)@h/0 there"),
         ("'//u@h'", "'//(hidden)@h'"),
-        ("h?password=a@b", "(hidden)"),
+        ("h?password=a@b", "(hidden)password=(hidden)"),
+        ("h?password=a@b'c d", "(hidden)password=(hidden) d"),
+        ("redis://h/0?password=it's@x d", "redis://h/0?password=(hidden) d"),
         ("h?PASSWORD=a&x=1", "h?PASSWORD=(hidden)&x=1"),
         ("a@b:c //@ :@", "a@b:c //@ :@"),
     ],

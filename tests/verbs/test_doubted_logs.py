@@ -14,7 +14,7 @@ from app.kube.client import clients
 from app.store import errors as store_errors
 from app.store import stores
 from app.store.health import readiness
-from app.store.log import appenders, batches
+from app.store.log import appenders, batches, logs
 from app.verbs import candidates, errors, filtering, preempting
 from tests.support import declared
 from tests.support.extender import replicas
@@ -26,6 +26,13 @@ COUNTED = {"app": "web"}
 """Labels of a pod that the policy selects and that does not name it."""
 DOUBTED = "no recorder has checked the end of its log yet"
 NODES = ["h1", "h2"]
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may take longer for an append."""
+    monkeypatch.setattr(logs, "_PATIENCE", 10.0)
+    monkeypatch.setattr(readiness, "_PATIENCE", 10.0)
 
 
 class World:

@@ -3,6 +3,8 @@
 import re
 from datetime import UTC, datetime, timedelta
 
+LAST_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999, since 1970."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _RFC3339 = re.compile(
     r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+ -]\d\d:\d\d)", re.ASCII | re.IGNORECASE

@@ -10,8 +10,10 @@ from click.core import ParameterSource
 
 from app.cli import exits
 
-SECONDS = 0.5
-"""How long a shell may wait for names."""
+REPLY_SECONDS: Final = 0.5
+"""How long an extender may take to reply."""
+SECONDS = 3.0
+"""How long a shell may wait for names, with all that leads to an extender."""
 _MOST: Final = 100
 _MOST_PODS: Final = 1000
 """Pods whose namespaces are offered."""
@@ -22,6 +24,8 @@ def listed(ctx: click.Context, path: str, *, prefix: str = "", limit: int = _MOS
 
     ``prefix``: what their names begin with, for a list that can be asked by it.
     """
+    from dataclasses import replace
+
     from app import interrupts, settings
     from app.cli.client import api_client
 
@@ -34,7 +38,8 @@ def listed(ctx: click.Context, path: str, *, prefix: str = "", limit: int = _MOS
         # Over all of it: the way to an extender by the kubeconfig has waits of its own.
         with interrupts.within(SECONDS):
             extender = api_client.extender(config, options)
-            reply = extender.get(f"/apis/v1/{path}", {"limit": limit, "prefix": prefix or None})
+            quick = replace(extender, client=replace(extender.client, timeout=REPLY_SECONDS))
+            reply = quick.get(f"/apis/v1/{path}", {"limit": limit, "prefix": prefix or None})
     except (interrupts.OutOfTime, exits.Failed, settings.SettingsRefused, OSError):
         return []
     return list(reply["items"]) if not isinstance(reply, str) else []

@@ -31,7 +31,9 @@ def freed_capacity(
     freeing = [event for event in happened if _may_free(before, event)] if after.waiting else []
     if not freeing:
         return None
-    if all(isinstance(event, events.PodGone) for event in freeing) and not _limit_rose(before, after, rules):
+    if all(isinstance(event, events.PodGone | events.PodSeen) for event in freeing) and not _limit_rose(
+        before, after, rules
+    ):
         return None  # The waiting pods are not evaluated whenever one of them is deleted.
     # A released pod itself is left out: its bind call failed, and kube-scheduler retries it.
     released = {event.uid for event in freeing if isinstance(event, events.PlacementReleased)}
@@ -51,11 +53,19 @@ def _may_free(before: snapshots.Snapshot, event: events.AnyEvent) -> bool:
         case events.PlacementReleased():
             return event.uid in before.placements
         case events.PodGone():
-            # What it requested is pending, also while it was gated or terminated.
-            pending = before.pod(event.uid) is not None and not before.node_of(event.uid)
-            return pending and bool(before.all(kinds.QUOTAS))
+            return _pending(before, event.uid)
+        case events.PodSeen():
+            # Pods that end before they are on a node are finished first, and gone later.
+            return event.pod.finished and _pending(before, event.pod.uid)
         case _:
             return False
+
+
+def _pending(before: snapshots.Snapshot, uid: model.Uid) -> bool:
+    """Whether the pod requests a share of a quota without a node, also while gated or terminating."""
+    pod = before.pod(uid)
+    pending = pod is not None and not pod.finished and not before.node_of(uid)
+    return pending and bool(before.all(kinds.QUOTAS))
 
 
 def _limit_rose(before: snapshots.Snapshot, after: snapshots.Snapshot, rules: admission.QuotaRules) -> bool:

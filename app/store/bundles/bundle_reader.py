@@ -5,6 +5,7 @@ to a path that the file names. What a member may hold is bounded before it is re
 """
 
 import collections
+import contextlib
 import hashlib
 import tarfile
 import zlib
@@ -13,6 +14,7 @@ from typing import BinaryIO, Final, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
+from app.domain.audit import findings
 from app.store import errors, snapshot_format
 from app.store.bundles import layout
 from app.store.checkpoints import archives
@@ -97,7 +99,7 @@ class _Reader:
         events = self._events(about)
         decisions = self._decisions(about)
         settings = self._decoded(layout.SETTINGS, dict[str, object])
-        consistency = self._json(layout.CONSISTENCY)
+        consistency = self._report()
         lag = self._decoded(layout.LAG, dict[str, object])
         self._manifest()
         return Contents(about, settings, consistency, lag, events, decisions, tuple(self._members))
@@ -278,6 +280,15 @@ class _Reader:
             yield piece
         self._padding(name, size)
         self._members.append(layout.Member(name, size, digest.hexdigest()))
+
+    def _report(self) -> bytes:
+        """The auditor's report; one that this version cannot read is shown as none."""
+        raw = self._json(layout.CONSISTENCY)
+        with contextlib.suppress(*errors.MALFORMED):
+            report = msgspec.json.decode(raw, type=findings.Report)
+            for at_ms in (report.at_ms, *(one.at_ms for one in report.repairs)):
+                _dated(layout.CONSISTENCY, at_ms)
+        return raw
 
     def _json(self, name: str) -> bytes:
         return b"".join(self._pieces(name))

@@ -65,12 +65,12 @@ def by_resource(resource: str) -> Painter:
     return Painter(_SHARES, paint, by_node=True)
 
 
-def by_quota(of: str, counts: Callable[[snapshots.Snapshot], Iterable[Mapping[str, Count]]]) -> Painter:
-    """How full the domain of the node is by the quota of an object; ``counts``: those of all plugins."""
+def by_quota(of: str, counts: Callable[[snapshots.Snapshot, str], Iterable[Mapping[str, Count]]]) -> Painter:
+    """How full the domain of the node is by the quota of an object; ``counts``: its counts."""
 
     def paint(snapshot: snapshots.Snapshot) -> Callable[[model.NodeName], int]:
         known: dict[tuple[str, str], int] = {}
-        held = [(key, count) for each in counts(snapshot) for key, count in each.items()]
+        held = [(key, count) for each in counts(snapshot, of) for key, count in each.items()]
 
         def domain(key: str, value: str, count: Count) -> int:
             found = known.get((key, value))

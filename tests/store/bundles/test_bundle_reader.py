@@ -9,8 +9,10 @@ import struct
 import tarfile
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
+from app.domain.audit import findings
 from app.store import snapshot_format
 from app.store.bundles import bundle_reader, layout
 from app.store.log import readers
@@ -285,6 +287,14 @@ def test_a_time_that_no_clock_shows_is_refused(bundle: bytes, name: str, field: 
     text = refused(bundled.timed(bundle, **{field: at_ms}))
     assert text == f"{name} is damaged: {at_ms} ms since 1970 are not a time before the year 10000"
     assert bundle_reader.read(io.BytesIO(bundled.timed(bundle, **{field: 253_402_300_799_999})))
+
+
+def test_a_report_of_a_time_that_no_clock_shows_is_refused(bundle: bytes) -> None:
+    listed = contents(bundle)
+    del listed[layout.MANIFEST]
+    report = findings.Report("a", 1, 10**17, "auditor", 1.0)
+    text = refused(packed({**listed, layout.CONSISTENCY: msgspec.json.encode(report)}))
+    assert text.startswith(f"{layout.CONSISTENCY} is damaged: {10**17} ms since 1970")
 
 
 def test_no_bytes_make_the_reader_fail_in_another_way(bundle: bytes) -> None:

@@ -165,7 +165,7 @@ def _buckets(rows: list[_Row], number: int) -> Iterator[pages.Body]:
         durations = sorted(row.milliseconds for row in part)
         yield {
             "from": times.rfc3339((first + at * width) / 1000),
-            "to": times.rfc3339((first + (at + 1) * width) / 1000),
+            "to": times.rfc3339(min(first + (at + 1) * width, times.LAST_MS) / 1000),
             "outcomes": dict(Counter(row.outcome for row in part)),
             "p50": durations[len(durations) // 2] if durations else None,
             "p99": durations[len(durations) * 99 // 100] if durations else None,
