@@ -40,8 +40,8 @@ IDENTITY = doctor_checks.Check(
     "The store holds the log of this cluster.",
     "the facts of two clusters would mix, so nothing is recorded, decided, bound, repaired or trimmed here,"
     " and no process is ready",
-    "give one of the two clusters another name (setting cluster), or a store of its own; only if the field"
-    " kubernetes of topolog:{CLUSTER}:meta was changed by hand, HDEL it",
+    "give one of the two clusters another name (setting cluster), or a store of its own; only if the store"
+    " was changed by hand, run the command that the recorder's error names",
     "how-to/store.md#two-clusters-of-one-name",
 )
 PODS = doctor_checks.Check(
