@@ -140,6 +140,11 @@ def test_a_store_that_is_away(tmp_path: pathlib.Path) -> None:
 def test_a_store_that_was_emptied(tmp_path: pathlib.Path) -> None:
     with installations.running(tmp_path / "own", TOPOLOG_BUDGETS_BIND="0.5") as own:
         first = alerts.scrape(own)
+        # A process that begins on an empty store ends: that of introspection is ready later than the others.
+        viewer = own.stage.caller("viewer")
+        polling.eventually(
+            lambda: viewer.ask("GET", "/apis/v1/nodes").status == 200, "introspection answers", within=WITHIN
+        )
         with connections.connect(own.server.url) as client:
             client.flushall()
         polling.eventually(
