@@ -132,18 +132,15 @@ class Context:
             self.log.check_end(now, timeout=max(_LEAST, end - now))
         return max(_LEAST, end - self.monotonic())
 
-    @property
-    def unreliable(self) -> bool:
-        """Whether the latest snapshot may be of another cluster's log, or lack events that the store lost."""
-        return self.log.foreign is not None or self.log.lacking(self.state.snapshot.position)
+    def unreliable(self, snapshot: snapshots.Snapshot) -> bool:
+        """Whether the snapshot may be of another cluster's log, or lack events that the store lost."""
+        return self.log.foreign is not None or self.log.lacking(snapshot.position)
 
     def last_known(self) -> snapshots.Snapshot | None:
         """The latest snapshot, for decisions without the store; None if it is not the whole cluster's."""
         snapshot = self.state.snapshot
-        if not self.state.caught_up or self.log.foreign is not None or not self.log.compared:
-            return None  # This process has never seen the cluster.
-        if self.log.lacking(snapshot.position):
-            return None
+        if not self.state.caught_up or not self.log.compared or self.unreliable(snapshot):
+            return None  # This process has never seen the cluster, or not all of it.
         # While some kind is not listed, what concerns a pod may have changed since it was.
         return None if snapshot.unlisted else snapshot
 

@@ -94,12 +94,12 @@ def hard(context: contexts.Context, pod: model.Pod) -> bool:
 
 def binds(context: contexts.Context, plugin: capabilities.Plugin, pod: model.Pod) -> bool:
     """Whether the plugin has to decide on the pod, and cannot without state that is not available."""
-    softens = context.plugins.degrades.get(plugin.name)
-    if softens is None or context.unreliable:
+    softens, last_known = context.plugins.degrades.get(plugin.name), context.state.snapshot
+    if softens is None or context.unreliable(last_known):
         # The log of another cluster may have rules of the same names, and lacks those of this one. A log that
         # was cut may lack any.
         return plugin.interested(pod)
-    return plugin.interested(pod) and not softens.soft(pod, context.state.snapshot)
+    return plugin.interested(pod) and not softens.soft(pod, last_known)
 
 
 def passed(

@@ -3,9 +3,9 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-LAST_MS = 253_402_300_799_999
-"""The last millisecond of the year 9999, since 1970."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LAST_MS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
+"""The last millisecond since 1970 that a time can show, in the year 9999."""
 _RFC3339 = re.compile(
     r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+ -]\d\d:\d\d)", re.ASCII | re.IGNORECASE
 )

@@ -75,7 +75,7 @@ def by_quota(of: str, counts: Callable[[snapshots.Snapshot, str], Iterable[Mappi
         def domain(key: str, value: str, count: Count) -> int:
             found = known.get((key, value))
             if found is None:
-                classes = [_quota(one) for one in count(value) if one.of == of]
+                classes = [_quota(one) for one in count(value)]
                 found = known[key, value] = max(classes, default=0)
             return found
 

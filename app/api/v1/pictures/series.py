@@ -98,10 +98,10 @@ def _body(found: answers.Window, of: str, lines: steps.Lines, points: int) -> pa
     changes = steps.Changes(of.partition(":")[2])
     budget: bodies.Budget | None = None
     for snapshot, at_ms, event in walks.steps(found.first, found.last):
-        # The numbers of a quota over thousands of nodes take milliseconds. A part of the answer is refused,
-        # as an answer is kept and has to follow from the position.
-        # It begins with the first event, as the state before that may have to be folded from the archive.
+        # Not before the first event: the state there may have to be folded from the archive.
         budget = budget or bodies.Budget(_SECONDS)
+        # The numbers of a quota over thousands of nodes take milliseconds. A part of the answer would be
+        # kept, and has to follow from the position: none is given.
         if not budget.running():
             raise _too_long(found)
         lines.add(snapshot, at_ms, event)
