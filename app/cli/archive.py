@@ -56,7 +56,7 @@ def ls_command(config: str | None, directory: str | None, output: str) -> None:
             "incarnation": file.incarnation,
             "first": file.first,
             "last": file.last,
-            "bytes": archive.details(file).size,
+            "bytes": archive.size(file),
             "file": file.name,
         }
         for file in archive.files()
@@ -135,7 +135,7 @@ def _missing(files: Sequence["archive_files.File"]) -> list[str]:
     help="Last event.  [default: the newest archived]",
 )
 @click.option(
-    "--incarnation", metavar="NAME", help="Incarnation of the log.  [default: the most recently archived]"
+    "--incarnation", metavar="NAME", help="Incarnation of the log.  [default: the latest that is archived]"
 )
 @click.pass_obj
 @_reachable()
@@ -159,14 +159,14 @@ def export_command(
     segments = [file for file in files if file.kind == "segment"]
     if not segments:
         raise exits.Failed(exit_codes.NEGATIVE, _empty(archive))
-    known = {file.incarnation for file in segments}
+    known = sorted({file.incarnation for file in segments})
     if incarnation is not None and incarnation not in known:
-        names = ", ".join(sorted(known))
+        names = ", ".join(known)
         raise exits.Failed(
             exit_codes.NEGATIVE, f"{archive.storage} has no incarnation {incarnation}; it has {names}"
         )
-    newest = max(segments, key=lambda file: archive.details(file).modified).incarnation
-    history = archive_files.history(files, incarnation or newest, "segment")
+    # Ids sort by their start time, which a restored archive keeps, unlike the times of its files.
+    history = archive_files.history(files, incarnation or known[-1], "segment")
     exported = (since or min(file.first for file in history)) - 1
     last = until or max(history[-1].last, exported + 1)
     try:

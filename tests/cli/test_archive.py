@@ -1,6 +1,7 @@
 """``topolog archive`` without a store."""
 
 import json
+import os
 import pathlib
 import subprocess
 from unittest import mock
@@ -102,6 +103,17 @@ def test_what_a_later_incarnation_replaced_is_not_exported(folder: pathlib.Path,
     done = archive(folder, "export", "--incarnation", "j")
     assert [json.loads(line)["offset"] for line in done.stdout.splitlines()] == [*range(1, 9)]
     assert archive(folder, "verify").returncode == 0
+
+
+def test_the_latest_incarnation_is_exported_whatever_the_times_of_the_files(
+    folder: pathlib.Path, store: stores.Store
+) -> None:
+    """A copy or a restore of the archive writes its files in any order."""
+    archived = archives.Archive(archive_storage.Folder(folder / "berlin"), "berlin")
+    later = folder / "berlin" / archived.keep_segment(store.log.raws(3, 8), "j")
+    os.utime(later, (0, 0))
+    done = archive(folder, "export")
+    assert [json.loads(line)["offset"] for line in done.stdout.splitlines()] == [*range(1, 9)]
 
 
 def test_offsets_that_are_not_archived_fail_the_export_and_the_verification(

@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from app.settings import archive_urls
 from app.store import errors
@@ -20,15 +20,6 @@ from app.store import errors
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}")
 _LONGEST_WRITE = 86_400.0
 """Seconds after which an unfinished file is taken for abandoned."""
-
-
-class Details(NamedTuple):
-    """What a storage records of a file."""
-
-    size: int
-    """Bytes."""
-    modified: float
-    """Seconds since the epoch."""
 
 
 class Storage(Protocol):
@@ -43,8 +34,8 @@ class Storage(Protocol):
     def read(self, name: str, *, first: int | None = None) -> bytes:
         """The content, or its first bytes; raises FileNotFoundError."""
 
-    def details(self, name: str) -> Details:
-        """Size and time; raises FileNotFoundError."""
+    def size(self, name: str) -> int:
+        """Bytes; raises FileNotFoundError."""
 
     def write(self, name: str, members: Iterable[bytes]) -> None:
         """Store a file durably and as a whole; replaces one of this name."""
@@ -74,10 +65,9 @@ class Folder:
         with (self._path / name).open("rb") as file:
             return file.read(-1 if first is None else first)
 
-    def details(self, name: str) -> Details:
-        """Size and time of the last change."""
-        found = (self._path / name).stat()
-        return Details(found.st_size, found.st_mtime)
+    def size(self, name: str) -> int:
+        """Bytes of a file."""
+        return (self._path / name).stat().st_size
 
     def write(self, name: str, members: Iterable[bytes]) -> None:
         """Write under another name, flush to the disk, then rename."""

@@ -85,10 +85,10 @@ class Archive:
             names = self.storage.names()
         return archive_files.listed(names, kind)
 
-    def details(self, file: archive_files.File) -> archive_storage.Details:
-        """Size and time of a file; raises ArchiveAway."""
+    def size(self, file: archive_files.File) -> int:
+        """Bytes of a file; raises ArchiveAway."""
         with _reached("read"):
-            return self.storage.details(file.name)
+            return self.storage.size(file.name)
 
     # -- writing ---------------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ import obstore.store
 from obstore import exceptions
 
 from app.store import errors
-from app.store.checkpoints import archive_storage
 
 _CONNECT: Final = datetime.timedelta(seconds=5)
 _REQUEST: Final = datetime.timedelta(seconds=30)
@@ -75,11 +74,10 @@ class Objects:
                     raise
                 return b""
 
-    def details(self, name: str) -> archive_storage.Details:
-        """Size and time of the upload."""
+    def size(self, name: str) -> int:
+        """Bytes of an object."""
         with self._translated(name):
-            found = self._store.head(self._path(name))
-        return archive_storage.Details(found["size"], found["last_modified"].timestamp())
+            return self._store.head(self._path(name))["size"]
 
     def write(self, name: str, members: Iterable[bytes]) -> None:
         """Upload an object; it exists once the store has confirmed all of its parts."""

@@ -52,7 +52,7 @@ def _events(folder: Path, count: int) -> Mapping[str, float]:
         for after in range(0, count, _SEGMENT):
             raws = store.log.raws(after, min(count, after + _SEGMENT))
             store.archive.keep_segment(raws, store.log.incarnation)
-        archived = sum(store.archive.storage.details(file.name).size for file in store.archive.files())
+        archived = sum(store.archive.storage.size(file.name) for file in store.archive.files())
         store.close()
     finally:
         server.stop()
