@@ -7,6 +7,7 @@ from app.doctor import api_reader
 
 _NAME: Final = "app.kubernetes.io/name"
 _COMPONENT: Final = "app.kubernetes.io/component"
+_REVISION: Final = "controller-revision-hash"
 HEALTH: Final = "health"
 """Name of the port with readiness and metrics."""
 _ENDED: Final = ("Succeeded", "Failed")
@@ -34,6 +35,16 @@ def is_own(pod: Mapping[str, Any]) -> bool:
 def terminates(pod: Mapping[str, Any]) -> bool:
     """Whether a pod was deleted and its containers may still run; probes fail until they have ended."""
     return bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def outdated(pod: Mapping[str, Any], revisions: Mapping[str, str]) -> bool:
+    """Whether a pod of a StatefulSet was made from a former template.
+
+    ``revisions``: name of a StatefulSet -> the revision of its current template (status.updateRevision).
+    """
+    owners = [one for one in pod["metadata"].get("ownerReferences") or () if one.get("controller")]
+    current = next((revisions.get(str(one["name"])) for one in owners if one["kind"] == "StatefulSet"), None)
+    return current is not None and _labels(pod).get(_REVISION) != current
 
 
 def ended(pod: Mapping[str, Any]) -> bool:

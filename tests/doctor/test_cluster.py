@@ -266,34 +266,6 @@ def test_a_pod_that_has_ended_does_not_age_a_process(cluster: clusters.Cluster) 
     assert doctor(cluster).wrong() == {"C08": "unsure"}
 
 
-def test_the_event_of_a_pod_is_repeated(cluster: clusters.Cluster) -> None:
-    cluster_changes.status(
-        "topolog-auditor-0",
-        containerStatuses=[cluster_changes.waiting("CreateContainerConfigError", 'secret "x" not found')],
-    )(cluster)
-    (found,) = [one for one in doctor(cluster).of("C06") if one["verdict"] == "problem"]
-    assert found["seen"] == 'c: CreateContainerConfigError: secret "x" not found'
-
-
-def test_a_volume_that_is_missing_is_named_by_its_event(cluster: clusters.Cluster) -> None:
-    creating = cluster_changes.waiting("ContainerCreating", "")
-    cluster_changes.status("topolog-auditor-0", phase="Pending", conditions=[], containerStatuses=[creating])(
-        cluster
-    )
-    for number, text in enumerate(('secret "former" not found', 'secret "topolog-tls" not found')):
-        event = {
-            "metadata": {"name": f"e{number}", "namespace": HOME},
-            "involvedObject": {"kind": "Pod", "name": "topolog-auditor-0", "namespace": HOME},
-            "type": "Warning",
-            "reason": "FailedMount",
-            "message": text,
-            "lastTimestamp": f"2026-01-01T00:00:0{number}Z",
-        }
-        cluster.add("events", event)
-    (found,) = [one for one in doctor(cluster).of("C06") if one["verdict"] == "problem"]
-    assert found["seen"] == 'Pending, not ready: FailedMount: secret "topolog-tls" not found'
-
-
 def test_a_store_that_does_not_answer_is_unsure(cluster: clusters.Cluster) -> None:
     cluster.environ["TOPOLOG_STORE_URL"] = "redis://127.0.0.1:9"
     assert doctor(cluster).wrong() == {"C05": "unsure"}

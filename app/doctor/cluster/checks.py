@@ -27,6 +27,8 @@ _BIND_SCHEDULER = (
     "kubectl apply -f deploy/components/sidecar/rbac.yaml, or helm upgrade: ClusterRoleBinding and"
     " RoleBinding {0} grant it"
 )
+_OUTDATED = "its StatefulSet replaces no pod that is not ready, so that a corrected template has no effect"
+_REPLACE = "kubectl -n NAMESPACE delete pod POD"
 _RESTARTS = 5
 _SECONDS_BEYOND = 30.0
 """How long a Lease or the end of a pod may be overdue: either takes a moment, and clocks differ."""
@@ -123,9 +125,17 @@ def identity(name: str, stored: str, here: str) -> doctor_checks.Result:
 
 
 def pods(
-    found: Sequence[Object], events: Mapping[str, str], now: datetime.datetime
+    found: Sequence[Object],
+    events: Mapping[str, str],
+    now: datetime.datetime,
+    *,
+    revisions: Mapping[str, str],
 ) -> Iterator[doctor_checks.Result]:
-    """C06 for each pod of the installation. ``events``: name of a pod -> its latest warning."""
+    """C06 for each pod of the installation.
+
+    ``events``: name of a pod -> its latest warning. ``revisions``: name of a StatefulSet -> that of its
+    current template.
+    """
     for pod in found:
         subject = f"pod {pod['metadata']['name']}"
         known = {"NAMESPACE": str(pod["metadata"]["namespace"]), "POD": str(pod["metadata"]["name"])}
@@ -150,13 +160,19 @@ def pods(
             for one in status.get("conditions") or ()
         )
         restarts = sum(int(one.get("restartCount", 0)) for one in statuses)
-        if waiting or unplaced:
-            yield catalog.PODS.problem(subject, "; ".join([*waiting, *unplaced])[:300], known=known)
-        elif not ready:
+        if waiting or unplaced or not ready:
             # A volume whose Secret is missing is shown by an Event only.
             last = events.get(pod["metadata"]["name"], "")
-            seen = f"{status.get('phase', 'Pending')}, not ready{f': {last}' if last else ''}"
-            yield catalog.PODS.problem(subject, seen[:300], known=known)
+            unready = f"{status.get('phase', 'Pending')}, not ready{f': {last}' if last else ''}"
+            seen = "; ".join([*waiting, *unplaced]) or unready
+            outdated = own_pods.outdated(pod, revisions)
+            yield catalog.PODS.problem(
+                subject,
+                seen[:300],
+                why=_OUTDATED if outdated else "",
+                fix=_REPLACE if outdated else "",
+                known=known,
+            )
         elif restarts > _RESTARTS:
             yield catalog.PODS.warning(
                 subject, f"ready, {restarts} restarts", why="it ends again and again", known=known

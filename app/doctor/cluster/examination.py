@@ -78,7 +78,8 @@ def _of_pods(
     reader: api_reader.ApiReader, namespace: str, pods: Sequence[Mapping[str, Any]], now: datetime.datetime
 ) -> Iterator[doctor_checks.Result]:
     """C06 for each pod of the installation, and C07."""
-    yield from checks.pods(pods, _warnings(reader, f"/api/v1/namespaces/{namespace}/events"), now)
+    warnings = _warnings(reader, f"/api/v1/namespaces/{namespace}/events")
+    yield from checks.pods(pods, warnings, now, revisions=_revisions(reader, namespace))
     own = [pod for pod in pods if own_pods.is_own(pod)]
     if not own:
         outside = "not applicable where Topolog runs outside the cluster (--skip C06 --skip C07)"
@@ -233,6 +234,15 @@ def _warnings(reader: api_reader.ApiReader, path: str) -> dict[str, str]:
         str(one["involvedObject"].get("name", "")): f"{one.get('reason', '')}: {one.get('message', '')}"
         for one in warnings
     }
+
+
+def _revisions(reader: api_reader.ApiReader, namespace: str) -> dict[str, str]:
+    """Name of a StatefulSet -> the revision of its template; empty if StatefulSets may not be read."""
+    found = _seen(lambda: reader.items(f"/apis/apps/v1/namespaces/{namespace}/statefulsets"))
+    if isinstance(found, api_reader.Unseen):
+        return {}
+    statuses = ((str(one["metadata"]["name"]), one.get("status") or {}) for one in found)
+    return {name: str(status["updateRevision"]) for name, status in statuses if "updateRevision" in status}
 
 
 def _leases(

@@ -140,6 +140,29 @@ def status(name: str, **fields: object) -> Callable[[clusters.Cluster], None]:
     return change
 
 
+def of_template(revision: str) -> Callable[[clusters.Cluster], None]:
+    """The bundled store crash-loops, and its pod was made from this revision; the current one is ``b``."""
+
+    def change(cluster: clusters.Cluster) -> None:
+        name = "topolog-valkey"
+        looping = waiting("CrashLoopBackOff", "back-off 5m0s")
+        status(f"{name}-0", conditions=[], initContainerStatuses=[looping])(cluster)
+        owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": name, "uid": "u", "controller": True}
+
+        def owned(one: Json) -> Json:
+            labels = {**one["metadata"]["labels"], "controller-revision-hash": revision}
+            return {**one, "metadata": {**one["metadata"], "labels": labels, "ownerReferences": [owner]}}
+
+        cluster.api.objects.change("pods", (HOME, f"{name}-0"), owned)
+        revisions = {"currentRevision": "a", "updateRevision": "b"}
+        cluster.add(
+            "statefulsets",
+            {"metadata": {"name": name, "namespace": HOME}, "spec": {}, "status": revisions},
+        )
+
+    return change
+
+
 def waiting(reason: str, message: str) -> Json:
     return {"name": "c", "restartCount": 0, "state": {"waiting": {"reason": reason, "message": message}}}
 
