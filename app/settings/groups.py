@@ -33,8 +33,9 @@ class Store:
     can lose what was not flushed (``appendfsync everysec``: about a second). fsync: when it is on the
     server's disk; no pod is bound before. This requires ``appendfsync always``, which makes every append
     wait for the disk. ``topolog up`` and the Helm chart start their server so; a kustomization has to patch
-    the arguments of the bundled one. The extender checks it after each placement, and
-    is not ready without it; its user needs the permission for that check (``topolog doctor users``)."""
+    the arguments of the bundled one, and the variables of its access list. The extender checks it after each
+    placement, and is not ready without it; its user needs the permission for that check
+    (``topolog doctor users``)."""
     socket_timeout: float = setting(2.0, at_least=0.1, at_most=60)
     """Seconds to wait for a reply of the server. Must be longer than its slowest reply, or reads fail that
     would have succeeded, and shorter than the scheduler's timeout, or its calls time out first."""

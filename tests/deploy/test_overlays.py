@@ -241,20 +241,29 @@ def test_ha_with_a_store_of_ones_own_is_ha_without_the_bundled_one(tmp_path: pat
     assert used <= named <= set(store_access.KEYS.values())
 
 
-def test_the_settings_of_the_guide_are_those_of_the_processes(tmp_path: pathlib.Path) -> None:
-    """docs/how-to/install.md, in a kustomization beside a checkout."""
-    (shown,) = [each for each in how_to_pages.blocks("install.md", "yaml") if "configMapGenerator" in each]
-    (tmp_path / "kustomization.yaml").write_text(
-        shown.replace("topolog/deploy", os.path.relpath(manifests.DEPLOY, tmp_path))
-    )
-    rendered = kustomizations.render(tmp_path)
-    (given,) = [
+def kustomization_of_the_guide(folder: pathlib.Path, further: str = "") -> pathlib.Path:
+    """Write the one of docs/how-to/install.md that merges settings, and what is added to it."""
+    (shown,) = [each for each in how_to_pages.blocks("install.md", "yaml") if "behavior: merge" in each]
+    text = shown.replace("topolog/deploy", os.path.relpath(manifests.DEPLOY, folder))
+    (folder / "kustomization.yaml").write_text(text + further)
+    return folder
+
+
+def settings_of(objects: list[manifests.Object]) -> dict[str, str]:
+    """The data of the only ConfigMap of settings."""
+    (found,) = [
         one["data"]
-        for one in rendered
+        for one in objects
         if one["kind"] == "ConfigMap" and one["metadata"]["name"].startswith("topolog-")
         if "TOPOLOG_CLUSTER" in one["data"]
     ]
-    read = settings.load(None, given)
+    return dict(found)
+
+
+def test_the_settings_of_the_guide_are_those_of_the_processes(tmp_path: pathlib.Path) -> None:
+    """docs/how-to/install.md, in a kustomization beside a checkout."""
+    rendered = kustomizations.render(kustomization_of_the_guide(tmp_path))
+    read = settings.load(None, settings_of(rendered))
     assert (read.logging.level, read.plugins.enabled) == ("warning", ("*", "Coscheduling"))
     assert read.plugins.args == {"WorkloadPolicy": {"enforce": "selected"}}
     usual = manifests.in_overlay("dev", *manifests.WORKLOADS)
@@ -264,7 +273,7 @@ def test_the_settings_of_the_guide_are_those_of_the_processes(tmp_path: pathlib.
         if one["kind"] in manifests.WORKLOADS
         and one["spec"]["template"] != usual[one["metadata"]["name"]]["spec"]["template"]
     }
-    assert restarted == usual.keys(), "the page states that each pod restarts"
+    assert restarted == usual.keys() - {"topolog-valkey"}, "the page states which pods restart"
 
 
 # The bundled store
@@ -295,6 +304,34 @@ def test_the_bundled_store_is_durable_and_bounded(name: str) -> None:
     assert f"--to={given['aclfile']}" in users["args"]
     hashes = {each["name"]: each["mountPath"] for each in users["volumeMounts"]}["hashes"]
     assert f"--hashes={hashes}" in users["args"]
+
+
+def users_of(objects: list[manifests.Object]) -> manifests.Object:
+    """The init container that writes the access list of the bundled store."""
+    (store,) = [one for one in objects if one["kind"] == "StatefulSet"]
+    (users,) = store["spec"]["template"]["spec"]["initContainers"]
+    return dict(users)
+
+
+@pytest.mark.parametrize("name", COMPLETE)
+def test_the_bundled_store_has_the_settings_of_its_access_list_and_no_others(name: str) -> None:
+    """It does not start if its init container refuses a setting."""
+    users = users_of(manifests.overlay(name))
+    assert "envFrom" not in users
+    given = {each["name"]: each["value"] for each in users["env"]}
+    assert given == {"TOPOLOG_CLUSTER": settings_of(manifests.overlay(name))["TOPOLOG_CLUSTER"]}
+
+
+def test_the_patch_of_the_guide_renames_the_cluster_in_the_access_list(tmp_path: pathlib.Path) -> None:
+    """docs/how-to/install.md: the store and the processes then have the same settings."""
+    (patch,) = [each for each in how_to_pages.blocks("install.md", "yaml") if each.startswith("patches:")]
+    rendered = kustomizations.render(kustomization_of_the_guide(tmp_path, patch))
+    given = {each["name"]: each["value"] for each in users_of(rendered)["env"]}
+    read = settings.load(None, given)
+    assert (read.cluster, read.store.placements) == ("production", "fsync")
+    if manifests.KUBECTL:
+        theirs = users_of(manifests.rendered(tmp_path))
+        assert manifests.in_order(theirs) == manifests.in_order(users_of(rendered))
 
 
 @pytest.mark.parametrize("name", COMPLETE)

@@ -246,6 +246,17 @@ def test_the_pods_follow_the_settings_that_concern_them() -> None:
         assert (server["args"][-2:] == ["--appendfsync", "always"]) is always
 
 
+def test_the_bundled_store_follows_the_settings_of_its_access_list_and_no_others() -> None:
+    """Its init container refuses a wrong setting, and the store would not start."""
+    store = ("StatefulSet", "topolog-valkey")
+    (users,) = of_case("synced")[store]["spec"]["template"]["spec"]["initContainers"]
+    given = {each["name"]: each["value"] for each in users["env"]}
+    assert given == {"TOPOLOG_CLUSTER": "default", "TOPOLOG_STORE_PLACEMENTS": "fsync"}
+    archiving = of_case("archive")
+    assert ("Deployment", "topolog-recorder") in archiving, "it has another ConfigMap of settings"
+    assert store not in archiving
+
+
 def test_with_certificates_of_others_bootstrap_makes_passwords_alone() -> None:
     pod = of_case("cert-manager")["Deployment", "topolog-bootstrap"]["spec"]["template"]["spec"]
     assert pod["containers"][0]["args"][2:] == [

@@ -242,6 +242,12 @@ def _of_store() -> Iterator[Effect]:
     named = f"{_container()}.env[0].valueFrom.secretKeyRef.name"
     recorder = ("recorder", ("Deployment", "topolog-recorder"))
     given = {**_OWN_STORE, "store.external.existingSecret": "others"}
+    at = f"{_container(kind='initContainers')}.env"
+    cluster = {"name": "TOPOLOG_CLUSTER", "value": "production"}
+    yield Effect("cluster", "production", *server, at, "contains", cluster)
+    config = {"store": {"placements": "fsync"}}
+    placements = {"name": "TOPOLOG_STORE_PLACEMENTS", "value": "fsync"}
+    yield Effect("config", config, *server, at, "contains", placements)
     yield Effect("store.external.existingSecret", "urls", *recorder, named, "equal", "urls", given)
 
 

@@ -14,6 +14,7 @@ ARCHIVING: Final = frozenset({"compactor", "extender", "view"})
 SIDECAR: Final = 'eq .Values.scheduler.mode "sidecar"'
 STORE_TLS: Final = "components/store-tls"
 TLS: Final = ".Values.store.bundled.tls"
+_PLACEMENTS: Final = 'dig "store" "placements" "" .Values.config'
 _SHAPE: Final = ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints")
 
 
@@ -79,9 +80,18 @@ def changed(one: Object, marks: helm_templates.Marks) -> str:
     if name == "valkey":
         own["args"][2] = marks.value(f"{values}.maxMemory")
         own["args"] += [
-            marks.line('if eq (dig "store" "placements" "" .Values.config) "fsync"'),
+            marks.line(f'if eq ({_PLACEMENTS}) "fsync"'),
             *("--appendfsync", "always"),
             marks.line("end"),
+        ]
+        (users,) = pod["initContainers"]
+        cluster, *further = users["env"]
+        users["env"] = [
+            {**cluster, "value": marks.value(".Values.cluster | quote")},
+            marks.line(f"with {_PLACEMENTS}"),
+            {"name": "TOPOLOG_STORE_PLACEMENTS", "value": marks.value(".")},
+            marks.line("end"),
+            *further,
         ]
         (claim,) = one["spec"]["volumeClaimTemplates"]
         claim["spec"]["resources"]["requests"]["storage"] = marks.value(f"{values}.persistence.size")
