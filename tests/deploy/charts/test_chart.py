@@ -310,6 +310,8 @@ def test_an_autoscaler_sets_the_number_of_extenders() -> None:
     assert "cpu" in container["resources"]["requests"], "otherwise there is no percentage of it"
     (block,) = how_to_pages.blocks("install-existing-scheduler.md", "yaml")
     given = yaml.safe_load(block)["extender"]["hpa"]
+    scaled = f"scale deployment/topolog-extender --replicas={given['minReplicas']}`"
+    assert scaled in how_to_pages.page("install-existing-scheduler.md"), "the API server sets 1 at first"
     assert (
         given
         == yaml.safe_load((generated_files.CHART / "ci" / "several-schedulers-values.yaml").read_text())[

@@ -44,7 +44,8 @@ COMMENTS: Final[Mapping[str, str]] = {
     " volumes, variables.",
     "extender": "hpa, such as {minReplicas: 2, maxReplicas: 5, targetCPU: 70}, is a HorizontalPodAutoscaler"
     " in place of replicas, by CPU in percent of the request, where several existing kube-schedulers call the"
-    " extenders.",
+    " extenders. The upgrade that sets it leaves one extender until the autoscaler has run: scale the"
+    " Deployment to minReplicas at once.",
     "bootstrap": "Makes the Secrets of the installation, and renews its certificates.",
     "view": "The dashboard, streams and heavy questions. Scheduling does not need it.",
     "crds": "The definition of WorkloadPolicy. Set install to false where Kosmos is installed; keep it"
