@@ -6,7 +6,7 @@ for the empty snapshot.
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 from app import telemetry
@@ -43,8 +43,11 @@ class RecoveryPoints:
         self._archive = archive
 
     def newest(self, *, indexed: frozenset[str]) -> RecoveryPoint:
-        """The newest checkpoint that the log continues; raises StoreAway."""
-        for candidate in self._candidates(None, indexed):
+        """The newest checkpoint that the log continues; raises StoreAway.
+
+        The archive, which may be slow to answer, is asked only if the log cannot be followed without it.
+        """
+        for candidate in self._in_turn(indexed):
             header = _read(candidate.header)
             if header is not None and self.follows(header):
                 found = _loaded(candidate, header)
@@ -94,8 +97,13 @@ class RecoveryPoints:
     def _candidates(self, offset: int | None, indexed: frozenset[str]) -> Iterator[_Candidate]:
         """Those of the store and the archive, the newest first; a stored one before its archived copy."""
         found = [*self._in_store(indexed), *self._archived(indexed)]
-        usable = [one for one in found if offset is None or one.offset <= offset]
-        return iter(sorted(usable, key=lambda one: -one.offset))
+        return iter(_newest_first(one for one in found if offset is None or one.offset <= offset))
+
+    def _in_turn(self, indexed: frozenset[str]) -> Iterator[_Candidate]:
+        """Those of the store, then those of the archive unless the log has its first entry."""
+        yield from _newest_first(self._in_store(indexed))
+        if self._log.oldest() > 1:
+            yield from _newest_first(self._archived(indexed))
 
     def _in_store(self, indexed: frozenset[str]) -> Iterator[_Candidate]:
         kept, incarnation = self._kept, self._log.incarnation
@@ -137,6 +145,10 @@ class RecoveryPoints:
             snapshots.empty(schema=self._kept.schema, indexed=indexed, incarnation=self._log.incarnation),
             None,
         )
+
+
+def _newest_first(candidates: Iterable[_Candidate]) -> list[_Candidate]:
+    return sorted(candidates, key=lambda one: -one.offset)
 
 
 def _same(header: snapshot_format.Header) -> snapshot_format.Header:
