@@ -24,6 +24,9 @@ EVERY = 1.0
 _STEP = 20_000
 """Entries trimmed by one call, during which the store serves no other."""
 _LONGEST_PAUSE = 30.0
+_SILENT = 120.0
+"""Seconds after which a call of the archive that has not returned is reported. A request to an object store
+ends before, its repetitions included; a network file system may block until its server is back."""
 _PROVEN_SECONDS = 60.0
 """Seconds for which a checkpoint that was found intact is not read again."""
 
@@ -70,7 +73,7 @@ class Compactor:
         return {
             "store": self.problem.get("store"),
             "state": None if self._reached else "reading the log",
-            "archive": self.problem.get("archive"),
+            "archive": self.problem.get("archive") or self._silence(),
             "memory": self.problem.get("memory"),
         }
 
@@ -304,3 +307,7 @@ class Compactor:
             telemetry.log.warning("compaction is delayed; no data is lost", step=step, error=str(problem))
         telemetry.metrics.COMPACTIONS_FAILED.labels(step).inc()
         self.problem[step] = str(problem)
+
+    def _silence(self) -> str | None:
+        waiting = self._store.archive.waiting if self._store.archive is not None else 0.0
+        return f"no answer for {waiting:.0f} s" if waiting >= _SILENT else None

@@ -23,7 +23,10 @@ _LONGEST_WRITE = 86_400.0
 
 
 class Storage(Protocol):
-    """The files of one cluster's archive, by name. Failures are OSErrors, and no operation blocks forever."""
+    """The files of one cluster's archive, by name. Failures are OSErrors.
+
+    An operation may block for as long as a file system does whose server is away.
+    """
 
     def __str__(self) -> str:
         """The place, for display."""

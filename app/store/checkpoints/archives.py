@@ -65,7 +65,12 @@ class Archive:
     """The archive of one cluster; thread-safe, and shared by processes."""
 
     def __init__(
-        self, storage: archive_storage.Storage, cluster: str, incarnation: Callable[[], str] = str
+        self,
+        storage: archive_storage.Storage,
+        cluster: str,
+        incarnation: Callable[[], str] = str,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """``storage`` holds the files of this cluster.
 
@@ -74,20 +79,28 @@ class Archive:
         self.storage = storage
         self.cluster = cluster
         self._incarnation = incarnation
+        self._monotonic = monotonic
+        self._calls: dict[object, float] = {}
+        """Monotonic: when each call of the storage that has not returned began."""
         self._parsed: OrderedDict[str, list[readers.Entry]] = OrderedDict()
         self._lock = threading.Lock()
         self._listed = "", 0.0, list[archive_files.File]()
         """The last listing of segments: its incarnation, until when it is used, and the history."""
 
+    @property
+    def waiting(self) -> float:
+        """Seconds for which the oldest call of the storage has not returned; 0 without one."""
+        return max((self._monotonic() - began for began in tuple(self._calls.values())), default=0.0)
+
     def files(self, kind: str = "") -> list[archive_files.File]:
         """The files by offset; ``kind`` (segment, checkpoint) limits it. Raises ArchiveAway."""
-        with _reached("listed"):
+        with self._reached("listed"):
             names = self.storage.names()
         return archive_files.listed(names, kind)
 
     def size(self, file: archive_files.File) -> int:
         """Bytes of a file; raises ArchiveAway."""
-        with _reached("read"):
+        with self._reached("read"):
             return self.storage.size(file.name)
 
     # -- writing ---------------------------------------------------------------------------
@@ -129,7 +142,7 @@ class Archive:
 
         Raises ArchiveAway.
         """
-        with _reached("changed"):
+        with self._reached("changed"):
             self.storage.remove(name)
         with self._lock:
             self._parsed.pop(name, None)
@@ -137,7 +150,7 @@ class Archive:
     def _write(self, name: str, members: Iterable[bytes]) -> str:
         if archive_files.parsed(name) is None:
             raise errors.StoreError(f"{name} cannot be the name of a file in the archive")
-        with _reached("written"):
+        with self._reached("written"):
             self.storage.write(name, members)
         with self._lock:
             self._parsed.pop(name, None)
@@ -170,7 +183,7 @@ class Archive:
         A listing is used again for some seconds. What it has of former incarnations is final once it has a
         file of the present one.
         """
-        own, now = self._incarnation(), time.monotonic()
+        own, now = self._incarnation(), self._monotonic()
         incarnation, until, segments = self._listed
         found = archive_files.covering(segments, offset) if incarnation == own and now < until else None
         if found is None:
@@ -305,13 +318,25 @@ class Archive:
                 self._parsed.popitem(last=False)
         return parsed
 
+    @contextlib.contextmanager
+    def _reached(self, done: str) -> Iterator[None]:
+        """Any failure of the storage is an outage of the archive; ``done``: what could not be."""
+        call = object()
+        self._calls[call] = self._monotonic()
+        try:
+            yield
+        except OSError as problem:
+            raise errors.ArchiveAway(f"the archive cannot be {done}: {problem}") from problem
+        finally:
+            del self._calls[call]
+
     def _where(self, name: str) -> str:
         return f"{self.storage}/{name}"
 
     def _content(self, name: str, *, first: int | None = None) -> bytes:
         """A file or its first bytes; a listed one that is gone is Damaged, any other failure an outage."""
         try:
-            with _reached("read"):
+            with self._reached("read"):
                 return self.storage.read(name, first=first)
         except errors.ArchiveAway as away:
             if isinstance(away.__cause__, FileNotFoundError):
@@ -337,15 +362,6 @@ class Archive:
         if not lines:
             raise errors.Damaged(f"{self._where(name)} is empty")
         return lines
-
-
-@contextlib.contextmanager
-def _reached(done: str) -> Iterator[None]:
-    """Any failure of the storage is an outage of the archive; ``done``: what could not be."""
-    try:
-        yield
-    except OSError as problem:
-        raise errors.ArchiveAway(f"the archive cannot be {done}: {problem}") from problem
 
 
 def line(raw: readers.Raw) -> bytes:

@@ -1,5 +1,6 @@
 """What a compactor does once a reader, or the archive, has delayed it."""
 
+import dataclasses
 import itertools
 import pathlib
 import threading
@@ -10,6 +11,7 @@ import pytest
 
 from app import settings
 from app.store import errors, stores
+from app.store.checkpoints import archive_storage, archives
 from app.store.server import embedded, memory_use
 from tests.support.workers import compactions, recordings
 from workers.compactor import compactors
@@ -85,6 +87,40 @@ def compacted(store: stores.Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(compactor, "_stopped", clock)
     compactor.run()
     return compactor
+
+
+def test_an_archive_that_does_not_answer_is_reported(
+    store: stores.Store, store_server: embedded.Server, tmp_path: pathlib.Path
+) -> None:
+    called, answering, clock = threading.Event(), threading.Event(), mock.Mock(return_value=100.0)
+
+    class Silent(archive_storage.Folder):
+        def names(self) -> list[str]:
+            called.set()
+            answering.wait()
+            return super().names()
+
+    compactions.History(store).go_on(25)
+    with compactions.reopened(store, store_server) as other:
+        archive = archives.Archive(
+            Silent(tmp_path), other.keys.cluster, lambda: other.log.incarnation, monotonic=clock
+        )
+        options = settings.Compaction(events=20, keep=0, checkpoints=3)
+        compactor = compactors.Compactor(dataclasses.replace(other, archive=archive), options)
+        running = threading.Thread(target=compactor.run)
+        running.start()
+        try:
+            assert called.wait(60)
+            assert compactor.checks()["archive"] is None
+            clock.return_value += 121.0
+            assert compactor.checks()["archive"] == "no answer for 121 s"
+            assert store.log.oldest() == 1
+        finally:
+            compactor.stop()
+            answering.set()
+            running.join()
+        assert compactor.checks()["archive"] is None
+        assert store.log.oldest() == 25
 
 
 def filling() -> Iterator[memory_use.Memory]:
