@@ -267,8 +267,8 @@ class Compactor:
     # -- trim ------------------------------------------------------------------------------
 
     def _trim(self, target: snapshot_format.Header | None, newest: snapshot_format.Header) -> bool:
-        """Trim to a checkpoint; false if a reader needs older entries."""
-        log = self._store.log
+        """Trim to a checkpoint; false if a reader needs older entries, or may need them."""
+        log, follower, timeout = self._store.log, self._store.follower, self._options.reader_timeout
         keep = oldest = log.oldest()
         telemetry.metrics.OLDEST.set(oldest)
         if target is None or target.offset <= oldest:
@@ -278,11 +278,14 @@ class Compactor:
             if self._verified(target) is None:
                 return False
             self._proven, self._proven_at = target, now
-        self._store.follower.heartbeat()
+        follower.heartbeat()
+        if not follower.clock_steady_for(timeout):
+            telemetry.log.debug("trimming waits for heartbeats that the store's clock dates as it is now")
+            return False
         try:
             while keep < target.offset:
                 keep = min(target.offset, keep + _STEP)
-                removed = log.trim(keep, target.offset, reader_timeout=self._options.reader_timeout)
+                removed = log.trim(keep, target.offset, reader_timeout=timeout)
                 telemetry.metrics.TRIMMED.inc(removed)
                 telemetry.metrics.OLDEST.set(keep)
         except errors.Held as held:

@@ -3,9 +3,13 @@
 Each consumer sends a heartbeat with its position now and then; the store's clock dates it. One that has
 sent none for as long as the compactor's timeout counts as dead, and entries that it has not read may be
 trimmed. Its next read then raises Trimmed, and it starts again from a checkpoint.
+
+Once the store's clock was set, also by a failover to a server with another one, heartbeats show nothing until
+each consumer has sent another: the compactor then waits for as long as its timeout.
 """
 
 import contextlib
+import math
 import os
 import secrets
 import socket
@@ -13,6 +17,7 @@ import time
 
 import redis
 
+from app import telemetry
 from app.store import errors, keys
 from app.store.server import connections
 
@@ -22,6 +27,9 @@ SOON_SECONDS = 0.5
 """The same after much was read: entries can be trimmed only once the heartbeat shows that they were read."""
 _MUCH = 64
 """Entries."""
+_STEP_SECONDS = 3.0
+"""A difference between two clocks since the last heartbeat that neither drift nor a late reply explains.
+After a smaller step no live consumer counts as dead: the least timeout exceeds EVERY_SECONDS and this."""
 
 
 class Consumer:
@@ -35,15 +43,29 @@ class Consumer:
         self._due = self._soon = 0.0
         self._registered = False
         self._offset = 0
+        self._ahead: float | None = None
+        """Seconds by which the store's clock was ahead of the monotonic one here at the last heartbeat."""
+        self._stepped = -math.inf
+        """Monotonic: the heartbeat that showed that the store's clock had been set since the one before."""
 
-    def heartbeat(self, offset: int, *, at_once: bool = False) -> None:
-        """Report the position if a heartbeat is due, or ``at_once``; skipped while the store is away."""
+    def clock_steady_for(self, seconds: float) -> bool:
+        """Whether no heartbeat has shown within the last ``seconds`` that the store's clock was set."""
+        return time.monotonic() - self._stepped >= seconds
+
+    def heartbeat(self, offset: int) -> None:
+        """Report the position if a heartbeat is due; skipped while the store is away."""
         now = time.monotonic()
-        if at_once or now >= self._due or (now >= self._soon and offset - self._offset >= _MUCH):
-            self._due, self._soon, self._offset = now + EVERY_SECONDS, now + SOON_SECONDS, offset
+        if now >= self._due or (now >= self._soon and offset - self._offset >= _MUCH):
             with contextlib.suppress(errors.StoreAway):
-                self._send(str(offset))
-                self._registered = True
+                self.heartbeat_now(offset)
+
+    def heartbeat_now(self, offset: int) -> None:
+        """Report the position. Raises StoreAway."""
+        now = time.monotonic()
+        self._due, self._soon, self._offset = now + EVERY_SECONDS, now + SOON_SECONDS, offset
+        reply = self._send(str(offset))
+        self._registered = True
+        self._compare(reply)
 
     def deregister(self) -> None:
         """Remove the consumer from the store."""
@@ -53,6 +75,16 @@ class Consumer:
                 self._send("")
         self._wire.close()
 
-    def _send(self, offset: str) -> None:
+    def _send(self, offset: str) -> connections.Reply:
         packed = self._wire.pack("FCALL", keys.function("attend"), 1, self._key, self.identity, offset)
-        self._wire.ask(packed)
+        return self._wire.ask(packed)
+
+    def _compare(self, reply: connections.Reply) -> None:
+        """Compare the store's time, in its reply to a heartbeat, with the time here."""
+        match reply:
+            case [_, int(at_ms)]:
+                now, before = time.monotonic(), self._ahead
+                self._ahead = at_ms / 1000 - now
+                if before is not None and abs(self._ahead - before) > _STEP_SECONDS:
+                    self._stepped = now
+                    telemetry.log.warning("the store's clock jumped", seconds=round(self._ahead - before, 1))

@@ -174,10 +174,14 @@ class Follower:
             self._consumer.deregister()
 
     def heartbeat(self) -> None:
-        """Report the position to the store now, so that it prevents no trimming below it."""
+        """Report the position now, so that it prevents no trimming below it; raises StoreAway."""
         with self._reads.held():
             if self._consumer is not None:
-                self._consumer.heartbeat(self.snapshot.offset, at_once=True)
+                self._consumer.heartbeat_now(self.snapshot.offset)
+
+    def clock_steady_for(self, seconds: float) -> bool:
+        """Whether no heartbeat has shown within the last ``seconds`` that the store's clock was set."""
+        return self._consumer is None or self._consumer.clock_steady_for(seconds)
 
     def _heartbeat_without_thread(self, offset: int) -> None:
         if self._thread is None and self._consumer is not None:

@@ -116,6 +116,17 @@ def test_readers_without_heartbeats_block_no_trimming_and_are_removed(filled: st
     assert set(filled.client.hkeys(filled.keys.readers)) == {b"alive"}
 
 
+@pytest.mark.parametrize("ahead", [8 * 3_600, 2 * 86_400])
+def test_a_heartbeat_dated_far_ahead_blocks_no_trimming(filled: stores.Store, ahead: int) -> None:
+    """Its reader was killed before the server's clock was set back; no other heartbeat replaces it."""
+    filled.client.hset(
+        filled.keys.readers,
+        mapping={"dead": f"0 {now_ms(filled) + 1000 * ahead}", "alive": f"4 {now_ms(filled) + 600_000}"},
+    )
+    assert trim(filled, 4) == 3
+    assert set(filled.client.hkeys(filled.keys.readers)) == {b"alive"}
+
+
 def test_the_time_of_a_new_incarnation_is_that_of_its_entry(filled: stores.Store) -> None:
     former = filled.log.incarnation
     assert filled.log.rewind(LOST, "ffffffffffff-aa", found=former, guard=logs.NO_GUARD)

@@ -151,7 +151,7 @@ def test_a_checkpoint_that_a_new_incarnation_continues_is_archived_once(
     with compactions.reopened(store, store_server, str(tmp_path)) as other:
         compactor = compactors.Compactor(other, TRIMMING)
         # While trimming waits for a reader, the archive is extended in each run.
-        store.client.hset(store.keys.readers, "slow", f"15 {10**15}")
+        store.client.hset(store.keys.readers, "slow", f"15 {store.log.state().now_ms}")
         assert other.archive is not None
         with mock.patch.object(other.archive, "keep_checkpoint", wraps=other.archive.keep_checkpoint) as kept:
             for _ in range(3):

@@ -28,7 +28,7 @@ def test_a_checkpoint_that_is_damaged_while_a_trim_waits_for_a_reader_trims_noth
     with compactions.reopened(store, store_server) as other:
         compactor = compactors.Compactor(other, options, monotonic=clock)
         past.go_on(40)
-        store.client.hset(store.keys.readers, "slow", f"15 {10**15}")
+        store.client.hset(store.keys.readers, "slow", f"15 {store.log.state().now_ms}")
         compactor.run_once()
         (header,) = other.checkpoints.headers()
         store.client.delete(store.keys.checkpoint(40, header.parts, 0))

@@ -409,7 +409,8 @@ end
 --
 -- KEYS log, meta, checkpoints, readers
 -- ARGV incarnation, the oldest offset to keep, offset of the checkpoint to go on from,
---      milliseconds without a heartbeat after which a reader counts as dead
+--      milliseconds without a heartbeat after which a reader counts as dead; one that is dated as far ahead
+--      was sent before the clock was set back
 -- Reply {'OK', entries removed} | {'REWOUND', incarnation, head} | {'UNCOVERED', offset}
 --     | {'HELD', reader, offset} | {'SCHEMA', number}
 local function trim(keys, argv)
@@ -432,7 +433,7 @@ local function trim(keys, argv)
   local dead = {}
   for i = 1, #fields, 2 do
     local offset, seen = string.match(fields[i + 1], '^(%d+) (%d+)$')
-    if offset == nil or at - tonumber(seen) > patience then
+    if offset == nil or math.abs(at - tonumber(seen)) > patience then
       dead[#dead + 1] = fields[i]
     elseif tonumber(offset) < keep then
       return { 'HELD', fields[i], tonumber(offset) }
