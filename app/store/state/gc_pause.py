@@ -5,8 +5,13 @@ cycles repeatedly takes longer than the fold itself and finds none.
 """
 
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+_switch = threading.Lock()
+"""Held to switch the collector. Otherwise a block that ends while another one begins could be that which the
+other expects to resume the collection, which nothing would then do."""
 
 
 @contextmanager
@@ -15,12 +20,14 @@ def paused(*, lasting: bool = False) -> Iterator[None]:
 
     ``lasting``: objects alive afterwards are excluded from all later collections, for a fold at the start.
     """
-    enabled = gc.isenabled()
-    gc.disable()
+    with _switch:
+        enabled = gc.isenabled()
+        gc.disable()
     try:
         yield
     finally:
         if lasting:
             gc.freeze()
         if enabled:
-            gc.enable()
+            with _switch:
+                gc.enable()
