@@ -22,7 +22,15 @@ from gunicorn import arbiter, glogging
 from gunicorn.app import base
 
 from app import settings
-from app.serving import errors, gunicorn_worker, introspection, parent_exit, ports, probe_server
+from app.serving import (
+    errors,
+    gunicorn_master,
+    gunicorn_worker,
+    introspection,
+    parent_exit,
+    ports,
+    probe_server,
+)
 from app.serving.access import authorization
 from app.serving.http import bodies, conn_metrics, deadlines
 from app.serving.tls import rotation
@@ -102,7 +110,7 @@ def serve(
             health = _health_listener(options) if parts.health else None
             meter = meter or conn_metrics.ConnectionMetrics(rotating)
             application = Application(options, parts, rotating, meter, listener, health)
-        arbiter.Arbiter(application).run()
+        gunicorn_master.Master(application).run()
         raise SystemExit(0)
 
 

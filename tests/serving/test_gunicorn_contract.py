@@ -23,7 +23,7 @@ from gunicorn.http import errors, message, unreader, wsgi
 from gunicorn.workers import base, gthread
 
 import app
-from app.serving import gunicorn_worker, servers
+from app.serving import gunicorn_master, gunicorn_worker, servers
 
 ROOT = pathlib.Path(app.__file__).parent.parent
 OURS = gunicorn_worker.ExtenderWorker
@@ -49,6 +49,13 @@ UNREACHED = {
     *("on_pending_socket_readable", "handle_h2c_upgrade", "_keepalive_after"),
 }
 """Its methods for connections of its own class, of which there are none."""
+REPLACED_OF_THE_MASTER = {"handle_hup", "handle_ttin", "handle_ttou", "handle_usr2"}
+"""The methods of gunicorn's master that ours replaces or extends."""
+KEPT_HANDLERS = {
+    *("handle_chld", "handle_cld", "handle_int", "handle_quit", "handle_term", "handle_usr1", "handle_winch"),
+    "handle_dirty_arbiter_exit",
+}
+"""Its handlers that change no set of workers; those that gunicorn calls dirty are off."""
 HTTP2 = "http2"
 """Part of the name of methods for HTTP/2, which is off."""
 
@@ -190,8 +197,18 @@ def test_callbacks_are_handed_to_the_loop_in_order() -> None:
         queue.close()
 
 
+# The master
+
+
 def test_the_arbiter_keeps_its_workers_where_the_hooks_look() -> None:
     assert arbiter.Arbiter.WORKERS == {}
+
+
+def test_each_handler_of_gunicorns_master_is_replaced_or_kept() -> None:
+    theirs = methods(arbiter.Arbiter)
+    assert methods(gunicorn_master.Master) & theirs == REPLACED_OF_THE_MASTER
+    handlers = {name for name in theirs if name.startswith("handle_")}
+    assert handlers == REPLACED_OF_THE_MASTER | KEPT_HANDLERS
 
 
 def test_the_logger_is_set_up_by_the_methods_that_ours_replaces() -> None:

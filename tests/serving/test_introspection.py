@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import socket
 import ssl
 import threading
@@ -62,6 +63,27 @@ def test_an_introspection_process_that_dies_is_replaced_and_verbs_continue(
         # The next request waits at the socket until the new process listens.
         status, document = viewer.ask("GET", "/apis/v1/nodes")
         assert (status, document["pid"]) == (200, booted(server)[2])
+
+
+@pytest.mark.parametrize("group", [False, True])
+def test_a_hangup_ends_the_server_as_sigterm_does(server: server_processes.Server, group: bool) -> None:
+    with server.client("viewer") as viewer, server.client() as scheduler:
+        assert viewer.ask("GET", "/apis/v1/nodes")[0] == 200
+        assert scheduler.ask("POST", "/filter", b"{}")[0] == 200
+    for pid in booted(server) if group else ():
+        os.kill(pid, signal.SIGHUP)
+    server.process.signal(signal.SIGHUP)
+    assert server.process.wait() == 0
+
+
+def test_signals_for_other_workers_are_ignored(server: server_processes.Server) -> None:
+    for number in (signal.SIGTTIN, signal.SIGTTOU, signal.SIGUSR2):
+        server.process.signal(number)
+        server.process.wait_for(f'"signal ignored","signal":"{number.name}"')
+    with server.client("viewer") as viewer, server.client() as scheduler:
+        assert viewer.ask("GET", "/apis/v1/nodes")[0] == 200
+        assert scheduler.ask("POST", "/filter", b"{}")[0] == 200
+    assert len(booted(server)) == 2
 
 
 def test_a_connection_for_which_no_thread_can_be_started_ends_no_introspection_process(
