@@ -51,7 +51,6 @@ class ExtenderWorker(gthread.ThreadWorker):
         served: Any = self.app
         self.meter, self.limits = served.meter, served.limits
         self.verb_limiter, self.other_limiter = served.verb_limiter, served.other_limiter
-        served.serves_introspection = self.serves_introspection
         self.meter.connections = lambda: self.nr_conns
         self._lingerers = deque[None]((None,) * max(1, self.cfg.threads // 2))
         self._handshakes = handshakes.Handshakes(self._handshake)

@@ -250,7 +250,8 @@ class Application(base.BaseApplication):
             raise errors.BadOptions("no TLS files are set")
         return self._rotating.current()
 
-    def _post_fork(self, _: object, __: object) -> None:
+    def _post_fork(self, _: object, worker: gunicorn_worker.ExtenderWorker) -> None:
+        self.serves_introspection = worker.serves_introspection
         self._parent_watch.watch()
 
     def _started(self, _: object) -> None:

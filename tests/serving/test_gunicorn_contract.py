@@ -49,7 +49,7 @@ UNREACHED = {
     *("on_pending_socket_readable", "handle_h2c_upgrade", "_keepalive_after"),
 }
 """Its methods for connections of its own class, of which there are none."""
-REPLACED_OF_THE_MASTER = {"handle_hup", "handle_ttin", "handle_ttou", "handle_usr2"}
+REPLACED_OF_THE_MASTER = {"handle_hup", "handle_ttin", "handle_ttou", "handle_usr2", "spawn_worker"}
 """The methods of gunicorn's master that ours replaces or extends."""
 KEPT_HANDLERS = {
     *("handle_chld", "handle_cld", "handle_int", "handle_quit", "handle_term", "handle_usr1", "handle_winch"),
@@ -208,7 +208,14 @@ def test_each_handler_of_gunicorns_master_is_replaced_or_kept() -> None:
     theirs = methods(arbiter.Arbiter)
     assert methods(gunicorn_master.Master) & theirs == REPLACED_OF_THE_MASTER
     handlers = {name for name in theirs if name.startswith("handle_")}
-    assert handlers == REPLACED_OF_THE_MASTER | KEPT_HANDLERS
+    assert handlers == (REPLACED_OF_THE_MASTER - {"spawn_worker"}) | KEPT_HANDLERS
+
+
+def test_the_exit_code_of_a_worker_that_cannot_start_ends_the_master() -> None:
+    for method in (arbiter.Arbiter.spawn_worker, arbiter.Arbiter.reap_workers):
+        assert of_self(method) >= {"WORKER_BOOT_ERROR", "APP_LOAD_ERROR"}
+    ending = {arbiter.Arbiter.WORKER_BOOT_ERROR, arbiter.Arbiter.APP_LOAD_ERROR}
+    assert gunicorn_master.REPLACED not in ending
 
 
 def test_the_logger_is_set_up_by_the_methods_that_ours_replaces() -> None:

@@ -15,11 +15,12 @@ import wsgiref.types
 from collections.abc import Callable, Iterable, Iterator
 
 import pytest
+from gunicorn import arbiter
 
 from app.serving import gunicorn_worker, introspection, priority
 from app.serving.access import authorization
 from app.serving.tls import role_names
-from tests.support.extender import server_processes
+from tests.support.extender import echo_application, server_processes
 
 REQUEST = b"GET /apis/v1/%b HTTP/1.1\r\nHost: localhost\r\n\r\n"
 CAPACITY = gunicorn_worker.INTROSPECTION_THREADS + gunicorn_worker.INTROSPECTION_QUEUE
@@ -63,6 +64,38 @@ def test_an_introspection_process_that_dies_is_replaced_and_verbs_continue(
         # The next request waits at the socket until the new process listens.
         status, document = viewer.ask("GET", "/apis/v1/nodes")
         assert (status, document["pid"]) == (200, booted(server)[2])
+
+
+def test_verbs_continue_while_the_introspection_process_cannot_start(
+    start: server_processes.Starts, tmp_path: pathlib.Path
+) -> None:
+    obstacle = tmp_path / "obstacle"
+    server = start(introspection=True, threads=2, obstacle=str(obstacle), forwarded=0.5)
+    with server.client("viewer") as viewer, server.client() as scheduler:
+
+        def status() -> int:
+            return viewer.ask("GET", "/apis/v1/nodes")[0]
+
+        server_processes.eventually(lambda: status() == 200, "questions are answered")
+        assert scheduler.ask("POST", "/filter", b"{}")[0] == 200
+        obstacle.touch()
+        assert viewer.ask("GET", "/apis/v1/fatal")[0] == 503
+        server.process.wait_for("the introspection process cannot start")
+        server_processes.eventually(lambda: len(booted(server)) >= 4, "another process is started")
+        # On the same connection: the worker is the same.
+        assert scheduler.ask("POST", "/filter", b"{}")[0] == 200
+        assert status() == 503
+        obstacle.unlink()
+        server_processes.eventually(lambda: status() == 200, "questions are answered again")
+
+
+def test_a_worker_of_verbs_that_cannot_start_ends_the_server(
+    launch: Callable[[echo_application.Plan], server_processes.Process], tmp_path: pathlib.Path
+) -> None:
+    obstacle = tmp_path / "obstacle"
+    obstacle.touch()
+    process = launch(echo_application.Plan(insecure=True, obstacle=str(obstacle)))
+    assert process.wait() == arbiter.Arbiter.WORKER_BOOT_ERROR
 
 
 @pytest.mark.parametrize("group", [False, True])

@@ -57,6 +57,10 @@ class Plan:
     answer: float = 5.0
     host: str = "127.0.0.1"
     introspection: bool = False
+    obstacle: str = ""
+    """A path; while there is a file, the introspection process, or a worker without one, cannot start."""
+    forwarded: float = 30.0
+    """Seconds that a forwarded request may take."""
     files: int = 0
     """The limit of open files, or 0 for that of this process."""
 
@@ -110,9 +114,10 @@ def serve(plan: Plan) -> None:
     )
     roster = roles.RoleBindings(anonymous=role_names.ROLES if plan.insecure else ())
     port = introspection.Endpoint() if plan.introspection else None
+    forwarding = introspection.ForwardingApplication(port.path, seconds=plan.forwarded) if port else None
     parts = servers.Parts(
         load=lambda: application(
-            roster, b"x" * plan.reply, introspection.ForwardingApplication(port.path) if port else None
+            roster, b"x" * plan.reply, forwarding, obstacle="" if plan.introspection else plan.obstacle
         ),
         health=lambda: probes.application(
             lambda: {"worker": None if started.is_set() else "not started"},
@@ -120,7 +125,7 @@ def serve(plan: Plan) -> None:
             alone=plan.workers == 1,
         ),
         started=started.set,
-        load_introspection=(lambda: seen_elsewhere) if plan.introspection else None,
+        load_introspection=(lambda: introspecting(plan.obstacle)) if plan.introspection else None,
         port=port,
         stopping=lambda: telemetry.log.info("stopping was called"),
     )
@@ -128,8 +133,14 @@ def serve(plan: Plan) -> None:
 
 
 def application(
-    roster: roles.RoleBindings, reply: bytes, elsewhere: wsgiref.types.WSGIApplication | None = None
+    roster: roles.RoleBindings,
+    reply: bytes,
+    elsewhere: wsgiref.types.WSGIApplication | None = None,
+    *,
+    obstacle: str = "",
 ) -> authorization.Middleware:
+    find_no(obstacle)
+
     def answer(environ: wsgiref.types.WSGIEnvironment, start: wsgiref.types.StartResponse) -> Iterable[bytes]:
         if elsewhere is not None and environ["PATH_INFO"] not in roles.VERB_PATHS:
             return elsewhere(environ, start)
@@ -214,6 +225,16 @@ def streamed(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield from pieces
     finally:
         telemetry.log.info("a stream was closed")
+
+
+def find_no(obstacle: str) -> None:
+    if obstacle and pathlib.Path(obstacle).exists():
+        raise RuntimeError("this application cannot start")
+
+
+def introspecting(obstacle: str) -> wsgiref.types.WSGIApplication:
+    find_no(obstacle)
+    return seen_elsewhere
 
 
 def seen_elsewhere(
