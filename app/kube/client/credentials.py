@@ -49,6 +49,17 @@ _POD_NAMESPACE = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount/nam
 _keep_alive: Callable[[], list[Any]] = keepalive.tcp_keepalive_socket_options
 
 
+def _leave_files() -> None:
+    """Leave the files of certificates and keys to the parent, which uses them.
+
+    The official client removes those in its list when a process exits, also one that was forked.
+    """
+    config.kube_config._temp_files = {}
+
+
+os.register_at_fork(after_in_child=_leave_files)
+
+
 def pod_namespace() -> str:
     """The namespace of the pod in which this runs, by its service account; empty outside of a pod."""
     try:
