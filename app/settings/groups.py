@@ -58,7 +58,13 @@ class Kube:
     """The API server of the cluster."""
 
     kubeconfig: str = setting("")
-    """The kubeconfig file. Empty: the pod's service account; outside a pod $KUBECONFIG or ~/.kube/config."""
+    """The kubeconfig file. Empty: the pod's service account; outside a pod $KUBECONFIG or ~/.kube/config.
+
+    The file itself is read at the start of a process; token files and files of certificates that it names
+    are read again once a minute, and tokens of OpenID Connect are renewed. An exec plugin runs at the start,
+    again after nine tenths of the time until its credentials expire, and once the API server refuses them
+    (401), but not within half a minute of the last run. While it runs or fails, the last ones are used.
+    """
     context: str = setting("")
     """The context of the kubeconfig. Empty: its current context."""
 

@@ -75,8 +75,8 @@ def _context(access: credentials.Access, ca: str) -> ssl.SSLContext:
     if not ca:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    if access.cert_file:
-        context.load_cert_chain(access.cert_file, access.key_file)
+    if access.tls.cert_file:
+        context.load_cert_chain(access.tls.cert_file, access.tls.key_file)
     return context
 
 

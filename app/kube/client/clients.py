@@ -8,6 +8,7 @@ import contextlib
 import http.client
 import time
 import urllib.parse
+import weakref
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 
@@ -17,7 +18,7 @@ from prometheus_client import Histogram
 
 from app import telemetry
 from app.kube import errors
-from app.kube.client import credentials, fast_client
+from app.kube.client import credentials, fast_client, renewals
 from app.kube.objects import schema
 
 JSON = "application/json"
@@ -38,8 +39,10 @@ class Client:
     def __init__(self, access: credentials.Access, *, timeout: float = 30.0) -> None:
         self._access = access
         self._timeout = timeout
-        self._pool = access.pool()
+        self._pooled = access.tls, access.pool()
         self._fast = fast_client.FastClient(access)
+        self._renewer = renewals.Renewer(access).start()
+        self._stop_renewer = weakref.finalize(self, self._renewer.stop)
 
     @property
     def host(self) -> str:
@@ -92,14 +95,15 @@ class Client:
                 reply = self._fast.exchange(method, path, body, timeout=timeout)
                 status = reply.status
             finally:
-                _observe(method, status, began)
+                self._observe(method, status, began)
             return reply
         response = self._request(method, path, _NO_PARAMETERS, body=body or None, timeout=timeout)
         return fast_client.Reply(response.status, response.data)
 
     def close(self) -> None:
-        """Close the kept connections."""
-        self._pool.clear()
+        """Close the kept connections, and stop renewing the credentials."""
+        self._stop_renewer()
+        self._pool().clear()
         self._fast.close()
 
     def _send(
@@ -139,7 +143,7 @@ class Client:
         began, status = time.perf_counter(), _NO_REPLY
         with self._unreachable(method, path):
             try:
-                response = self._pool.request(
+                response = self._pool().request(
                     method,
                     f"{self._access.host}{path}{query}",
                     body=body,
@@ -151,8 +155,21 @@ class Client:
                 )
                 status = response.status
             finally:
-                _observe(method, status, began)
+                self._observe(method, status, began)
         return response
+
+    def _pool(self) -> urllib3.PoolManager:
+        """The connections under the present certificate; requests under a former one end on their own."""
+        tls, pool = self._pooled
+        if tls != self._access.tls:
+            tls, pool = self._pooled = self._access.tls, self._access.pool()
+        return pool
+
+    def _observe(self, method: str, status: int, began: float) -> None:
+        """Measure a request that began then (``time.perf_counter``); refused credentials are renewed."""
+        _observe(method, status, began)
+        if status == http.HTTPStatus.UNAUTHORIZED:
+            self._renewer.refused()
 
     @contextlib.contextmanager
     def _unreachable(self, method: str, path: str) -> Iterator[None]:

@@ -65,7 +65,7 @@ class FastClient:
         self._address = (url.hostname or "", url.port or (443 if self._secure else 80))
         self._prefix = url.path.rstrip("/")
         self._host = url.netloc.rpartition("@")[2]
-        self._idle: deque[Socket] = deque()
+        self._idle: deque[tuple[Socket, credentials.Tls]] = deque()
         self._lock = threading.Lock()
         self._closed = False
 
@@ -76,12 +76,11 @@ class FastClient:
         is marked as ``repeated``. Use it only for idempotent requests.
         """
         deadline = time.monotonic() + timeout
-        request = self._request(method, path, body)
+        request, tls = self._request(method, path, body), self._access.tls
         repeated = False
-        with contextlib.suppress(IndexError):
-            kept = self._idle.pop()
+        if (kept := self._kept(tls)) is not None:
             try:
-                return self._send(kept, request, deadline, reused=True)
+                return self._send(kept, tls, request, deadline, reused=True)
             except Stale:
                 repeated = True
         try:
@@ -89,7 +88,7 @@ class FastClient:
         except errors.Unreachable as problem:
             # The server may have carried out the first sending before it closed the kept connection.
             raise errors.Unreachable(str(problem), refused=problem.refused and not repeated) from problem
-        reply = self._send(connection, request, deadline, reused=False)
+        reply = self._send(connection, tls, request, deadline, reused=False)
         return reply._replace(repeated=repeated)
 
     def close(self) -> None:
@@ -97,7 +96,7 @@ class FastClient:
         with self._lock:
             self._closed = True
             while self._idle:
-                self._idle.pop().close()
+                self._idle.pop()[0].close()
 
     def _request(self, method: str, path: str, body: bytes) -> bytes:
         authorization = self._access.authorization()
@@ -132,15 +131,18 @@ class FastClient:
 
     def _context(self) -> ssl.SSLContext:
         """A new context for each connection, so that rotated files are read; connections are few."""
-        context = ssl.create_default_context(cafile=self._access.ca_file)
+        tls = self._access.tls
+        context = ssl.create_default_context(cafile=tls.ca_file)
         if not self._access.verified:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        if self._access.cert_file:
-            context.load_cert_chain(self._access.cert_file, self._access.key_file)
+        if tls.cert_file:
+            context.load_cert_chain(tls.cert_file, tls.key_file)
         return context
 
-    def _send(self, connection: Socket, request: bytes, deadline: float, *, reused: bool) -> Reply:
+    def _send(
+        self, connection: Socket, tls: credentials.Tls, request: bytes, deadline: float, *, reused: bool
+    ) -> Reply:
         incoming = _Incoming(connection, deadline)
         try:
             connection.settimeout(_left(deadline))
@@ -152,13 +154,23 @@ class FastClient:
             if reused and incoming.silent and closed:
                 raise Stale(str(problem)) from problem
             raise errors.Unreachable(f"no answer from {self._access.shown}: {problem!r}") from problem
-        self._keep(connection, kept)
+        self._keep(connection, tls, kept)
         return reply
 
-    def _keep(self, connection: Socket, kept: bool) -> None:
+    def _kept(self, tls: credentials.Tls) -> Socket | None:
+        """An idle connection, if there is one; those that were made with another certificate are closed."""
+        with contextlib.suppress(IndexError):
+            while True:
+                connection, made_with = self._idle.pop()
+                if made_with == tls:
+                    return connection
+                connection.close()
+        return None
+
+    def _keep(self, connection: Socket, tls: credentials.Tls, kept: bool) -> None:
         with self._lock:
-            if kept and not self._closed and len(self._idle) < _MAX_IDLE:
-                self._idle.append(connection)
+            if kept and not self._closed and len(self._idle) < _MAX_IDLE and tls == self._access.tls:
+                self._idle.append((connection, tls))
                 return
         connection.close()
 

@@ -1,84 +1,23 @@
 """Credentials of kubeconfigs, tokens and service accounts, over real TLS."""
 
-import base64
 import json
 import pathlib
-import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-from kubernetes import client
-from kubernetes.config import incluster_config
 
 from app.kube import errors
 from app.kube.client import clients, credentials
 from app.serving.tls import certificate_issuer
 from app.simulation.apiserver import apiservers, faults
-from tests.support import declared
-from tests.support.kube import plain_access
+from tests.support.kube import kubeconfigs, plain_access
 
-TOKEN = "abc.def"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Certificates: a CA, a server's and clients'."""
-    made = tmp_path_factory.mktemp("certificates")
-    certificate_issuer.issue(made, ["localhost", "127.0.0.1"])
-    return made
-
-
-def context(folder: pathlib.Path, *, mutual: bool) -> ssl.SSLContext:
-    made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(folder / "ca.crt"))
-    made.load_cert_chain(folder / "server.crt", folder / "server.key")
-    made.verify_mode = ssl.CERT_REQUIRED if mutual else ssl.CERT_NONE
-    return made
-
-
-@pytest.fixture
-def secured(folder: pathlib.Path) -> Iterator[apiservers.ApiServer]:
-    with apiservers.ApiServer(
-        declared.SCHEMA, tls=context(folder, mutual=False), tokens=(TOKEN, "new")
-    ) as started:
-        yield started
-
-
-@pytest.fixture
-def mutual(folder: pathlib.Path) -> Iterator[apiservers.ApiServer]:
-    with apiservers.ApiServer(declared.SCHEMA, tls=context(folder, mutual=True)) as started:
-        yield started
-
-
-def kubeconfig(path: pathlib.Path, url: str, ca: pathlib.Path, user: dict[str, object]) -> str:
-    authority = base64.b64encode(ca.read_bytes()).decode()
-    path.write_text(
-        json.dumps(
-            {
-                "current-context": "here",
-                "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
-                "clusters": [
-                    {"name": "c", "cluster": {"server": url, "certificate-authority-data": authority}}
-                ],
-                "users": [{"name": "u", "user": user}],
-            }
-        )
-    )
-    return str(path)
-
-
-def reads(access: credentials.Access) -> bool:
-    """Whether both clients, the official and the fast one, can read pods."""
-    client = clients.Client(access)
-    try:
-        general = json.loads(client.get("/api/v1/pods"))["kind"] == "PodList"
-        return general and client.exchange("GET", "/api/v1/pods", timeout=5.0).status == 200
-    finally:
-        client.close()
+TOKEN = kubeconfigs.TOKEN
 
 
 def test_a_token(secured: apiservers.ApiServer, folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    path = kubeconfig(tmp_path / "config", secured.url, folder / "ca.crt", {"token": TOKEN})
-    assert reads(credentials.find(path))
+    path = kubeconfigs.write(tmp_path / "config", secured.url, folder / "ca.crt", {"token": TOKEN})
+    assert kubeconfigs.reads(credentials.find(path))
 
 
 def test_a_client_certificate(
@@ -88,7 +27,9 @@ def test_a_client_certificate(
         "client-certificate": str(folder / "viewer.crt"),
         "client-key": str(folder / "viewer.key"),
     }
-    assert reads(credentials.find(kubeconfig(tmp_path / "config", mutual.url, folder / "ca.crt", user)))
+    assert kubeconfigs.reads(
+        credentials.find(kubeconfigs.write(tmp_path / "config", mutual.url, folder / "ca.crt", user))
+    )
 
 
 def test_an_exec_plugin(secured: apiservers.ApiServer, folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -105,24 +46,9 @@ def test_an_exec_plugin(secured: apiservers.ApiServer, folder: pathlib.Path, tmp
             "interactiveMode": "Never",
         }
     }
-    assert reads(credentials.find(kubeconfig(tmp_path / "config", secured.url, folder / "ca.crt", user)))
-
-
-def test_the_token_of_a_service_account_is_reloaded(
-    secured: apiservers.ApiServer,
-    folder: pathlib.Path,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    token = tmp_path / "token"
-    token.write_text("new")
-    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(token))
-    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(folder / "ca.crt"))
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
-    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", secured.url.rpartition(":")[2])
-    access = credentials.find()
-    assert access.authorization() == "bearer new"
-    assert reads(access)
+    assert kubeconfigs.reads(
+        credentials.find(kubeconfigs.write(tmp_path / "config", secured.url, folder / "ca.crt", user))
+    )
 
 
 @pytest.mark.parametrize("by", ["environment", "kubeconfig"])
@@ -136,7 +62,7 @@ def test_a_proxy_that_is_away_is_an_api_server_that_is_not_reached(
     by: str,
 ) -> None:
     proxy = f"{scheme}127.0.0.1:9"
-    path = kubeconfig(tmp_path / "config", secured.url, folder / "ca.crt", {"token": TOKEN})
+    path = kubeconfigs.write(tmp_path / "config", secured.url, folder / "ca.crt", {"token": TOKEN})
     if by == "environment":
         monkeypatch.setenv("HTTPS_PROXY", proxy)
     else:
@@ -144,7 +70,7 @@ def test_a_proxy_that_is_away_is_an_api_server_that_is_not_reached(
         text["clusters"][0]["cluster"]["proxy-url"] = proxy
         pathlib.Path(path).write_text(json.dumps(text))
     with pytest.raises(errors.Unreachable):
-        reads(credentials.find(path))
+        kubeconfigs.reads(credentials.find(path))
 
 
 @pytest.mark.parametrize(
@@ -158,7 +84,7 @@ def test_a_proxy_that_cannot_be_used_is_reported_without_its_password(
     folder: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, proxy: str, why: str
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", proxy)
-    path = kubeconfig(tmp_path / "config", "https://10.0.0.1", folder / "ca.crt", {"token": TOKEN})
+    path = kubeconfigs.write(tmp_path / "config", "https://10.0.0.1", folder / "ca.crt", {"token": TOKEN})
     with pytest.raises(errors.Misconfigured) as refused:
         credentials.find(path)
     assert why in str(refused.value)
@@ -172,38 +98,23 @@ def test_an_api_server_that_is_exempt_from_the_proxy_is_reached_directly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
-    path = kubeconfig(tmp_path / "config", secured.url, folder / "ca.crt", {"token": TOKEN})
+    path = kubeconfigs.write(tmp_path / "config", secured.url, folder / "ca.crt", {"token": TOKEN})
     assert not credentials.find(path).direct
     monkeypatch.setenv("NO_PROXY", "127.0.0.0/8")
     access = credentials.find(path)
     assert access.direct
-    assert reads(access)
+    assert kubeconfigs.reads(access)
     monkeypatch.setenv("HTTPS_PROXY", "ftp://127.0.0.1:9")
     assert credentials.find(path).direct, "a proxy that is not used is not checked"
-
-
-def test_the_header_is_cached_for_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The official client derives it from its whole configuration: too slow for each Binding."""
-    now = [1000.0]
-    monkeypatch.setattr("app.kube.client.credentials.time.monotonic", lambda: now[0])
-    configuration = client.Configuration()
-    tokens = iter(["one", "two"])
-
-    def renew(this: client.Configuration) -> None:
-        this.api_key["BearerToken"] = f"Bearer {next(tokens)}"
-
-    monkeypatch.setattr(configuration, "refresh_api_key_hook", renew)
-    access = credentials.Access(configuration)
-    assert [access.authorization() for _ in range(3)] == ["Bearer one"] * 3
-    now[0] += credentials.HEADER_SECONDS
-    assert access.authorization() == "Bearer two"
 
 
 def test_a_server_with_a_certificate_of_another_authority_is_refused(
     secured: apiservers.ApiServer, tmp_path: pathlib.Path
 ) -> None:
     certificate_issuer.issue(tmp_path / "other", ["localhost"])
-    path = kubeconfig(tmp_path / "config", secured.url, tmp_path / "other" / "ca.crt", {"token": TOKEN})
+    path = kubeconfigs.write(
+        tmp_path / "config", secured.url, tmp_path / "other" / "ca.crt", {"token": TOKEN}
+    )
     client = clients.Client(credentials.find(path))
     with pytest.raises(errors.Unreachable, match="certificate"):
         client.get("/api/v1/pods")
@@ -256,7 +167,7 @@ def test_the_password_of_an_address_is_not_shown() -> None:
 
 
 def test_a_missing_context_is_named(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    path = kubeconfig(tmp_path / "config", "https://127.0.0.1:1", folder / "ca.crt", {"token": TOKEN})
+    path = kubeconfigs.write(tmp_path / "config", "https://127.0.0.1:1", folder / "ca.crt", {"token": TOKEN})
     with pytest.raises(errors.Misconfigured, match="context elsewhere"):
         credentials.find(path, "elsewhere")
 

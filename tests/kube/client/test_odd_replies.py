@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import itertools
-import pathlib
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 
 from app.kube import errors
-from app.kube.client import clients, credentials
+from app.kube.client import clients
 from app.kube.election import electors
 from app.kube.watch import kinds, reflectors
 from app.simulation import populations
@@ -153,29 +152,3 @@ def test_every_odd_reply_is_a_reply_or_a_kube_error(
         client.get("/api/v1/pods", timeout=5.0)
     with contextlib.suppress(errors.KubeError), client.stream("/api/v1/pods", {}, silence=5.0) as stream:
         list(stream)
-
-
-def test_an_unreadable_token_is_replaced_by_the_last_one(
-    server: apiservers.ApiServer, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    access = plain_access.of(server.url, token="abc")
-    client = clients.Client(access)
-    path = tmp_path / "token"
-
-    def read_token(*_: object, **__: object) -> str:
-        return path.read_text()
-
-    monkeypatch.setattr(access._configuration, "get_api_key_with_prefix", read_token)
-    monkeypatch.setattr(credentials, "HEADER_SECONDS", 0.0)
-    with pytest.raises(errors.Unreachable, match="no credentials") as found:
-        client.get("/api/v1/pods")
-    assert found.value.refused
-    path.write_text("Bearer abc")
-    client.get("/api/v1/pods")
-    path.unlink()
-    client.get("/api/v1/pods")
-    path.write_text("Bearer def")
-    client.get("/api/v1/pods")
-    sent = [request.headers["authorization"] for request in server.seen]
-    assert sent == ["Bearer abc", "Bearer abc", "Bearer def"]
-    client.close()

@@ -18,7 +18,12 @@ ASKED = """
 import sys
 from app.kube.client import credentials
 print("requests" in sys.modules)
-print(credentials.find(sys.argv[1]).authorization())
+access = credentials.find(sys.argv[1])
+print(access.authorization())
+access.renew()
+print(access.authorization())
+access.renew()
+print(access.authorization())
 """
 
 
@@ -28,7 +33,8 @@ def token(**claims: object) -> str:
     return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in (*parts, b"signature"))
 
 
-RENEWED = token(sub="renewed")
+RENEWED = {"first": ("second", token(sub="me", exp=2)), "second": ("third", token(sub="me"))}
+"""By the refresh token: the next one, and a token. The first of them expires at once."""
 
 
 class Provider(http.server.BaseHTTPRequestHandler):
@@ -43,9 +49,10 @@ class Provider(http.server.BaseHTTPRequestHandler):
         """The new token."""
         form = urllib.parse.parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
         assert form["grant_type"] == ["refresh_token"]
-        assert form["refresh_token"] == ["first"]
+        (refresh,) = form["refresh_token"]
+        following, made = RENEWED[refresh]
         access = {"access_token": "a", "token_type": "bearer"}
-        self._send({"id_token": RENEWED, "refresh_token": "second", **access})
+        self._send({"id_token": made, "refresh_token": following, **access})
 
     def _send(self, answer: object) -> None:
         body = json.dumps(answer).encode()
@@ -98,4 +105,5 @@ def test_an_expired_token_is_renewed_by_modules_that_are_imported_for_it(
     )
     done = commands.run(["-c", ASKED, str(path)])
     assert done.stderr == ""
-    assert done.stdout.splitlines() == ["False", f"Bearer {RENEWED}"]
+    (_, first), (_, second) = RENEWED.values()
+    assert done.stdout.splitlines() == ["False", *(f"Bearer {made}" for made in (first, second, second))]

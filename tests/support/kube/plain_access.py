@@ -13,4 +13,4 @@ def of(url: str, *, token: str = "", ca_file: str | None = None) -> credentials.
     configuration.proxy = None
     if token:
         configuration.api_key["BearerToken"] = f"Bearer {token}"
-    return credentials.Access(configuration)
+    return credentials.Access(lambda: credentials.Loaded(configuration))
