@@ -8,8 +8,8 @@ replayed from a snapshot that was kept.
 import contextlib
 import functools
 from collections import deque
-from collections.abc import Sequence
 
+from app import plurals
 from app.domain import event_subjects, projections, snapshots
 from app.domain.audit import attribution, findings
 from app.store import errors, raw_access, snapshot_format
@@ -117,7 +117,7 @@ class CheckpointChecks:
     ) -> None:
         self._wrong[header.offset] = header.digest
         subjects = attribution.subjects_apart(snapshot, stored)
-        where, key = _listing(subjects) or "the order of items", f"checkpoint:{header.offset}"
+        where, key = plurals.listed(subjects, _NAMED) or "the order of items", f"checkpoint:{header.offset}"
         if self._began and header.offset > self._began:
             self._board.put(
                 findings.Difference(
@@ -262,12 +262,13 @@ class CheckpointChecks:
         if oldest <= 1 or any(offset >= oldest - 1 for offset in found):
             self._board.keep("uncovered", ())
             return
+        offsets = [str(offset) for offset in sorted(found)]
         self._board.put(
             findings.Difference(
                 kind="uncovered",
                 key="log",
                 expected=f"a checkpoint at or after {oldest - 1}",
-                found=f"checkpoints at {_listing([str(offset) for offset in sorted(found)]) or 'no offset'}",
+                found=f"checkpoints at {plurals.listed(offsets, _NAMED) or 'no offset'}",
                 first=1,
                 last=head,
                 offset=oldest,
@@ -294,8 +295,3 @@ class CheckpointChecks:
 
 def _offset(snapshot: snapshots.Snapshot) -> int:
     return snapshot.offset
-
-
-def _listing(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more

@@ -5,6 +5,7 @@ import shlex
 
 import msgspec
 
+from app import plurals
 from app.domain.audit import findings
 from app.store import keys
 
@@ -31,7 +32,7 @@ def problem(differences: list[findings.Difference], *, repair: bool) -> str:
         return ""
     first = next((one for one in wrong if one.run), wrong[0])
     text = f"{findings.KINDS[first.kind]}: {first.key} is {_short(first.found)}, not {_short(first.expected)}"
-    more = f" (and {len(wrong) - 1} more differences)" if len(wrong) > 1 else ""
+    more = f" (and {plurals.counted(len(wrong) - 1, 'more difference')})" if len(wrong) > 1 else ""
     if first.run:
         return f"{text}{more}; run {first.run}"
     outlook = "the auditor repairs it" if repair else "audit.repair is off: set it, or repair it by hand"

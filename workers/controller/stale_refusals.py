@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple, Protocol
 
+from app import plurals
 from app.domain import events, model, node_sets, projections, snapshots
 from app.framework import cycles, effects, pipeline, registry
 from app.kube import backoffs
@@ -121,8 +122,7 @@ class StaleRefusals:
                 self._claims[pod.uid] = self._claim(refused.decision)
                 # This pod takes the capacity: the next one needs more.
                 hypothetical = projections.project(hypothetical, events.placed(pod, min(fitting)))
-                nodes = "1 node" if len(fitting) == 1 else f"{len(fitting)} nodes"
-                message = f"{nodes} that refused the pod would take it now"
+                message = f"{plurals.counted(len(fitting), 'node')} that refused the pod would take it now"
                 self._submit(effects.WakePods((pod,), message, refused=True), snapshot)
                 woken += 1
             elif hypothetical is snapshot or not self._fitting(refused.decision, snapshot):

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from app import plurals
 from app.cli.output import colours, tables
 
 Json = Mapping[str, Any]
@@ -125,7 +126,7 @@ def _cluster(cluster: Json | None) -> str:
 
 def _group(one: Json) -> str:
     by = "" if one["by"] in ("none", "kube-scheduler") else f"{one['by']}: "
-    number = "1 pod" if one["pods"] == 1 else f"{one['pods']} pods"
+    number = plurals.counted(one["pods"], "pod")
     return f"{number}, up to {_age(one['oldestSeconds'])}: {by}{one['reason']} ({one['example']})"
 
 

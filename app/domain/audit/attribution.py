@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from app import plurals
 from app.domain import event_subjects, events, model, projections, schema, snapshots
 
 STEPS = 20_000
@@ -211,11 +212,10 @@ def _explained(
                 step.offset, writer, f"as if event {step.offset}{until} ({named} by {writer}) {words}"
             )
         if found:
-            offsets = ", ".join(str(one.steps[0].offset) for one in found[:_NAMED])
-            more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+            offsets = plurals.listed([str(one.steps[0].offset) for one in found], _NAMED)
             writers = "; ".join(sorted({ledger.writer(one.steps[0]) for one in found}))
             return Attribution(
-                0, writers, f"as if one of the events {offsets}{more} {words}, or written bypassing the log"
+                0, writers, f"as if one of the events {offsets} {words}, or written bypassing the log"
             )
     return None
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from app import plurals
 from app.domain import model, snapshots
 from app.framework import cycles, views
 from app.plugins.coscheduling import (
@@ -289,9 +290,8 @@ def _remarks(rules: admission.GangRules, cycle: cycles.Cycle) -> Iterator[str]:
         yield f"gang {key}: {warning}"
     if plan.seats:
         where = "/".join(plan.domain) or "the cluster"
-        listed = [f"{pod.key} on {plan.seats[pod.uid]}" for pod in plan.pods[:DOMAINS]]
-        more = f" and {len(plan.pods) - len(listed)} more" if len(plan.pods) > len(listed) else ""
-        yield f"gang {key}: plan in {where}: {', '.join(listed)}{more}"
+        seats = [f"{pod.key} on {plan.seats[pod.uid]}" for pod in plan.pods]
+        yield f"gang {key}: plan in {where}: {plurals.listed(seats, DOMAINS)}"
         return
     yield found.reason
     question = plans.PlanRequest(cycle.snapshot, found.together, rules.layers, cycle.peers)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from app import plurals
 from app.domain import model, node_sets, snapshots
 from app.domain.fit import budgets, node_fit, quantities
 from app.framework import cycles
@@ -26,7 +27,6 @@ from app.plugins.coscheduling.planner import (
     packing,
     reprieves,
 )
-from app.plugins.coscheduling.planner.domains import Path
 
 _TARGETS = 4
 """Nodes that are tried for a pod whose planned node is not offered, and domains for one whose is."""
@@ -42,7 +42,7 @@ class GangPlan:
     """Member -> node; empty if there is no plan."""
     pods: tuple[model.Pod, ...] = ()
     """The members with a seat, in order."""
-    domain: Path = ()
+    domain: domains.Path = ()
     """The smallest domain that holds the plan; empty for the cluster."""
     layers: tuple[str, ...] = ()
     """Names of the layers, from the top."""
@@ -345,7 +345,7 @@ class _Planning:
                     found.setdefault(key, []).append(pod.uid)
         return found.values()
 
-    def _holding(self, domain: Path, nodes: Iterable[model.NodeName]) -> Path:
+    def _holding(self, domain: domains.Path, nodes: Iterable[model.NodeName]) -> domains.Path:
         """The smallest domain that holds this one and the nodes."""
         paths = self._demands.tree.paths
         return domain[
@@ -388,7 +388,7 @@ class _Planning:
         if self._others.why:
             return self._others.why
         needed = max(1, sum(gang.needed for gang in self._question.gangs))
-        members = f"{needed} members" if needed > 1 else "1 member"
+        members = plurals.counted(needed, "member")
         must, layers = self._demands.must, self._demands.tree.layers
         if must:
             return f"no domain of {layers[must - 1]} has capacity for {members}{self._demands.by_multiples}"

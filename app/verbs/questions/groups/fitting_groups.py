@@ -248,8 +248,7 @@ class _Search:
             least = self._least(pool, beside) if pool else []
             if least:
                 override = minimal_changes.deletion(least)
-                message = f"{plurals.counted(len(least), 'pod')} fewer: {', '.join(least[:3])}"
-                message += f" and {len(least) - 3} more" if len(least) > 3 else ""
+                message = f"{plurals.counted(len(least), 'pod')} fewer: {plurals.listed(least)}"
                 kept = self._placed((*beside, override))
                 yield Change(message, len(least), (override,), kept)
 
