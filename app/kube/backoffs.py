@@ -4,7 +4,9 @@ import random
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
+
+_QUIET: Final = 120.0
 
 
 class Clock(Protocol):
@@ -42,15 +44,13 @@ class RealClock:
 class Backoff:
     """Pauses of 0.8 s, doubled up to 30 s, each lengthened by a random part of itself.
 
-    The series starts again after ``quiet`` seconds without a pause. All times are in seconds.
+    The series starts again after _QUIET seconds without a pause. All times are in seconds.
     """
 
     clock: Clock
     initial: float = 0.8
-    factor: float = 2.0
     cap: float = 30.0
     jitter: float = 1.0
-    quiet: float = 120.0
     rng: random.Random = field(default_factory=random.Random)
     _next: float = 0.0
     _last: float = float("-inf")
@@ -58,10 +58,10 @@ class Backoff:
     def pause(self, *, least: float = 0.0) -> float:
         """The length of the next pause, at least ``least`` seconds."""
         now = self.clock.monotonic()
-        if now - self._last > self.quiet:
+        if now - self._last > _QUIET:
             self._next = self.initial
         self._last = now
-        length, self._next = self._next, min(self.cap, self._next * self.factor)
+        length, self._next = self._next, min(self.cap, self._next * 2)
         return max(least, length * (1.0 + self.jitter * self.rng.random()))
 
     def reset(self) -> None:

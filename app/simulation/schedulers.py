@@ -13,13 +13,15 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import urllib3
 
 from app.domain.fit import quantities
 
 Json = dict[str, Any]
+_TIMEOUT: Final = 5.0
+"""Seconds of a call."""
 
 
 class CallFailed(RuntimeError):
@@ -45,10 +47,8 @@ class Extender:
         ca: str | None = None,
         cert: str | None = None,
         key: str | None = None,
-        timeout: float = 5.0,
     ) -> None:
         self._url = url.rstrip("/")
-        self._timeout = timeout
         self._pool = urllib3.PoolManager(
             num_pools=2, maxsize=2, ca_certs=ca, cert_file=cert, key_file=key, retries=False
         )
@@ -61,7 +61,7 @@ class Extender:
                 f"{self._url}/{verb}",
                 body=json.dumps(body, separators=(",", ":")).encode(),
                 headers={"Content-Type": "application/json"},
-                timeout=self._timeout,
+                timeout=_TIMEOUT,
             )
         except urllib3.exceptions.HTTPError as error:
             raise CallFailed(f'Post "{self._url}/{verb}": {error}') from error
@@ -78,7 +78,6 @@ class Scheduler:
         extender: Extender,
         nodes: Iterable[Json],
         *,
-        weight: int = 1,
         seed: int = 0,
         filter_verb: str = "filter",
     ) -> None:
@@ -86,7 +85,6 @@ class Scheduler:
         """Verb -> seconds of each call."""
         self._extender = extender
         self._filter_verb = filter_verb
-        self._weight = weight
         self._dice = random.Random(seed)
         self._nodes = {node["metadata"]["name"]: node for node in nodes}
         self._free = {name: _amounts(node["status"]["allocatable"]) for name, node in self._nodes.items()}
@@ -181,7 +179,7 @@ class Scheduler:
         sums = dict.fromkeys(names, 0)
         for entry in reply if isinstance(reply, list) else []:
             if entry["Host"] in sums:
-                sums[entry["Host"]] += entry["Score"] * self._weight * 10
+                sums[entry["Host"]] += entry["Score"]
         top = max(sums.values())
         return self._dice.choice([name for name, total in sums.items() if total == top])
 

@@ -285,7 +285,7 @@ def _of_configurations(seen: known_schedulers.Seen) -> Iterator[doctor_checks.Re
             unresolving = scheduler.unresolving if scheduler else None
             known = dataclasses.replace(seen.expected, host_network=unresolving)
             results = list(entry_checks.of_entry(configuration, entry, known))
-            log = seen.concerning(configuration, scheduler)
+            log = seen.concerning(configuration)
             yield from log_evidence.confronted(
                 results,
                 log.of_sent() if entry.managed else log,

@@ -41,11 +41,7 @@ class Seen:
         }
         return {name: log for name, log in found.items() if log.calls}
 
-    def concerning(
-        self,
-        configuration: configurations.SchedulerConfiguration,
-        scheduler: scheduler_pods.Scheduler | None,
-    ) -> log_evidence.LogEvidence:
+    def concerning(self, configuration: configurations.SchedulerConfiguration) -> log_evidence.LogEvidence:
         """What the log shows of the schedulers of a configuration, since the last of them was started."""
         names = [one.name for one in configuration.profiles]
         if configuration.form == configurations.LIVE:

@@ -72,9 +72,9 @@ class Client:
         """Patch an object; ``content`` is the media type of the patch."""
         return self._send("PATCH", path, body=body, content=content, timeout=timeout)
 
-    def delete(self, path: str, body: bytes = b"", *, timeout: float | None = None) -> bytes:
+    def delete(self, path: str, body: bytes = b"") -> bytes:
         """Delete an object; the body may be DeleteOptions."""
-        return self._send("DELETE", path, body=body or None, timeout=timeout)
+        return self._send("DELETE", path, body=body or None)
 
     def stream(self, path: str, parameters: Mapping[str, str], *, silence: float) -> "Stream":
         """Open a long response such as a watch; ``silence`` seconds without a byte raise Unreachable."""

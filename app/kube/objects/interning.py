@@ -6,34 +6,34 @@ memory of the pods.
 """
 
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from app.kube.objects import bounds
+
+_MAX_ENTRIES: Final = 65_536
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
 class Shared(Generic[K, V]):
-    """Maps content to its value, made on first use. A table that exceeds either limit is emptied.
+    """Maps content to its value, made on first use. A table that exceeds a limit is emptied.
 
     Thread-safe: in the worst case a value is made twice.
     """
 
-    __slots__ = ("_known", "_make", "_max_entries", "_max_weight", "_weigh", "_weight")
+    __slots__ = ("_known", "_make", "_max_weight", "_weigh", "_weight")
 
     def __init__(
         self,
         make: Callable[[K], V],
         *,
         weigh: Callable[[K], int],
-        max_entries: int = 65_536,
         max_weight: int = bounds.SHARED,
     ) -> None:
-        """``weigh``: characters of a content. The limits are entries, and characters of all contents."""
+        """``weigh``: characters of a content; ``max_weight`` limits those of all contents."""
         self._make = make
         self._weigh = weigh
-        self._max_entries = max_entries
         self._max_weight = max_weight
         self._known: dict[K, V] = {}
         self._weight = 0
@@ -44,7 +44,7 @@ class Shared(Generic[K, V]):
         if value is None:
             value = self._make(content)
             weight = self._weigh(content)
-            if len(self._known) >= self._max_entries or self._weight + weight > self._max_weight:
+            if len(self._known) >= _MAX_ENTRIES or self._weight + weight > self._max_weight:
                 self._known, self._weight = {}, 0
             self._known[content] = value
             self._weight += weight

@@ -11,6 +11,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -21,6 +22,8 @@ from app.kube.client import clients
 
 _MAX_MESSAGE = 1024
 _MAX_REMEMBERED = 10_000
+_INTERVAL: Final = 300.0
+"""Seconds between two updates of the same Event."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -45,17 +48,15 @@ class EventRecorder:
         *,
         now: Callable[[], str],
         limit: call_limits.CallLimit,
-        interval: float = 300.0,
         burst: float = 25.0,
         rate: float = 2.0,
     ) -> None:
-        """``now``: RFC 3339, whole seconds; ``interval``: seconds between two updates of the same Event;
-        ``burst`` and ``rate``: Events at once, and Events per second in the long run.
+        """``now``: RFC 3339, whole seconds; ``burst`` and ``rate``: Events at once, and Events per second in
+        the long run.
         """
         self._client = client
         self._clock = clock
         self._now = now
-        self._interval = interval
         self._limit = limit
         self._bucket = call_limits.Bucket(clock, burst=burst, rate=rate)
         self._known: OrderedDict[tuple[model.Uid, str, str], _Known] = OrderedDict()
@@ -88,7 +89,7 @@ class EventRecorder:
         key = (about.uid, reason, message)
         known = self._known.get(key) or _Known(self._name(about, reason, message))
         now = self._clock.monotonic()
-        if now - known.at < self._interval:
+        if now - known.at < _INTERVAL:
             known.count += 1
             return True
         if not self._bucket.take():

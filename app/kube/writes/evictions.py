@@ -2,6 +2,7 @@
 
 import http
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -17,10 +18,13 @@ _REFUSALS: Mapping[int, str] = {
 (pkg/registry/core/pod/storage/eviction.go): none is left, or several select the pod, which is not supported.
 Without it the API server is busy or has failed."""
 
+_TIMEOUT: Final = 5.0
+"""Seconds."""
+
 _encode = msgspec.json.Encoder().encode
 
 
-def evict(client: clients.Client, pod: model.Pod, *, timeout: float = 5.0) -> str:
+def evict(client: clients.Client, pod: model.Pod) -> str:
     """Evict the pod; why PodDisruptionBudgets do not allow it now, or an empty text.
 
     Raises ApiError (404: the pod is gone; 409: another pod has its name) or Unreachable: the pod may then
@@ -34,7 +38,7 @@ def evict(client: clients.Client, pod: model.Pod, *, timeout: float = 5.0) -> st
     }
     path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction"
     try:
-        client.post(path, _encode(body), timeout=timeout)
+        client.post(path, _encode(body), timeout=_TIMEOUT)
     except errors.ApiError as problem:
         text = _REFUSALS.get(problem.status)
         if text is None or text not in problem.message or not problem.original:

@@ -71,6 +71,6 @@ class Fencer(fencing.ApiFencer):
         super().__init__(client, now=lambda: "2026-07-01T10:00:00Z")
         self._of = of
 
-    def fence(self, pod: model.Pod, node: str, version: str, *, timeout: float = 2.0) -> bool:
+    def fence(self, pod: model.Pod, node: str, version: str) -> bool:
         self._of.before()
-        return super().fence(pod, node, version, timeout=timeout)
+        return super().fence(pod, node, version)
