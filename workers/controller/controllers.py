@@ -158,7 +158,7 @@ class Controller:
         self.subscribed = True
         self._elector.start()
         loops = [
-            self._start("catching up", self._catch_up, pause=0.2),
+            self._start("catching up", self._catch_up, pause=0.2, on_standby=True),
             self._start("waking", lambda: self.waker.run_once(timeout=1.0), pause=0.0),
             self._start("orphaned placements", self.orphans.run_once, pause=ORPHANS_EVERY),
             self._start("joint releases", self.joint_releases.run_once, pause=RELEASES_EVERY),
@@ -182,9 +182,9 @@ class Controller:
 
     def _on_event(self, before: snapshots.Snapshot, after: snapshots.Snapshot, entry: readers.Entry) -> None:
         if self.leads:
-            self.waker.on_event(before, after, entry)
-            self.reconciliation.on_event(before, after, entry)
-            self.pod_events.on_event(before, after, entry)
+            self.waker.on_event(entry.event)
+            self.reconciliation.on_event(before, entry.event, after)
+            self.pod_events.on_event(before, entry.event, after)
 
     def _term(self) -> str | None:
         """The epoch of the present leadership; None without one, and after ``stop``."""
@@ -228,15 +228,18 @@ class Controller:
     def _complete(self, snapshot: snapshots.Snapshot) -> bool:
         return self._store.follower.caught_up and not snapshot.unlisted
 
-    def _start(self, name: str, step: Callable[[], object], *, pause: float) -> telemetry.loops.Loop:
-        repeat = functools.partial(self._repeat, name, step, pause)
+    def _start(
+        self, name: str, step: Callable[[], object], *, pause: float, on_standby: bool = False
+    ) -> telemetry.loops.Loop:
+        """``on_standby``: whether the step runs without the leadership, too."""
+        repeat = functools.partial(self._repeat, name, step, pause, on_standby)
         return telemetry.loops.Loop(name, repeat, wait=self._stopped.wait, longest=_LONGEST_PAUSE).start()
 
-    def _repeat(self, name: str, step: Callable[[], object], pause: float) -> None:
+    def _repeat(self, name: str, step: Callable[[], object], pause: float, on_standby: bool) -> None:
         while not self._stopped.is_set():
             wait = pause
             try:
-                if self.leads or name == "catching up":
+                if self.leads or on_standby:
                     step()
                 else:
                     wait = max(pause, 0.2)

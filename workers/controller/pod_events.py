@@ -11,7 +11,6 @@ from typing import Protocol
 from app.domain import events, snapshots
 from app.framework import effects
 from app.store.decisions import records
-from app.store.log import readers
 
 REFUSED = "TopologRefused"
 RELEASED = "TopologReleased"
@@ -42,9 +41,8 @@ class PodEventPublisher:
         self._last: str | None = None
         """Id of the latest record that was read."""
 
-    def on_event(self, before: snapshots.Snapshot, after: snapshots.Snapshot, entry: readers.Entry) -> None:
-        """Post an Event about a released placement. For Follower.subscribe."""
-        event = entry.event
+    def on_event(self, before: snapshots.Snapshot, event: events.AnyEvent, after: snapshots.Snapshot) -> None:
+        """Post an Event about a released placement."""
         if isinstance(event, events.PlacementReleased):
             pod = before.pod(event.uid)
             if pod is not None:

@@ -16,7 +16,6 @@ from app import telemetry
 from app.domain import events, model, snapshots
 from app.framework import capabilities, effects, pipeline, registry
 from app.kube import backoffs
-from app.store.log import readers
 from workers.controller import plugin_calls
 
 EVERY = 1.0
@@ -70,7 +69,7 @@ class _Pending:
 
 
 class Reconciliation:
-    """Asks all plugins. ``on_event``, ``on_run``: for Follower.subscribe; ``run_once``: for one thread."""
+    """Asks all plugins; ``run_once`` is used by one thread, ``on_event`` and ``on_run`` by the follower's."""
 
     def __init__(
         self,
@@ -93,14 +92,14 @@ class Reconciliation:
         self._paused: dict[str, float] = {}
         """Plugin that raised, or was slow -> when it is asked about everything (monotonic)."""
 
-    def on_event(self, before: snapshots.Snapshot, after: snapshots.Snapshot, entry: readers.Entry) -> None:
+    def on_event(self, before: snapshots.Snapshot, event: events.AnyEvent, after: snapshots.Snapshot) -> None:
         """Note an event for the end of its run, and for the next reconciliation."""
-        self._run.add(before, entry.event, after)
+        self._run.add(before, event, after)
         with self._lock:
             pending = self._pending
             if pending.everything:
                 return
-            pending.add(before, entry.event, after)
+            pending.add(before, event, after)
             if len(pending.collected) > MAX_EVENTS:
                 self._pending = _Pending(everything=True, missed=True)
 

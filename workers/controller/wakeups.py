@@ -23,7 +23,6 @@ from app.framework import effects
 from app.kube import backoffs, call_limits, errors
 from app.kube.client import clients
 from app.kube.writes import pod_conditions
-from app.store.log import readers
 
 MAX_PODS = 10_000
 """Pods that may wait for their wake-up; beyond that the oldest wake-ups are dropped."""
@@ -41,7 +40,7 @@ class _Wakeup(NamedTuple):
 
 
 class Waker:
-    """Wakes pending pods. ``on_event`` is for Follower.subscribe, ``run_once`` for one thread."""
+    """Wakes pending pods; ``run_once`` is used by one thread, ``on_event`` by the follower's."""
 
     def __init__(
         self,
@@ -71,10 +70,10 @@ class Waker:
         self._note(one for one in wakeups if found.refused or one.pod.unscheduled)
         self._keep(one for one in wakeups if not (found.refused or one.pod.unscheduled))
 
-    def on_event(self, before: snapshots.Snapshot, after: snapshots.Snapshot, entry: readers.Entry) -> None:
-        """Queue the kept wake-up of a pod whose first attempt has ended. For Follower.subscribe."""
+    def on_event(self, event: events.AnyEvent) -> None:
+        """Queue the kept wake-up of a pod whose first attempt has ended."""
         if self._untried:
-            self._release_tried(entry.event)
+            self._release_tried(event)
 
     def _keep(self, wakeups: Iterable[_Wakeup]) -> None:
         with self._changed:

@@ -12,7 +12,6 @@ from app.plugins.elastic_quota import kinds
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.quota_model import Quota
 from app.plugins.elastic_quota.trees import membership
-from app.store.log import readers
 from tests.bench.data import bench_cluster
 from tests.support import declared
 from workers.controller import reconciliation
@@ -55,7 +54,7 @@ def _burst(world: snapshots.Snapshot, releases: int, run: int) -> float:
     steps = []
     for event in _released(releases):
         after = projections.project(world, event)
-        steps.append((world, after, readers.Entry(after.offset, 0, event)))
+        steps.append((world, event, after))
         world = after
     began = time.process_time()
     for number, step in enumerate(steps, 1):

@@ -9,7 +9,6 @@ import structlog
 
 from app.domain import events, model, projections, snapshots
 from app.framework import effects, registry
-from app.store.log import readers
 from tests.support import declared
 from tests.support.decisions import fake_plugins, small_clusters
 from tests.support.kube import fake_clock
@@ -98,7 +97,7 @@ class Following:
         self.head = after
         if shown:
             self.snapshot = after
-        self.reconciliation.on_event(before, after, readers.Entry(after.offset, 0, event))
+        self.reconciliation.on_event(before, event, after)
         if not more:
             self.reconciliation.on_run()
 

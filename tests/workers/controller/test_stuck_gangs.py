@@ -12,7 +12,6 @@ from app.plugins.coscheduling.plugin import Coscheduling
 from app.plugins.elastic_quota import kinds
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.trees import membership
-from app.store.log import readers
 from tests.support.decisions import small_gangs, small_quotas
 from tests.support.kube import fake_clock
 from workers.controller import reconciliation
@@ -72,7 +71,7 @@ class Busy:
             before = self.small.snapshot
             after = projections.project(before, event)
             self.small.snapshot = after
-            self.following.on_event(before, after, readers.Entry(after.offset, 0, event))
+            self.following.on_event(before, event, after)
 
     def see(self, pod: model.Pod) -> None:
         self.happen(*observations.pod(self.small.snapshot.pods.get(pod.uid), pod))
