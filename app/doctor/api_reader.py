@@ -2,12 +2,14 @@
 
 import http
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
+from app.framework import doctor_checks
 from app.kube import errors
 from app.kube.client import clients
 
+T = TypeVar("T")
 _PAGE = "500"
 ROLE = "topolog-doctor"
 """The ClusterRole and the Role of deploy/roles with every right that the doctor uses."""
@@ -21,9 +23,21 @@ class Unseen(Exception):
         self.reason = reason
         self.fix = fix
 
+    def unsure(self, checks: Iterable[doctor_checks.Check]) -> Iterator[doctor_checks.Result]:
+        """All of these checks without an answer."""
+        return (check.unsure("the cluster", self.reason, fix=self.fix) for check in checks)
+
 
 class Missing(Unseen):
     """The object does not exist, or the API server does not serve its kind."""
+
+
+def seen(read: Callable[[], T]) -> T | Unseen:
+    """What is read, or why it cannot be."""
+    try:
+        return read()
+    except Unseen as unseen:
+        return unseen
 
 
 class ApiReader:

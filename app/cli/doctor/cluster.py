@@ -74,7 +74,7 @@ def examine(loaded: settings.Settings, *, namespace: str, pre: bool = False) -> 
     try:
         reader = inputs.reader(loaded)
     except api_reader.Unseen as unseen:
-        return list(examination.unseen_checks(unseen, catalog.PRE if pre else catalog.USUAL))
+        return list(unseen.unsure(catalog.PRE if pre else catalog.USUAL))
     if pre:
         return list(prerequisites.examine(reader, wanted, bundled=not loaded.store.url))
     return list(examination.examine(reader, wanted, datetime.datetime.now(datetime.UTC)))

@@ -61,6 +61,6 @@ def examine(
         reader = inputs.reader(loaded)
     except api_reader.Unseen as unseen:
         checks = [check for one in enabled.diagnoses for check in one.diagnosis().checks]
-        return list(examination.unseen_checks(unseen, checks))
+        return list(unseen.unsure(checks))
     calling = frozenset(names) if names else schedulers.calling(reader, namespace)
     return list(examination.examine(reader, catalog.schema, enabled, calling))

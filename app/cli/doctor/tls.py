@@ -70,12 +70,12 @@ def examine(
     now = datetime.datetime.now(datetime.UTC)
     names = loaded.identities.by_role()
     made = directory or certs.default_directory(loaded.cluster)
-    configured = examination.seen(lambda: sources.of_settings(loaded.tls))
+    configured = api_reader.seen(lambda: sources.of_settings(loaded.tls))
     if directory is None and configured is not None:
-        scheduler = examination.seen(lambda: sources.of_directory(made)[1])
+        scheduler = api_reader.seen(lambda: sources.of_directory(made)[1])
         results = list(examination.of_sides(configured, scheduler, now=now, names=names))
     elif directory is not None or (made / "server.crt").is_file():
-        both = examination.seen(lambda: sources.of_directory(made))
+        both = api_reader.seen(lambda: sources.of_directory(made))
         sides = (both, both) if isinstance(both, api_reader.Unseen) else both
         results = list(examination.of_sides(*sides, now=now, names=names))
     else:

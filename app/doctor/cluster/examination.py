@@ -3,7 +3,7 @@
 import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from app.doctor import api_reader, own_pods, scheduler_containers
 from app.doctor.cluster import catalog, checks, network_policies, rights
@@ -12,8 +12,6 @@ from app.framework import capabilities, doctor_checks
 from app.kube.client import cluster_identity
 from app.store.health import doctor
 from app.telemetry import metrics
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +59,9 @@ def examine(
     yield from each((catalog.EVICTIONS,), lambda: _evictions(reader, wanted))
     yield from each((catalog.DEFINITIONS,), lambda: definitions(reader, wanted))
     yield from each((catalog.IDENTITY,), lambda: _identity(reader, wanted))
-    pods = _seen(lambda: own_pods.of_installation(reader, wanted.namespace))
+    pods = api_reader.seen(lambda: own_pods.of_installation(reader, wanted.namespace))
     if isinstance(pods, api_reader.Unseen):
-        yield from unseen_checks(pods, (catalog.PODS, catalog.SPREAD))
+        yield from pods.unsure((catalog.PODS, catalog.SPREAD))
     else:
         yield from _of_pods(reader, wanted.namespace, pods, now)
     own = pods if isinstance(pods, api_reader.Unseen) else [pod for pod in pods if own_pods.is_own(pod)]
@@ -86,7 +84,7 @@ def _of_pods(
         none = api_reader.Unseen(
             f"namespace {namespace} has no pod of Topolog", f"{_other_namespaces(reader)}; {outside}"
         )
-        yield from unseen_checks(none, (catalog.PODS, catalog.SPREAD))
+        yield from none.unsure((catalog.PODS, catalog.SPREAD))
         return
     extenders = [
         pod for pod in own if own_pods.component(pod) == metrics.EXTENDER and not own_pods.terminates(pod)
@@ -100,7 +98,7 @@ _OUTSIDE = "the user of the kubeconfig"
 
 def _other_namespaces(reader: api_reader.ApiReader) -> str:
     """How an installation in another namespace is named; by its Deployments, which are fewer than pods."""
-    every = _seen(lambda: reader.items("/apis/apps/v1/deployments"))
+    every = api_reader.seen(lambda: reader.items("/apis/apps/v1/deployments"))
     found = set() if isinstance(every, api_reader.Unseen) else {*_namespaces(every)}
     if not found:
         return "name the namespace of Topolog's pods with --namespace"
@@ -292,22 +290,8 @@ def each(
     found: Sequence[doctor_checks.Check], run: Callable[[], list[doctor_checks.Result]]
 ) -> Iterator[doctor_checks.Result]:
     """The results, or all of these checks as unsure."""
-    results = _seen(run)
+    results = api_reader.seen(run)
     if isinstance(results, api_reader.Unseen):
-        yield from unseen_checks(results, found)
+        yield from results.unsure(found)
     else:
         yield from results
-
-
-def _seen(run: Callable[[], T]) -> T | api_reader.Unseen:
-    try:
-        return run()
-    except api_reader.Unseen as unseen:
-        return unseen
-
-
-def unseen_checks(
-    unseen: api_reader.Unseen, found: Sequence[doctor_checks.Check]
-) -> Iterator[doctor_checks.Result]:
-    """All of these checks without an answer."""
-    return (check.unsure("the cluster", unseen.reason, fix=unseen.fix) for check in found)

@@ -31,14 +31,7 @@ def examine(
             schedulers,
         )
     except api_reader.Unseen as unseen:
-        yield from unseen_checks(unseen, [check for one in diagnoses for check in one.checks])
+        yield from unseen.unsure(check for one in diagnoses for check in one.checks)
         return
     for one in diagnoses:
         yield from one.run(cluster)
-
-
-def unseen_checks(
-    unseen: api_reader.Unseen, found: Sequence[doctor_checks.Check]
-) -> Iterator[doctor_checks.Result]:
-    """All of these checks without an answer."""
-    return (check.unsure("the cluster", unseen.reason, fix=unseen.fix) for check in found)

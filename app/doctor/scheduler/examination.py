@@ -5,7 +5,7 @@ import binascii
 import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from cryptography import x509
 
@@ -27,7 +27,6 @@ from app.kube import errors
 from app.kube.objects import decoding
 from app.serving.tls import certificate_checks
 
-T = TypeVar("T")
 _SERVICE = "topolog-extender"
 _SECRET = "topolog-tls"
 _MOST_WAITING = 10
@@ -60,7 +59,7 @@ def of_files(given: Given) -> list[doctor_checks.Result]:
     seen = known_schedulers.Seen(tuple((one, None) for one in found), given.expected, (), log)
     results = list(_of_configurations(seen)) if found else []
     if isinstance(log, api_reader.Unseen):
-        results += _unseen(log, tuple(log_evidence.SHOWN))
+        results += log.unsure(log_evidence.SHOWN)
     if given.written:
         results += [fleet_checks.current(one, given.written, flags_seen=False) for one in given.live]
     return results
@@ -73,14 +72,14 @@ def without_cluster(given: Given, unseen: api_reader.Unseen) -> list[doctor_chec
     seen = known_schedulers.Seen(tuple((one, None) for one in found), given.expected, (), log)
     return [
         *(_of_configurations(seen) if found or seen.nevertheless() else _silent(seen, unseen.reason)),
-        *_unseen(unseen, (catalog.PRESENT, *catalog.NEED_THE_CLUSTER)),
+        *unseen.unsure((catalog.PRESENT, *catalog.NEED_THE_CLUSTER)),
     ]
 
 
 def of_cluster(given: Given, reader: api_reader.ApiReader) -> list[doctor_checks.Result]:
     """All checks, on the kube-schedulers of a cluster and on the given configurations."""
     expected = _completed(given, reader)
-    schedulers = _seen(lambda: scheduler_pods.schedulers(reader))
+    schedulers = api_reader.seen(lambda: scheduler_pods.schedulers(reader))
     if isinstance(schedulers, api_reader.Unseen):
         return without_cluster(given, schedulers)
     found = [
@@ -98,10 +97,10 @@ def of_cluster(given: Given, reader: api_reader.ApiReader) -> list[doctor_checks
     unread = seen.unread({one.scheduler for one in own})
     results.append(fleet_checks.own_pods(own, profiles, unread))
     results += fleet_checks.leases(schedulers, given.live)
-    version = _seen(lambda: str(reader.get("/version").get("gitVersion", "")))
+    version = api_reader.seen(lambda: str(reader.get("/version").get("gitVersion", "")))
     callers = [one for one in schedulers if _calls(one, expected) or one.configuration is None]
     if isinstance(version, api_reader.Unseen):
-        results += _unseen(version, (catalog.SKEW,))
+        results += version.unsure((catalog.SKEW,))
     else:
         results += fleet_checks.skew(callers, version)
     if given.live:
@@ -117,13 +116,13 @@ def of_cluster(given: Given, reader: api_reader.ApiReader) -> list[doctor_checks
 
 def forward(reader: api_reader.ApiReader) -> str:
     """How a workstation asks the cluster's kube-scheduler for its configuration; empty if none is seen."""
-    found = _seen(lambda: scheduler_pods.schedulers(reader))
+    found = api_reader.seen(lambda: scheduler_pods.schedulers(reader))
     return "" if isinstance(found, api_reader.Unseen) or not found else scheduler_pods.forward(found[0])
 
 
 def calling(reader: api_reader.ApiReader, namespace: str) -> frozenset[str] | None:
     """The names by which pods select a scheduler that calls the extender; None if that cannot be seen."""
-    schedulers = _seen(lambda: scheduler_pods.schedulers(reader))
+    schedulers = api_reader.seen(lambda: scheduler_pods.schedulers(reader))
     if isinstance(schedulers, api_reader.Unseen):
         return None
     hosts = _hosts(namespace)
@@ -140,15 +139,15 @@ def calling(reader: api_reader.ApiReader, namespace: str) -> frozenset[str] | No
 def _completed(given: Given, reader: api_reader.ApiReader) -> entry_checks.Expected:
     """What is expected, with what the cluster shows of nodes, Service and certificate."""
     expected = given.expected
-    nodes = _seen(lambda: len(reader.items("/api/v1/nodes")))
+    nodes = api_reader.seen(lambda: len(reader.items("/api/v1/nodes")))
     prefix = f"/api/v1/namespaces/{given.namespace}"
-    service = _seen(lambda: reader.get(f"{prefix}/services/{_SERVICE}"))
+    service = api_reader.seen(lambda: reader.get(f"{prefix}/services/{_SERVICE}"))
     hosts = [*expected.hosts, *_hosts(given.namespace)]
     if not isinstance(service, api_reader.Unseen):
         hosts += [str(address) for address in service.get("spec", {}).get("clusterIPs") or ()]
     names, unseen = expected.names, expected.unseen
     if names is None:
-        secret = _seen(lambda: reader.get(f"{prefix}/secrets/{_SECRET}"))
+        secret = api_reader.seen(lambda: reader.get(f"{prefix}/secrets/{_SECRET}"))
         if isinstance(secret, api_reader.Unseen):
             unseen = secret.reason
         else:
@@ -256,8 +255,8 @@ def _gathered(
     source = given.log
     if source is None:
         return None
-    pods = _seen(lambda: reader.items("/api/v1/pods")) if reader is not None else []
-    return _seen(
+    pods = api_reader.seen(lambda: reader.items("/api/v1/pods")) if reader is not None else []
+    return api_reader.seen(
         lambda: testimony.gather(
             source,
             nodes=nodes,
@@ -328,16 +327,3 @@ def _distinct(schedulers: Sequence[scheduler_pods.Scheduler]) -> list[scheduler_
 def _calls(scheduler: scheduler_pods.Scheduler, expected: entry_checks.Expected) -> bool:
     found = scheduler.configuration
     return found is not None and entry_checks.ours(found, expected.hosts) is not None
-
-
-def _seen(read: Callable[[], T]) -> T | api_reader.Unseen:
-    try:
-        return read()
-    except api_reader.Unseen as unseen:
-        return unseen
-
-
-def _unseen(
-    unseen: api_reader.Unseen, checks: Sequence[doctor_checks.Check]
-) -> Iterator[doctor_checks.Result]:
-    return (check.unsure("the cluster", unseen.reason, fix=unseen.fix) for check in checks)

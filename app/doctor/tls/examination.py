@@ -2,7 +2,7 @@
 
 import datetime
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Final, TypeVar
+from typing import Final
 
 from app.doctor import api_reader
 from app.doctor.tls import catalog, checks, sources
@@ -11,7 +11,6 @@ from app.serving.tls import certificate_checks
 from app.telemetry import metrics
 
 _VIEW: Final = "topolog-view"
-T = TypeVar("T")
 Loaded = checks.Side | api_reader.Unseen
 
 
@@ -54,8 +53,8 @@ def of_cluster(
     names: Mapping[str, Collection[str]],
 ) -> Iterator[doctor_checks.Result]:
     """The same of the Secrets of a cluster, T04, T05, and the certificate of a bundled store."""
-    extender = seen(lambda: sources.of_secret(reader, namespace, "extender"))
-    scheduler = seen(lambda: sources.of_secret(reader, namespace, "kube-scheduler"))
+    extender = api_reader.seen(lambda: sources.of_secret(reader, namespace, "extender"))
+    scheduler = api_reader.seen(lambda: sources.of_secret(reader, namespace, "kube-scheduler"))
     yield from of_sides(extender, scheduler, now=now, names=names)
     for side in (extender, scheduler):
         if isinstance(side, checks.Side):
@@ -68,7 +67,7 @@ def of_cluster(
 
 def _of_volumes(reader: api_reader.ApiReader, namespace: str, side: checks.Side) -> doctor_checks.Result:
     """T05 for a Secret, by the volumes of the pods that mount it."""
-    modes = seen(lambda: sources.modes(reader, namespace, side.name))
+    modes = api_reader.seen(lambda: sources.modes(reader, namespace, side.name))
     if isinstance(modes, api_reader.Unseen):
         return catalog.SECRECY.unsure(side.subject, modes.reason, fix=modes.fix)
     return checks.mounted(side, modes)
@@ -81,14 +80,14 @@ def _of_schedulers(
     if isinstance(scheduler, api_reader.Unseen):
         yield catalog.LOADED.unsure("kube-scheduler", scheduler.reason, fix=scheduler.fix)
         return
-    started = seen(lambda: sources.starts(reader, namespace))
+    started = api_reader.seen(lambda: sources.starts(reader, namespace))
     if isinstance(started, api_reader.Unseen):
         yield catalog.LOADED.unsure("kube-scheduler", started.reason, fix=started.fix)
     elif started:
         yield from checks.loaded(scheduler, started)
     else:
         # All pods of the cluster are read only here.
-        elsewhere = seen(lambda: sources.elsewhere(reader))
+        elsewhere = api_reader.seen(lambda: sources.elsewhere(reader))
         if isinstance(elsewhere, api_reader.Unseen):
             yield catalog.LOADED.unsure("kube-scheduler", elsewhere.reason, fix=elsewhere.fix)
         else:
@@ -99,7 +98,7 @@ def _of_store(
     reader: api_reader.ApiReader, namespace: str, now: datetime.datetime
 ) -> Iterator[doctor_checks.Result]:
     """T01 and T02 for the bundled store; none where it has no TLS."""
-    store = seen(lambda: sources.of_secret(reader, namespace, "store"))
+    store = api_reader.seen(lambda: sources.of_secret(reader, namespace, "store"))
     if isinstance(store, checks.Side):
         yield from checks.times(store, now, [store.chain])
         yield checks.server(store, now)
@@ -113,7 +112,7 @@ def _of_view(
     reader: api_reader.ApiReader, namespace: str, extender: checks.Side
 ) -> Iterator[doctor_checks.Result]:
     """T02 for the Service of ``topolog view``, which shows the extender's certificate; none without it."""
-    service = seen(lambda: reader.get(f"/api/v1/namespaces/{namespace}/services/{_VIEW}"))
+    service = api_reader.seen(lambda: reader.get(f"/api/v1/namespaces/{namespace}/services/{_VIEW}"))
     if isinstance(service, api_reader.Missing):
         return
     if isinstance(service, api_reader.Unseen):
@@ -145,11 +144,3 @@ def handshake(
     except api_reader.Unseen as unseen:
         return catalog.HANDSHAKE.problem(extender, unseen.reason)
     return catalog.HANDSHAKE.ok(extender, "it answers, and the client certificate has a role")
-
-
-def seen(load: Callable[[], T]) -> T | api_reader.Unseen:
-    """What is loaded, or why it cannot be."""
-    try:
-        return load()
-    except api_reader.Unseen as unseen:
-        return unseen
