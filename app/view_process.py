@@ -126,11 +126,6 @@ class ViewProcess(following_process.FollowingProcess):
         }
 
 
-def port(chosen: settings.Settings) -> int:
-    """The port of the process."""
-    return chosen.view.port or chosen.server.port + 1
-
-
 def serve(chosen: settings.Settings) -> NoReturn:
     """Serve until a signal ends the process.
 
@@ -153,7 +148,9 @@ def serve(chosen: settings.Settings) -> NoReturn:
 
 def options(chosen: settings.Settings) -> servers.Options:
     """Those of an extender, but nothing is lost when this process ends early."""
-    made = servers.options_from(chosen.server, chosen.limits, port=port(chosen), workers=1, threads=_THREADS)
+    made = servers.options_from(
+        chosen.server, chosen.limits, port=chosen.view_port, workers=1, threads=_THREADS
+    )
     return dataclasses.replace(
         made,
         setting="view.port",

@@ -111,7 +111,7 @@ def _check_ports(loaded: settings.Settings) -> None:
     from app.serving import errors, ports
 
     bind = loaded.server.bind
-    for name, port in (("server.port", loaded.server.port), ("view.port", _view_port(loaded))):
+    for name, port in (("server.port", loaded.server.port), ("view.port", loaded.view_port)):
         try:
             ports.open_port(name, bind, port).close()
         except errors.PortTaken as taken:
@@ -218,16 +218,12 @@ def _announce(shared: settings.Settings, children: Sequence[supervisor.Child], h
     _report("ready")
     extender = processes.url(scheme, host, shared.server.port)
     _report(f"  extender:  {extender}   (urlPrefix for kube-scheduler)")
-    view = processes.local_url(shared, _view_port(shared), scheme=scheme)
+    view = processes.local_url(shared, shared.view_port, scheme=scheme)
     _report(f"  dashboard: topolog dashboard   ({view}, role viewer)")
     _report(f"  health:    {health}, /metrics")
     _report("             " + ", ".join(f"{name} :{port}" for name, port in ports.items()))
     _report("  try:       topolog get nodes; topolog get pending; topolog explain NAMESPACE/POD")
     return True
-
-
-def _view_port(shared: settings.Settings) -> int:
-    return shared.view.port or shared.server.port + 1
 
 
 def _report(line: str) -> None:

@@ -45,6 +45,11 @@ class PodGone(Event, frozen=True, tag="PodGone"):
         return f"pod:{self.uid}"
 
 
+def gone(pod: model.Pod) -> PodGone:
+    """The end of a pod."""
+    return PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name)
+
+
 class NodeSeen(Event, frozen=True, tag="NodeSeen"):
     """A node was observed in the state ``node``."""
 

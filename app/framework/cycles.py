@@ -102,14 +102,14 @@ def cycle(
     """A cycle for the pod, whose own placement or node, if it has one, is not counted."""
     placement = snapshot.placements.get(pod.uid)
     if snapshot.node_of(pod.uid):
-        snapshot = _supposing(snapshot, (_gone(pod),))
+        snapshot = _supposing(snapshot, (events.gone(pod),))
     reserved = placement.node if placement is not None else ""
     return Cycle(pod, candidates, snapshot, score_max, reserved, placement, offered)
 
 
 def without(base: Cycle, victims: Iterable[model.Pod]) -> Cycle:
     """The cycle as it would be without the victims."""
-    gone = [_gone(victim) for victim in victims]
+    gone = [events.gone(victim) for victim in victims]
     return replace(base, snapshot=_supposing(base.snapshot, gone)) if gone else base
 
 
@@ -119,7 +119,7 @@ def without_terminating(snapshot: snapshots.Snapshot) -> snapshots.Snapshot:
 
 
 def _without_terminating(snapshot: snapshots.Snapshot) -> snapshots.Snapshot:
-    going = [_gone(pod) for pod in snapshot.pods.values() if pod.terminating]
+    going = [events.gone(pod) for pod in snapshot.pods.values() if pod.terminating]
     return _supposing(snapshot, going) if going else snapshot
 
 
@@ -138,10 +138,6 @@ def assuming(base: Cycle, pods: Iterable[model.Pod]) -> Cycle:
     """The cycle as it would be with the nominated pods placed on their nominated nodes."""
     placed = [events.placed(pod, pod.nominated) for pod in pods]
     return replace(base, snapshot=_supposing(base.snapshot, placed)) if placed else base
-
-
-def _gone(pod: model.Pod) -> events.PodGone:
-    return events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name)
 
 
 def _supposing(snapshot: snapshots.Snapshot, supposed: Iterable[events.AnyEvent]) -> snapshots.Snapshot:

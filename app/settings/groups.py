@@ -372,3 +372,8 @@ class Settings:
     logging: Logging = field(default_factory=Logging)
     metrics: Metrics = field(default_factory=Metrics)
     client: Client = field(default_factory=Client)
+
+    @property
+    def view_port(self) -> int:
+        """The port of ``topolog view``."""
+        return self.view.port or self.server.port + 1

@@ -51,7 +51,7 @@ def test_no_eviction_is_for_nothing(
     # evict on the next one (extender contract, 10).
     for node, reason in objections(world, offer, plugins).items():
         known = [pod for uid in offer[node] if (pod := world.pod(uid)) is not None]
-        gone = [events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name) for pod in known]
+        gone = [events.gone(pod) for pod in known]
         after = projections.project_all(world, gone)
         cycle = cycles.cycle(cluster_strategies.ASKING, frozenset((node,)), after)
         refused = pipeline.run_filter(plugins, cycle).refused

@@ -131,7 +131,7 @@ class RemoveNodes(supposed_operations.Operation, frozen=True, tag="removeNodes")
 
     def events(self, snapshot: snapshots.Snapshot) -> Iterable[events.AnyEvent]:
         for node in _chosen(snapshot, self.nodes):
-            yield from map(_gone, snapshot.on(node.name))
+            yield from map(events.gone, snapshot.on(node.name))
             yield events.NodeGone(name=node.name, uid=node.uid)
 
 
@@ -184,7 +184,7 @@ class DeletePods(supposed_operations.Operation, frozen=True, tag="deletePods"):
         found = sorted(selected(snapshot, self.pods), key=lambda pod: pod.uid)
         found.sort(key=lambda pod: pod.created, reverse=True)
         found.sort(key=lambda pod: pod.priority)
-        return [_gone(pod) for pod in found[: self.most]]
+        return [events.gone(pod) for pod in found[: self.most]]
 
 
 class LabelPods(supposed_operations.Operation, frozen=True, tag="labelPods"):
@@ -359,10 +359,6 @@ def _named(snapshot: snapshots.Snapshot, names: Sequence[str], field: str) -> li
 
 def _changed(node: model.Node, **fields: object) -> Sequence[events.AnyEvent]:
     return observations.node(node, msgspec.structs.replace(node, **fields))
-
-
-def _gone(pod: model.Pod) -> events.PodGone:
-    return events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name)
 
 
 def _without(taints: tuple[model.Taint, ...], *prefixes: str) -> tuple[model.Taint, ...]:

@@ -92,7 +92,7 @@ def introduced(
         uid = known.uid if known is not None else found.uid
         waiting = operations.waiting(found, uid)
         if known is not None and snapshot.node_of(uid):
-            added.append(events.PodGone(uid=uid, namespace=known.namespace, name=known.name))
+            added.append(events.gone(known))
         added.append(events.PodSeen(pod=waiting))
         uids.append(uid)
     if len(set(uids)) != len(uids):

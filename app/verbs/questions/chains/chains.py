@@ -213,7 +213,7 @@ class Chain(replays.Replay):
         self._forget(pod.uid)
         self._deleted.add(pod.uid)
         self._collected.add(pod.uid)
-        return events.PodGone(uid=pod.uid, namespace=pod.namespace, name=pod.name)
+        return events.gone(pod)
 
     def _by_scheduler(self, pod: model.Pod, attempt: _Attempt) -> bool:
         """Whether the pod is bound as its attempt allowed, and not by other means."""
