@@ -15,11 +15,12 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Final, Protocol
 
 from app import exit_codes, parent_death, telemetry
+from app.pauses import Pauses
 from app.serving import ports
 from app.store import errors
 
@@ -47,7 +48,7 @@ class Child:
     grace: float
     """Seconds between SIGTERM and SIGKILL."""
     process: "subprocess.Popen[bytes] | None" = None
-    pause: float = FIRST_PAUSE
+    pauses: Pauses = field(default_factory=lambda: Pauses(FIRST_PAUSE, LONGEST_PAUSE))
     due: float = 0.0
     """When to start it (monotonic)."""
     started: float = 0.0
@@ -97,8 +98,8 @@ class Child:
     def schedule_restart(self, now: float) -> float:
         """Set the time of the next start; return the seconds until then."""
         if now - self.started >= SETTLED:
-            self.pause = FIRST_PAUSE
-        pause, self.pause = self.pause, min(2 * self.pause, LONGEST_PAUSE)
+            self.pauses.reset()
+        pause = self.pauses.take()
         self.due = now + pause
         return pause
 
@@ -231,15 +232,14 @@ def _watch(server: Restartable, stop: threading.Event, report: Report) -> None:
 
 
 def _restart(server: Restartable, stop: threading.Event, report: Report) -> None:
-    pause = FIRST_PAUSE
+    pauses = Pauses(FIRST_PAUSE, LONGEST_PAUSE)
     while not stop.is_set():
         try:
             server.restart()
             return
         except errors.NoServer as error:
-            report(f"{error}\nretrying the store in {pause:g} s")
-        stop.wait(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)
+            report(f"{error}\nretrying the store in {pauses.following:g} s")
+        stop.wait(pauses.take())
 
 
 def _exited(pid: int) -> bool:

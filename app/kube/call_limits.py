@@ -5,6 +5,7 @@ import http
 import threading
 from collections.abc import Callable, Iterator
 
+from app import clocks
 from app.kube import backoffs, errors
 
 _SLICE = 1.0
@@ -14,7 +15,7 @@ _SLICE = 1.0
 class Bucket:
     """A token bucket: ``burst`` tokens at once, ``rate`` tokens a second."""
 
-    def __init__(self, clock: backoffs.Clock, *, burst: float, rate: float) -> None:
+    def __init__(self, clock: clocks.Clock, *, burst: float, rate: float) -> None:
         self._clock = clock
         self._burst = burst
         self._rate = rate
@@ -55,7 +56,7 @@ class CallLimit:
 
     def __init__(
         self,
-        clock: backoffs.Clock,
+        clock: clocks.Clock,
         *,
         term: Callable[[], str | None],
         burst: float = 100.0,

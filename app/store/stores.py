@@ -9,6 +9,7 @@ import redis
 
 from app import settings
 from app.domain import schema as kinds
+from app.pauses import Pauses
 from app.store import errors, keys, schemas
 from app.store.checkpoints import archive_storage, archives, checkpoints, recovery_points
 from app.store.decisions import decision_log
@@ -94,7 +95,8 @@ def await_store(
     ``notify`` is called with the reason whenever it changes. Raises StoreAway, and SchemaMismatch and other
     errors that need an operator.
     """
-    pause, reported, end = _PAUSE_SECONDS, "", time.monotonic() + PATIENCE_SECONDS
+    pauses, reported = Pauses(_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS), ""
+    end = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             return open_store(
@@ -109,8 +111,7 @@ def await_store(
             if str(away) != reported:
                 reported = str(away)
                 notify(reported)
-        time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        time.sleep(pauses.take())
 
 
 def _opened(

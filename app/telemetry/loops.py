@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from app.pauses import Pauses
 from app.telemetry import metrics
 from app.telemetry.log_setup import log
 
@@ -89,7 +90,7 @@ class Loop:
             _monitored.discard(self)
 
     def _repeat(self) -> None:
-        failures = 0
+        pauses = Pauses(FIRST_PAUSE, self._longest)
         while True:
             started = time.monotonic()
             self.problem = ""
@@ -99,17 +100,14 @@ class Loop:
             except self._fatal:
                 raise
             except Exception as error:
-                failures = 1 if time.monotonic() - started >= SETTLED else failures + 1
-                pause = self._pause(failures)
+                if time.monotonic() - started >= SETTLED:
+                    pauses.reset()
+                pause = pauses.take() * self._rng.uniform(0.5, 1.0)
                 self.problem = f"{type(error).__name__}: {error}"
                 metrics.LOOP_FAILURES.labels(self.name).inc()
                 log.exception("loop failed, retrying", loop=self.name, pause=round(pause, 3))
             if self._wait(pause):
                 return
-
-    def _pause(self, failures: int) -> float:
-        length = min(self._longest, FIRST_PAUSE * 2.0 ** min(failures - 1, 30))
-        return length * self._rng.uniform(0.5, 1.0)
 
     def _work(self) -> None:
         self._repeat()

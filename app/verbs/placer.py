@@ -24,6 +24,7 @@ from app.domain import events, model, projections, schema, snapshots, verdicts
 from app.framework import cycles, pipeline, plans, transformer_chain
 from app.kube import errors as kube_errors
 from app.kube.writes import binding
+from app.pauses import Pauses
 from app.store import errors as store_errors
 from app.store.log import batches
 from app.verbs import contexts, errors, placement_releases
@@ -269,7 +270,7 @@ class Placer:
         With a second Binding beside the first, the refusal of either would be no evidence that the capacity
         is free. False when the placement is gone, or void. Raises Refused or StateAway.
         """
-        context, pause = self._context, _POLL
+        context, pauses = self._context, Pauses(_POLL, _MAX_POLL)
         while True:
             current = self._latest.read(self._left(_READ))
             if current.pod.node == self._request.node:
@@ -283,13 +284,12 @@ class Placer:
             snapshot = context.state.catch_up(timeout=self._left(context.time_limits.state))
             if snapshot.placement_position(self._request.uid) != existing.position:
                 return False
-            if context.monotonic() + pause >= self._deadline:
+            if context.monotonic() + pauses.following >= self._deadline:
                 raise errors.StateAway(
                     f"topolog: another call is binding the pod to node {existing.placement.node};"
                     " its outcome is not known yet, try again"
                 )
-            context.sleep(pause)
-            pause = min(2 * pause, _MAX_POLL)
+            context.sleep(pauses.take())
 
     def _without_binding(self, existing: _Existing) -> bool:
         """Whether no Binding of the placement can be under way: none was sent yet, or it is void."""

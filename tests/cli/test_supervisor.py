@@ -15,6 +15,7 @@ import pytest
 
 from app import exit_codes
 from app.cli import supervisor
+from app.pauses import Pauses
 from app.store import errors
 from app.store.server import connections, embedded
 from tests.support import child_processes
@@ -40,7 +41,11 @@ while True:
 def child(name: str, path: pathlib.Path, how: str = "lives", grace: float = 10.0) -> supervisor.Child:
     """A child that is not started yet."""
     return supervisor.Child(
-        name, [sys.executable, "-c", PROGRAM, str(path), how], dict(os.environ), grace, pause=0.01
+        name,
+        [sys.executable, "-c", PROGRAM, str(path), how],
+        dict(os.environ),
+        grace,
+        pauses=Pauses(0.01, 30.0),
     )
 
 
@@ -165,7 +170,7 @@ time.sleep(60)
         port = taken.getsockname()[1]
         environ = {**os.environ, supervisor.HEALTH_PORT: str(port)}
         command = [sys.executable, "-c", program]
-        one = supervisor.Child("one", command, environ, 10.0, pause=0.01, bind="127.0.0.1")
+        one = supervisor.Child("one", command, environ, 10.0, pauses=Pauses(0.01, 30.0), bind="127.0.0.1")
         code = run_with(
             supervisor.Supervisor([one], report=reported.append), lambda: until(lambda: written(path) != [])
         )

@@ -17,6 +17,7 @@ from app.domain import snapshots
 from app.domain.audit import findings
 from app.kube.client import clients
 from app.kube.watch import kinds
+from app.pauses import Pauses
 from app.store import audit_reports, errors, raw_access, stores
 from app.store.log import consumers
 from workers.auditor import cluster_diff, ledger, log_integrity, remedies, repairs
@@ -91,16 +92,17 @@ class Auditor:
         self._reader.deregister()
 
     def _audit(self) -> None:
-        pause = 0.0
+        pause, pauses = 0.0, Pauses(self._options.interval, _LONGEST_PAUSE)
         while not self._stopped.wait(pause):
             try:
                 pause = self._pause() if self.run_once() else 0.0
                 self.problem.pop("store", None)
+                pauses.reset()
             except errors.StoreError as away:
                 if "store" not in self.problem:
                     telemetry.log.warning("cannot audit", error=str(away))
                 self.problem["store"] = str(away)
-                pause = min(max(2 * pause, self._options.interval), _LONGEST_PAUSE)
+                pause = pauses.take()
 
     def _pause(self) -> float:
         """Seconds until the next run: fewer while a list is read, or the log for the first time."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 
 from app import settings, telemetry
 from app.domain import snapshots
+from app.pauses import Pauses
 from app.store import audit_reports, errors, snapshot_format, stores
 from app.store.checkpoints import checkpoints
 from app.store.server import server_certificates
@@ -61,8 +62,8 @@ class Compactor:
         self._proven_at = 0.0
         self._dropped: frozenset[str] = frozenset()
         """The checkpoints that the last report of the auditor has, by the fields of their headers."""
-        self._archive_pause = EVERY
-        """Seconds between two attempts to extend the archive, the last of which failed."""
+        self._archive_pauses = Pauses(2 * EVERY, _LONGEST_PAUSE)
+        """Between two attempts to extend the archive."""
         self._archive_due = 0.0
         """Monotonic: when the archive, once it has failed, is tried again."""
         self.problem: dict[str, str] = {}
@@ -84,11 +85,12 @@ class Compactor:
         ).run()
 
     def _compact(self) -> None:
-        pause = 0.0
+        pause, pauses = 0.0, Pauses(2 * EVERY, _LONGEST_PAUSE)
         while not self._stopped.wait(pause):
             try:
                 self.run_once()
                 pause = min(EVERY, self._pressure.pause)
+                pauses.reset()
                 self.problem.pop("store", None)
                 if self._store.archive is None:
                     self.problem.pop("archive", None)
@@ -97,12 +99,12 @@ class Compactor:
                 self._pending = True
                 # The memory is measured meanwhile: it fills faster while the log cannot be trimmed.
                 pause = min(EVERY, self._pressure.pause)
-                self._archive_pause = min(2 * self._archive_pause, _LONGEST_PAUSE)
-                self._archive_due = self._monotonic() + self._archive_pause
+                pauses.reset()
+                self._archive_due = self._monotonic() + self._archive_pauses.take()
             except (errors.StoreAway, errors.Rewound, errors.OtherCluster) as away:
                 # The recorder recovers from a loss; then compacting continues in a new incarnation.
                 self._failed("store", away)
-                pause = min(2 * max(pause, EVERY), _LONGEST_PAUSE)
+                pause = pauses.take()
 
     def stop(self) -> None:
         """Let ``run`` return soon."""
@@ -148,7 +150,7 @@ class Compactor:
         if self._monotonic() < self._archive_due:
             return
         self._archiver.extend(kept[0])
-        self._archive_pause = EVERY
+        self._archive_pauses.reset()
         self.problem.pop("archive", None)
         self._pending = not self._trim(self._target(snapshot.offset - self._options.keep, kept), kept[0])
         self._shed(kept)

@@ -12,10 +12,10 @@ import functools
 import threading
 from collections.abc import Callable, Mapping
 
-from app import telemetry
+from app import clocks, telemetry
 from app.domain import events, model, snapshots
 from app.framework import registry
-from app.kube import backoffs, call_limits
+from app.kube import call_limits
 from app.kube.client import clients
 from app.kube.election import electors
 from app.kube.writes import binding, event_recorders, fencing
@@ -56,12 +56,12 @@ class Controller:
         plugins: registry.Registry,
         *,
         old: float,
-        clock: backoffs.RealClock | None = None,
+        clock: clocks.RealClock | None = None,
         elector: election.Leadership | None = None,
     ) -> None:
         """``old``: see OrphanedPlacements. Without an ``elector`` it always leads."""
         self._store = store
-        self._clock = clock or backoffs.RealClock()
+        self._clock = clock or clocks.RealClock()
         self._stopped = threading.Event()
         self._elector = elector or election.NoElection()
         self._tenure: electors.Tenure | None = None

@@ -19,10 +19,10 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from app import telemetry
+from app import clocks, telemetry
 from app.domain import model, snapshots
 from app.framework import effects, registry
-from app.kube import backoffs, call_limits, errors
+from app.kube import call_limits, errors
 from app.kube.client import clients
 from app.kube.writes import evictions
 from workers.controller import plugin_calls
@@ -78,7 +78,7 @@ class Evictor:
         plugins: registry.Registry,
         post: Post,
         limit: call_limits.CallLimit,
-        clock: backoffs.Clock,
+        clock: clocks.Clock,
     ) -> None:
         self._client = client
         self._snapshot = snapshot

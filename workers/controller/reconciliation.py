@@ -12,10 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from app import telemetry
+from app import clocks, telemetry
 from app.domain import events, model, snapshots
 from app.framework import capabilities, effects, pipeline, registry
-from app.kube import backoffs
 from workers.controller import plugin_calls
 
 EVERY = 1.0
@@ -76,7 +75,7 @@ class Reconciliation:
         plugins: registry.Registry,
         snapshot: Callable[[], snapshots.Snapshot],
         executor: Executor,
-        clock: backoffs.Clock,
+        clock: clocks.Clock,
     ) -> None:
         self._plugins = plugins
         self._snapshot = snapshot

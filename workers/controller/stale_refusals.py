@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from app import plurals
+from app import clocks, plurals
 from app.domain import events, model, node_sets, projections, snapshots
 from app.framework import cycles, effects, pipeline, registry
-from app.kube import backoffs
 from app.store.decisions import records
 from app.store.log import incarnations
 
@@ -77,7 +76,7 @@ class StaleRefusals:
         snapshot: Callable[[], snapshots.Snapshot],
         submit: Submit,
         noted: Callable[[model.Uid], model.Position | None],
-        clock: backoffs.Clock,
+        clock: clocks.Clock,
     ) -> None:
         """``noted``: the position of a pod's latest wake-up, for whatever reason; None if it was dropped."""
         self._records = records

@@ -15,10 +15,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from app import telemetry
+from app import clocks, telemetry
 from app.domain import snapshots
 from app.framework import effects
-from app.kube import backoffs, call_limits, errors
+from app.kube import call_limits, errors
 from app.kube.client import clients
 from app.kube.writes import status_patches
 
@@ -72,7 +72,7 @@ class StatusWriter:
         client: clients.Client,
         targets: Mapping[str, Target],
         limit: call_limits.CallLimit,
-        clock: backoffs.Clock,
+        clock: clocks.Clock,
         *,
         now: Callable[[], str],
     ) -> None:

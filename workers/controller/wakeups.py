@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from app import telemetry
+from app import clocks, telemetry
 from app.domain import events, model, snapshots
 from app.framework import effects
 from app.kube import backoffs, call_limits, errors
@@ -47,7 +47,7 @@ class Waker:
         client: clients.Client,
         snapshot: Callable[[], snapshots.Snapshot],
         limit: call_limits.CallLimit,
-        clock: backoffs.Clock,
+        clock: clocks.Clock,
         *,
         now: Callable[[], str],
     ) -> None:

@@ -16,6 +16,7 @@ from app.domain import events, snapshots
 from app.kube import errors as kube_errors
 from app.kube.election import electors
 from app.kube.watch import kinds
+from app.pauses import Pauses
 from app.store import errors
 from app.store.log import batches, logs
 from app.store.state import followers
@@ -61,7 +62,7 @@ class RecorderLeadership:
             wait=lambda seconds: self._stopped.wait(seconds),
         )
         self._tenure: electors.Tenure | None = None
-        self._pause = _FIRST_PAUSE
+        self._pauses = Pauses(_FIRST_PAUSE, _LONGEST_PAUSE)
         self._recorded: electors.Tenure | None = None
         """The tenure whose election this process has recorded in the log."""
         self.problem = ""
@@ -108,7 +109,8 @@ class RecorderLeadership:
                     if self._elector.problem:
                         self._wait(self._elector.problem)
                     continue
-                self._tenure, self._pause, self.problem = tenure, _FIRST_PAUSE, ""
+                self._tenure, self.problem = tenure, ""
+                self._pauses.reset()
                 telemetry.log.info(
                     "recorder leads", epoch=term.guard.epoch, incarnation=self._log.incarnation
                 )
@@ -241,5 +243,4 @@ class RecorderLeadership:
         if problem != self.problem:
             telemetry.log.warning("cannot record", problem=problem)
         self.problem = problem
-        self._stopped.wait(self._pause)
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        self._stopped.wait(self._pauses.take())

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from app import telemetry
 from app.domain import events, projections
+from app.pauses import Pauses
 from app.store import errors
 from app.store.log import batches, logs
 from app.store.state import followers
@@ -87,7 +88,7 @@ class LogWriter:
 
         Waits while the store is away. Raises Fenced or Rewound.
         """
-        at, optimistic, pause = 0, True, FIRST_PAUSE
+        at, optimistic, pauses = 0, True, Pauses(FIRST_PAUSE, LONGEST_PAUSE)
         unanswered: _Built | None = None
         while (at < len(waiting) or self.versions.overdue) and leads():
             try:
@@ -99,7 +100,8 @@ class LogWriter:
                     self._send(built)
                 if not built.batch.applied <= self.applied:
                     self.applied |= built.batch.applied
-                at, optimistic, pause, unanswered = built.end, True, FIRST_PAUSE, None
+                at, optimistic, unanswered = built.end, True, None
+                pauses.reset()
                 self.problem = ""
             except errors.Conflict as conflict:
                 optimistic, unanswered = False, None
@@ -108,8 +110,7 @@ class LogWriter:
                 )
             except errors.StoreAway as away:
                 optimistic = False
-                self._away(away, pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+                self._away(away, pauses.take())
 
     def check_log(self) -> None:
         """Check that the log is whole and this cluster's, and claim one that names none. Raises Rewound."""

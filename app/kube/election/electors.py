@@ -20,8 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app import telemetry
-from app.kube import backoffs, errors
+from app import clocks, telemetry
+from app.kube import errors
 from app.kube.client import clients
 from app.kube.election import leases
 
@@ -71,7 +71,7 @@ class Elector:
         durations: Durations | None = None,
         identity: str = "",
         on_problem: Callable[[str], None] = lambda problem: None,
-        clock: backoffs.Clock | None = None,
+        clock: clocks.Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
         """``identity``: unique among the candidates, by default unique_identity();
@@ -87,7 +87,7 @@ class Elector:
         """Why the Lease cannot be acquired or renewed; empty if it can, or another candidate holds it."""
         self._durations = durations or Durations()
         self._lease = leases.Lease(client, namespace, name, timeout=self._durations.renew / 2)
-        self._clock = clock or backoffs.RealClock()
+        self._clock = clock or clocks.RealClock()
         self._rng = rng or random.Random()
         self._lock = threading.RLock()
         self._known: leases.Json | None = None
@@ -146,7 +146,7 @@ class Elector:
     def stop(self) -> None:
         """Leave the election and release the Lease."""
         self._stopped = True
-        if isinstance(self._clock, backoffs.RealClock):
+        if isinstance(self._clock, clocks.RealClock):
             self._clock.stop()
         with self._won:
             self._won.notify_all()

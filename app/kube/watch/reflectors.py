@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from app import telemetry
+from app import clocks, telemetry
 from app.kube import backoffs, errors
 from app.kube.client import clients
 from app.kube.objects import decoding, schema
@@ -93,7 +93,7 @@ class Reflector:
         *,
         since: str = "",
         reason: str = "first list",
-        clock: backoffs.Clock | None = None,
+        clock: clocks.Clock | None = None,
         rng: random.Random | None = None,
         silence: float = 150.0,
         page: int = kinds.PAGE,
@@ -109,7 +109,7 @@ class Reflector:
         self.absent = False
         """Whether the API server does not serve the kind, as far as it is known."""
         self._client = client
-        self._clock = clock or backoffs.RealClock()
+        self._clock = clock or clocks.RealClock()
         self._rng = rng or random.Random()
         self._silence = silence
         self._page = page
@@ -137,7 +137,7 @@ class Reflector:
     def stop(self) -> None:
         """End ``changes`` soon: close the stream, and interrupt the waits on the default clock."""
         self._stopped.set()
-        if isinstance(self._clock, backoffs.RealClock):
+        if isinstance(self._clock, clocks.RealClock):
             self._clock.stop()
         stream = self._stream
         if stream is not None:

@@ -15,9 +15,10 @@ from typing import Final
 
 import msgspec
 
+from app import clocks
 from app.domain import model
 from app.framework import effects
-from app.kube import backoffs, call_limits, errors
+from app.kube import call_limits, errors
 from app.kube.client import clients
 
 _MAX_MESSAGE = 1024
@@ -44,7 +45,7 @@ class EventRecorder:
     def __init__(
         self,
         client: clients.Client,
-        clock: backoffs.Clock,
+        clock: clocks.Clock,
         *,
         now: Callable[[], str],
         limit: call_limits.CallLimit,

@@ -2,6 +2,8 @@
 
 import time
 
+from app.pauses import Pauses
+
 _LEAST_SECONDS = 0.01
 _ATTEMPT_SECONDS = 1.0
 """What one attempt may take."""
@@ -14,7 +16,7 @@ class RetryDeadline:
 
     def __init__(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
-        self._pause = 0.005
+        self._pauses = Pauses(0.005, 0.1)
 
     @property
     def left(self) -> float:
@@ -33,8 +35,7 @@ class RetryDeadline:
 
     def again(self) -> bool:
         """Pause before another attempt; false at once if there is no time for one."""
-        if time.monotonic() + self._pause + _USEFUL_SECONDS >= self._deadline:
+        if time.monotonic() + self._pauses.following + _USEFUL_SECONDS >= self._deadline:
             return False
-        time.sleep(self._pause)
-        self._pause = min(self._pause * 2, 0.1)
+        time.sleep(self._pauses.take())
         return True

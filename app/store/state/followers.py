@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from app import telemetry
 from app.domain import model, snapshots
 from app.domain import schema as schemas
+from app.pauses import Pauses
 from app.store import errors
 from app.store.checkpoints import recovery_points
 from app.store.log import batches, consumers, logs, readers
@@ -188,7 +189,7 @@ class Follower:
             self._consumer.heartbeat(offset)
 
     def _follow(self, gather: float) -> None:
-        pause = _PAUSE_SECONDS
+        pauses = Pauses(_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
         update: log_cursors.Update | None = None
         while not self._stopping.is_set():
             try:
@@ -197,7 +198,7 @@ class Follower:
                 if self._consumer is not None:
                     self._consumer.heartbeat(start.snapshot.offset)
                 self._note(None)
-                pause = _PAUSE_SECONDS
+                pauses.reset()
                 rest = max(gather, _REST_SECONDS if applied else 0.0)
                 if rest and self._stopping.wait(rest):
                     return
@@ -206,8 +207,7 @@ class Follower:
                 # Callers of catch_up get the same error, readiness shows it.
                 self._note(error)
                 update = None
-                self._stopping.wait(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+                self._stopping.wait(pauses.take())
             except Exception as error:
                 self.error = error
                 raise

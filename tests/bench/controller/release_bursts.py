@@ -4,10 +4,9 @@ import dataclasses
 import time
 from collections.abc import Iterator
 
-from app import plugins
+from app import clocks, plugins
 from app.domain import events, model, projections, snapshots
 from app.framework import effects, registry
-from app.kube import backoffs
 from app.plugins.elastic_quota import kinds
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.quota_model import Quota
@@ -49,7 +48,7 @@ def _burst(world: snapshots.Snapshot, releases: int, run: int) -> float:
         registry.Registry([*(kind() for kind in plugins.USUAL), ElasticQuota()]),
         lambda: world,
         executor,
-        backoffs.RealClock(),
+        clocks.RealClock(),
     )
     steps = []
     for event in _released(releases):

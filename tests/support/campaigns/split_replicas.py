@@ -10,9 +10,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from app import settings
+from app import clocks, settings
 from app.domain import events, model
-from app.kube import backoffs
 from app.kube.client import clients
 from app.kube.election import electors
 from app.kube.writes import binding, fencing
@@ -213,7 +212,7 @@ class Field:
             fencing.ApiFencer(client, now=lambda: "2026-07-01T10:00:00Z"),
             store.follower.catch_up,
             release,
-            backoffs.RealClock(),
+            clocks.RealClock(),
             old=OLD,
         )
         while not self._over.wait(0.5):

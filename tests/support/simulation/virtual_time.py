@@ -30,7 +30,7 @@ _BEGAN = 1_780_000_000.0
 
 
 class Clock:
-    """Monotonic seconds; replaces a module's ``time``, and is a ``backoffs.Clock``."""
+    """Monotonic seconds; replaces a module's ``time``, and is a ``clocks.Clock``."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -3,15 +3,14 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from app import plugins
+from app import clocks, plugins
 from app.framework import registry, registry_builder
-from app.kube import backoffs
 from app.plugins.elastic_quota.trees import membership
 from app.simulation import populations
 from tests.support.workers import clusters
 
 
-class FastClock(backoffs.RealClock):
+class FastClock(clocks.RealClock):
     """Twenty seconds of the controller are one of the test."""
 
     def monotonic(self) -> float:

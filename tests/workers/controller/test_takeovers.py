@@ -9,8 +9,8 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
+from app import clocks
 from app.domain import events, model, projections
-from app.kube import backoffs
 from app.kube.client import clients
 from app.kube.election import electors
 from app.plugins.coscheduling import gangs, options
@@ -66,9 +66,7 @@ def control(again: Callable[..., stores.Store], cluster_side: clusters.Cluster) 
     """Starts candidates for one Lease, each as a process of its own."""
     with contextlib.ExitStack() as ending:
 
-        def start(
-            token: str, clock: backoffs.RealClock | None = None, **arguments: str | bool
-        ) -> Controlling:
+        def start(token: str, clock: clocks.RealClock | None = None, **arguments: str | bool) -> Controlling:
             built = quotas.configured(**arguments)
             client = clients.Client(plain_access.of(cluster_side.server.url, token=token))
             ending.callback(client.close)

@@ -8,10 +8,9 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from app import telemetry
+from app import clocks, telemetry
 from app.domain import model, snapshots
 from app.framework import effects
-from app.kube import backoffs
 from workers.controller import plugin_calls
 
 Renewed = Callable[[snapshots.Snapshot], effects.ReleasePlacements | None]
@@ -47,14 +46,14 @@ class JointReleases:
         self,
         release: Callable[[Renewed], int | None],
         term: Callable[[], str | None],
-        clock: backoffs.Clock | None = None,
+        clock: clocks.Clock | None = None,
     ) -> None:
         """``release``: placement_releases.release_together; ``term``: the epoch of the present leadership,
         None without one.
         """
         self._release = release
         self._term = term
-        self._clock = clock or backoffs.RealClock()
+        self._clock = clock or clocks.RealClock()
         self._calls = plugin_calls.PluginCalls()
         self._lock = threading.Lock()
         self._wanted: dict[_Key, _Request] = {}

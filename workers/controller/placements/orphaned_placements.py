@@ -12,9 +12,9 @@ again (decisions 8 and 20). A planned placement, which has no Binding, is kept l
 import threading
 from collections.abc import Callable
 
-from app import telemetry
+from app import clocks, telemetry
 from app.domain import events, model, snapshots
-from app.kube import backoffs, errors
+from app.kube import errors
 from app.kube.writes import binding, fencing
 
 PLANNED = 300.0
@@ -37,7 +37,7 @@ class OrphanedPlacements:
         fencer: fencing.Fencer,
         snapshot: Callable[[], snapshots.Snapshot],
         release: Callable[[model.Uid, model.Position, events.Cause, str], bool],
-        clock: backoffs.Clock,
+        clock: clocks.Clock,
         *,
         old: float,
     ) -> None:

@@ -1,0 +1,36 @@
+"""A monotonic clock that tests can replace."""
+
+import threading
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Monotonic time, and waiting that can be interrupted."""
+
+    def monotonic(self) -> float:
+        """Seconds since an arbitrary moment; never goes back."""
+        ...
+
+    def wait(self, seconds: float) -> bool:
+        """Wait so many seconds; returns true, without waiting further, once the clock is stopped."""
+        ...
+
+
+class RealClock:
+    """The machine's monotonic clock."""
+
+    def __init__(self) -> None:
+        self._stopped = threading.Event()
+
+    def monotonic(self) -> float:
+        """See Clock."""
+        return time.monotonic()
+
+    def wait(self, seconds: float) -> bool:
+        """See Clock."""
+        return self._stopped.wait(seconds)
+
+    def stop(self) -> None:
+        """Interrupt the current wait and every later one."""
+        self._stopped.set()
