@@ -1,6 +1,7 @@
-"""Lets a signal end a block of a command: SIGTERM as Ctrl-C does, and the alarm of a time limit."""
+"""Lets a signal end a block of a command, as Ctrl-C does or at a time limit, or make a pipe readable."""
 
 import contextlib
+import os
 import signal
 from collections.abc import Iterator
 from types import FrameType
@@ -33,6 +34,24 @@ def within(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, *timer)
         signal.signal(signal.SIGALRM, handler)
+
+
+def pipe(*numbers: signal.Signals) -> int:
+    """A file descriptor that is readable once one of these signals has arrived; for the main thread only.
+
+    A handler runs between any two instructions of the main thread, which may hold the lock that the handler
+    needs: setting an Event there can deadlock. So the handler only writes one byte.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+
+    def handle(*_: object) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.write(writer, b"\0")
+
+    for number in numbers:
+        signal.signal(number, handle)
+    return reader
 
 
 def _out_of_time(_number: int, _frame: FrameType | None) -> None:

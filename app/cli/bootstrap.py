@@ -1,6 +1,5 @@
 """``topolog bootstrap``: makes the certificates and passwords of an installation, as Secrets."""
 
-import contextlib
 import datetime
 import os
 import pathlib
@@ -14,7 +13,7 @@ from collections.abc import Callable
 import click
 import yaml
 
-from app import exit_codes, settings
+from app import exit_codes, interrupts, settings
 from app.cli import exits
 from app.cli.output import formats, tables
 
@@ -180,18 +179,10 @@ def bootstrap_command(
 def _waiting_for_sigterm(seconds: float) -> Callable[[], bool]:
     """Return a wait of so many seconds, which returns true, and early, once SIGTERM has arrived.
 
-    Without a handler the first process of a container does not receive SIGTERM. The handler runs between
-    any two instructions of this thread, so it takes no lock, as setting an Event would.
+    Without a handler the first process of a container does not receive SIGTERM.
     """
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-
-    def handle(*_: object) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.write(writer, b"\0")
-
-    signal.signal(signal.SIGTERM, handle)
-    return lambda: bool(select.select((reader,), (), (), seconds)[0])
+    arrived = interrupts.pipe(signal.SIGTERM)
+    return lambda: bool(select.select((arrived,), (), (), seconds)[0])
 
 
 def _run(
