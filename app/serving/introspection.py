@@ -26,6 +26,7 @@ import structlog
 
 from app.serving import ports
 from app.serving.access import authorization, roles
+from app.serving.http import whole_responses
 
 TIMEOUT_SECONDS: Final = 30.0
 """Time limit of a request; then its connection is closed."""
@@ -181,25 +182,12 @@ class IntrospectionServer:
         }
         if request.identity is not None:
             environ[authorization.IDENTITY] = request.identity
-        started: list[tuple[str, list[tuple[str, str]]]] = []
-
-        def start(
-            status: str, headers: list[tuple[str, str]], _: object = None, /
-        ) -> Callable[[bytes], object]:
-            started.append((status, headers))
-            return lambda _: None
-
         try:
-            response = self._application(environ, start)
-            try:
-                body = b"".join(response)
-            finally:
-                getattr(response, "close", lambda: None)()
-            status, headers = started[-1]
+            return ForwardedResponse(*whole_responses.respond(self._application, environ))
         except Exception:
             log.exception("request failed", path=request.environ.get("PATH_INFO"))
-            status, headers, body = "500 Internal Server Error", [("Content-Type", "application/json")], FAULT
-        return ForwardedResponse(status, headers, body)
+            headers = [("Content-Type", "application/json")]
+            return ForwardedResponse("500 Internal Server Error", headers, FAULT)
 
 
 FAULT: Final = msgspec.json.encode(

@@ -14,13 +14,14 @@ import sys
 import threading
 import time
 import wsgiref.types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import structlog
 
 from app import telemetry
 from app.serving import ports
+from app.serving.http import whole_responses
 
 SECONDS = 2.0
 CONNECTIONS = 128
@@ -149,15 +150,8 @@ def respond(application: wsgiref.types.WSGIApplication, head: bytes) -> bytes:
         "wsgi.multiprocess": False,
         "wsgi.run_once": False,
     } | dict(_headers(head))
-    started: list[tuple[str, list[tuple[str, str]]]] = []
-
-    def start(status: str, headers: list[tuple[str, str]], _: object = None, /) -> Callable[[bytes], object]:
-        started.append((status, headers))
-        return lambda data: None
-
     try:
-        body = b"".join(application(environ, start))
-        status, headers = started[0]
+        status, headers, body = whole_responses.respond(application, environ)
     except Exception:
         log.exception("probe failed", path=path)
         status, headers, body = "500 Internal Server Error", [], b""
