@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import NamedTuple, NoReturn, Protocol
+from typing import Final, NamedTuple, NoReturn, Protocol
 
 import click
 from prometheus_client import registry as prometheus_registry
@@ -91,6 +91,11 @@ class _Identified:
 Factory = Callable[[Resources], Worker]
 
 
+_CONFIG: Final = click.option(
+    "--config", type=click.Path(exists=True, dir_okay=False), help="Settings file (YAML)."
+)
+
+
 @click.group()
 @click.option(
     "--config", type=click.Path(exists=True, dir_okay=False), help="Settings file (YAML). [TOPOLOG_CONFIG]"
@@ -102,7 +107,7 @@ def main(context: click.Context, config: str | None) -> None:
 
 
 @main.command("record")
-@click.option("--config", type=click.Path(exists=True, dir_okay=False), help="Settings file (YAML).")
+@_CONFIG
 @click.pass_obj
 def record_command(outer: str | None, config: str | None) -> None:
     """Watch the cluster and append every fact to the log; one replica leads."""
@@ -112,7 +117,7 @@ def record_command(outer: str | None, config: str | None) -> None:
 
 
 @main.command("control")
-@click.option("--config", type=click.Path(exists=True, dir_okay=False), help="Settings file (YAML).")
+@_CONFIG
 @click.pass_obj
 def control_command(outer: str | None, config: str | None) -> None:
     """Wake pending pods, release placements without a Binding, post Events; one replica leads."""
@@ -168,7 +173,7 @@ def _controller(given: Resources) -> controllers.Controller:
 
 
 @main.command("compact")
-@click.option("--config", type=click.Path(exists=True, dir_okay=False), help="Settings file (YAML).")
+@_CONFIG
 @click.pass_obj
 def compact_command(outer: str | None, config: str | None) -> None:
     """Take checkpoints, archive the log and trim it. One per cluster."""
@@ -192,7 +197,7 @@ def compact_command(outer: str | None, config: str | None) -> None:
 
 
 @main.command("audit")
-@click.option("--config", type=click.Path(exists=True, dir_okay=False), help="Settings file (YAML).")
+@_CONFIG
 @click.pass_obj
 def audit_command(outer: str | None, config: str | None) -> None:
     """Verify that counts, log and API server agree. One per cluster."""

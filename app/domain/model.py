@@ -230,6 +230,11 @@ class Pod(Frozen, frozen=True):
         return not (self.node or self.terminating or self.finished or self.gated)
 
     @property
+    def precedence(self) -> tuple[int, str, Uid]:
+        """The key that sorts pods by priority, the highest first, then by age."""
+        return -self.priority, self.created, self.uid
+
+    @property
     def holds_nomination(self) -> bool:
         """The pod is nominated for a node and not bound yet."""
         return bool(self.nominated) and not self.node and self.counted

@@ -135,7 +135,7 @@ class RawReader:
             whole=not paged,
             subjects=subjects,
             cursor=int(cursor),
-            now_ms=1000 * int(now[0]) + int(now[1]) // 1000,
+            now_ms=connections.milliseconds(now),
             mistyped=mistyped,
             generated=generated,
         )

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from app.domain import events, model, snapshots
-from app.plugins.elastic_quota import admission, families, kinds, wakeups
+from app.plugins.elastic_quota import admission, families, kinds
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from tests.support.decisions import scheduling_driver
 from tests.support.decisions.small_quotas import CORE, cluster, node, pod, quota, runtime
@@ -64,11 +64,11 @@ def test_a_pending_pod_that_ends_costs_nothing_while_no_limit_rises(monkeypatch:
     small = cluster(node("n1", 100), quota("a", 20, 100), quota("b", 20, 100), *many, pod("b", 50, "b"))
     looked = list[model.Pod]()
 
-    def importance(one: model.Pod) -> int:
+    def precedence(one: model.Pod) -> int:
         looked.append(one)
         return 0
 
-    monkeypatch.setattr(wakeups, "_importance", importance)
+    monkeypatch.setattr(model.Pod, "precedence", property(precedence))
     for one in many[:30]:
         event = events.PodGone(uid=one.uid, namespace=one.namespace, name=one.name)
         assert woken(small, event) == []
@@ -91,7 +91,7 @@ def test_a_release_evaluates_the_pods_of_its_quota_one_by_one_and_others_by_clas
     small = cluster(node("n1", 100), *(quota(name, 0, 5) for name in names), *runs, *waits)
     small.place(flying := pod("flying", 2, "b"), "n1")
     asked, sorted_by = list[str](), list[str]()
-    admissions, importance = families.admissions, wakeups._importance
+    admissions = families.admissions
 
     def counted(state: snapshots.Snapshot, one: model.Pod, rules: admission.QuotaRules) -> object:
         asked.append(one.name)
@@ -99,10 +99,10 @@ def test_a_release_evaluates_the_pods_of_its_quota_one_by_one_and_others_by_clas
 
     def looked(one: model.Pod) -> tuple[int, str, str]:
         sorted_by.append(one.name)
-        return importance(one)
+        return -one.priority, one.created, one.uid
 
     monkeypatch.setattr(families, "admissions", counted)
-    monkeypatch.setattr(wakeups, "_importance", looked)
+    monkeypatch.setattr(model.Pod, "precedence", property(looked))
     assert woken(small, released(flying)) == ["b0"]
     assert len(asked) == 2 * len(names)
     assert set(sorted_by) == {one.name for one in waits if one.labels == waits[50].labels}

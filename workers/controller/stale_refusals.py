@@ -111,7 +111,7 @@ class StaleRefusals:
         due = list(islice(self._due(snapshot), MAX_DECISIONS))
         if not due:
             return 0
-        due.sort(key=lambda one: _importance(one.decision))
+        due.sort(key=lambda one: one.decision.pod.precedence)
         woken, hypothetical = 0, self._claimed(claims, snapshot)
         for refused in due:
             pod = snapshot.pod(refused.decision.pod.uid) or refused.decision.pod
@@ -153,9 +153,8 @@ class StaleRefusals:
     def _active(self) -> list[records.Decision]:
         """The refusals of the pods that claim capacity, the most important first, at most MAX_DECISIONS."""
         now = self._clock.monotonic()
-        return sorted((one.decision for one in self._claims.values() if one.until > now), key=_importance)[
-            :MAX_DECISIONS
-        ]
+        found = [one.decision for one in self._claims.values() if one.until > now]
+        return sorted(found, key=lambda one: one.pod.precedence)[:MAX_DECISIONS]
 
     def _claimed(
         self, claims: Iterable[records.Decision], snapshot: snapshots.Snapshot
@@ -211,10 +210,6 @@ class StaleRefusals:
             self._last = decision.id
         while len(self._refused) > MAX_REFUSALS:
             self._refused.popitem(last=False)
-
-
-def _importance(decision: records.Decision) -> tuple[int, str, model.Uid]:
-    return -decision.pod.priority, decision.pod.created, decision.pod.uid
 
 
 def _before(one: model.Position, other: model.Position) -> bool:

@@ -121,7 +121,7 @@ def _fitting(
             gaining.append((pod, offer))
     placed: dict[str, int] = {}
     found, names = [], set[str]()
-    for pod, offer in sorted(gaining, key=lambda one: _importance(one[0])):
+    for pod, offer in sorted(gaining, key=lambda one: one[0].precedence):
         if all(test.used + placed.get(test.key, 0) + test.request <= test.limit for test in offer.tests):
             for test in offer.tests:
                 placed[test.key] = placed.get(test.key, 0) + test.request
@@ -145,7 +145,3 @@ def _offer(
     free = {(test.key, test.firm): test.limit - test.used for one in former for test in one.tests}
     gained = any(test.limit - test.used > free.get((test.key, test.firm), -1) for test in tests)
     return offer if gained else None
-
-
-def _importance(pod: model.Pod) -> tuple[int, str, model.Uid]:
-    return -pod.priority, pod.created, pod.uid

@@ -50,7 +50,7 @@ def freed_capacity(
 
 def waiting(snapshot: snapshots.Snapshot, namespace: str, name: str) -> list[model.Pod]:
     """The pending pods that name the policy, the most important first."""
-    return sorted(naming(snapshot, namespace, name), key=_importance)
+    return sorted(naming(snapshot, namespace, name), key=lambda pod: pod.precedence)
 
 
 def naming(snapshot: snapshots.Snapshot, namespace: str, name: str) -> Iterator[model.Pod]:
@@ -159,7 +159,7 @@ def _fitting(
     left: dict[model.NamespacedName, int] = {}
     found = []
     pending = {pod.uid: pod for pod in pods if pod.uid in snapshot.waiting}
-    for pod in sorted(pending.values(), key=_importance):
+    for pod in sorted(pending.values(), key=lambda pod: pod.precedence):
         policies = limits.limiting(snapshot, pod, rules)
         if isinstance(policies, logic.Objection):
             continue
@@ -171,7 +171,3 @@ def _fitting(
             for policy in hard:
                 left[policy.key] -= 1
     return found
-
-
-def _importance(pod: model.Pod) -> tuple[int, str, model.Uid]:
-    return -pod.priority, pod.created, pod.uid

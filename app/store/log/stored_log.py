@@ -44,7 +44,7 @@ class StoredLog:
             run=connections.text(about["run_id"]),
             verified_run=meta.get(keys.RUN, ""),
             kubernetes=meta.get(keys.KUBERNETES, ""),
-            now_ms=1000 * int(now[0]) + int(now[1]) // 1000,
+            now_ms=connections.milliseconds(now),
         )
 
     def consumers(self) -> dict[str, tuple[int, int]]:

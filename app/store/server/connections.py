@@ -138,6 +138,11 @@ def translate(error: redis.RedisError | OSError) -> errors.StoreError:
     return errors.StoreError(f"the store failed: {text}")
 
 
+def milliseconds(time: tuple[bytes | str | int, bytes | str | int]) -> int:
+    """The reply of TIME, seconds and microseconds since 1970, in milliseconds."""
+    return 1000 * int(time[0]) + int(time[1]) // 1000
+
+
 def text(value: bytes | str) -> str:
     """A reply as text, whether or not the client decodes replies; bytes that are not text are escaped."""
     return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value

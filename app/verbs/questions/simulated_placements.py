@@ -138,7 +138,7 @@ def waiting(asked: question_schema.WaitingPods, snapshot: snapshots.Snapshot) ->
         for pod in found
         if asked.namespace in ("", pod.namespace) and asked.selector.items() <= pod.labels.items()
     ]
-    wanted.sort(key=lambda pod: (-pod.priority, pod.created, pod.uid))
+    wanted.sort(key=lambda pod: pod.precedence)
     return [pod.uid for pod in wanted[: asked.most]]
 
 
