@@ -272,7 +272,7 @@ class _Merge:
         return False
 
     def _reserve(self, cycle: cycles.Cycle, draft: _Draft) -> bool:
-        """Add what all plugins reserve for one pod: whether any of them assigns something.
+        """Add what the plugins reserve for the pod that have not planned it; whether any assigns something.
 
         Raises _Refused, InvalidPlan and TransformFailed.
         """
@@ -287,7 +287,10 @@ class _Merge:
         return {plugin.name for plugin in self._plugins.reserves} - draft.planners
 
     def _ask(self, judged: cycles.Cycle, draft: _Draft, names: Collection[str]) -> bool:
-        """The same for the named plugins. Raises _Refused and InvalidPlan."""
+        """Add what the named plugins reserve for the pod; whether any assigns something.
+
+        Raises _Refused and InvalidPlan.
+        """
         assigned = False
         for plugin, plan in self._answers(judged, draft, names):
             assigned = self._add(plugin, draft, plan) or assigned

@@ -92,13 +92,13 @@ class Registry:
 
         It was decided for what the pod is no more: for a plugin, or for the counters.
         """
-        found = self.left(pod, placement)
+        found = self.outdated_by_plugin(pod, placement)
         if found is None and counted.read_of_pod(pod) != counted.read_of_pod(placement.pod):
             return "the pod has changed since it was placed"
         return found
 
-    def left(self, pod: model.Pod, placement: model.Placement) -> str | None:
-        """Why such a placement does not hold for the pod for a plugin (capabilities.Consults), or None.
+    def outdated_by_plugin(self, pod: model.Pod, placement: model.Placement) -> str | None:
+        """As ``outdated``, but by the plugins alone (capabilities.Consults).
 
         It is a loss for the pods that were placed together with it, wherever the pod goes.
         """

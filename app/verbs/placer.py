@@ -310,9 +310,9 @@ class Placer:
                 " nothing else was bound, try again"
             )
         # By position: a later placement, perhaps on the same node, may have its Binding under way.
-        left = self._context.plugins.left(current.pod, existing.placement)
-        reason = left or f"placed again; {existing.placement.node} was never bound"
-        if not self._release("unbound" if left else "superseded", reason, existing.position):
+        outdated = self._context.plugins.outdated_by_plugin(current.pod, existing.placement)
+        reason = outdated or f"placed again; {existing.placement.node} was never bound"
+        if not self._release("unbound" if outdated else "superseded", reason, existing.position):
             raise errors.StateAway(
                 f"topolog: the placement on node {existing.placement.node} cannot be released yet, try again"
             )

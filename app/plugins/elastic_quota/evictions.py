@@ -192,7 +192,7 @@ def _claimed(
     """The state beside those of the pods that wait for what terminates, one after the other.
 
     ``served``: the kinds of pods that wait for it; those of which one has nothing left are taken out.
-    ``counted``: to it those are added that count in the state.
+    ``counted``: filled with the uids that count in the returned state.
     """
     for one in pods:
         if one.alike in served and _refusal(later, one.pod, rules):

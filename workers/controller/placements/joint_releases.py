@@ -61,8 +61,8 @@ class JointReleases:
     def submit(self, found: effects.ReleasePlacements, term: str) -> bool:
         """Release them in the next run in which that is possible, if it is wanted by then. Thread-safe.
 
-        With ``after`` so many seconds after the latest request. False if that was requested already, and is
-        not done yet.
+        At the earliest ``found.after`` seconds after the latest request. False if that was requested already,
+        and is not done yet.
         """
         key = _Key(found.plugin, found.reason, found.awaited, term)
         with self._lock:

@@ -17,8 +17,8 @@ MEMBERS = 32
 """Of more members no arrangement is tried."""
 PLAN = 4_000
 """How often it is tried for one plan whether a member fits on a node, to pack members of several sizes."""
-_JUDGED = 9
-"""So many further tries a member costs that fits on a node where other plugins judge those after it."""
+_JUDGED_TRIES = 9
+"""Tries that placing a member costs while other plugins judge the following ones."""
 Seats = dict[model.Uid, model.NodeName]
 ClassSlots = Mapping[model.Uid, Mapping[model.NodeName, int]]
 """Sample of a class -> node -> pods of the class that fit there alone; full nodes are left out."""
@@ -109,7 +109,7 @@ class Search:
                 trial = held.copy()
                 trial.put(pod, name)
                 if beside is not None:
-                    tries.left -= _JUDGED
+                    tries.left -= _JUDGED_TRIES
                 yield from placed((*chosen, place), trial, beside and beside.plus(pod, name))
 
         for places in placed((), capacity, self._beside) if members else ():

@@ -68,7 +68,7 @@ class Sums:
     """Domain -> the nodes directly in it."""
     existing: dict[Path, int]
     own: dict[Path, int]
-    """Members that multiples count beside these, where the gang demands any."""
+    """Domain -> members already there, which count towards its multiple."""
 
     def lacking(self, problem: PackingProblem, *parts: Path) -> bool:
         """Whether the parts of the cluster have too few slots for the members of some class."""
