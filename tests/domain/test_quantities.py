@@ -30,6 +30,11 @@ from app.domain.fit import quantities
         ("+3", "example.com/gpu", 3),
         (4, "example.com/gpu", 4),
         (0.25, "cpu", 250),
+        (0.1, "cpu", 100),
+        (1.1, "cpu", 1100),
+        (1e3, "memory", 1000),
+        (1e22, "memory", quantities.LARGEST),
+        (1e-7, "cpu", 1),
         ("100Ei", "memory", quantities.LARGEST),
         ("1e999", "memory", quantities.LARGEST),
         ("1e-999", "memory", 1),
@@ -41,7 +46,7 @@ def test_amount(text: str | int | float, resource: str, amount: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "m", ".", "1 Gi", "1gi", "1e", "0x10", "1e9999", "1" * 41, "NaN", float("nan")]
+    "text", ["", "m", ".", "1 Gi", "1gi", "1e", "0x10", "1e9999", "1" * 41, "NaN", float("nan"), "1\u0662"]
 )
 def test_an_invalid_quantity_is_refused(text: str | float) -> None:
     with pytest.raises(ValueError, match="not a quantity"):

@@ -12,7 +12,8 @@ from fractions import Fraction
 LARGEST = 2**63 - 1
 
 _SYNTAX = re.compile(
-    r"\A([+-]?)(\d{1,40})?(?:\.(\d{0,40}))?(?:([eE])([+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i))?\Z"
+    r"\A([+-]?)(\d{1,40})?(?:\.(\d{0,40}))?(?:([eE])([+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i))?\Z",
+    re.ASCII,
 )
 _SUFFIXES: dict[str, Fraction] = {
     "n": Fraction(1, 10**9),
@@ -37,9 +38,12 @@ def parse(text: str | int | float, resource: str = "") -> int:
 
 
 def _value(text: str | int | float) -> Fraction:
-    if not isinstance(text, str):
-        if isinstance(text, float) and not math.isfinite(text):
+    if isinstance(text, float):
+        if not math.isfinite(text):
             raise ValueError(f"{text} is not a quantity")
+        # The shortest decimal, as it is spelled in JSON: 0.1 in binary is a little more than 100m.
+        return Fraction(str(text))
+    if isinstance(text, int):
         return Fraction(text)
     match = _SYNTAX.match(text)
     if match is None or not (match[2] or match[3]):
