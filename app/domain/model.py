@@ -64,7 +64,7 @@ class Toleration(Frozen, frozen=True):
     key: str = ""
     """Empty for every key."""
     operator: str = "Equal"
-    """Equal or Exists; a taint is not tolerated by any other."""
+    """Equal or Exists; Gt or Lt, which compare whole numbers. A taint is not tolerated by any other."""
     value: str = ""
     effect: str = ""
     """Empty for every effect."""

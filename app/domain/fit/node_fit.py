@@ -21,6 +21,8 @@ REFUSING = frozenset(("NoSchedule", "NoExecute"))
 
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
+_DECIMAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
+"""IsDecimalInteger of k8s.io/apimachinery, as far as 64 bits go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,10 +203,16 @@ def _tolerates(toleration: model.Toleration, taint: model.Taint) -> bool:
         return False
     if toleration.key and toleration.key != taint.key:
         return False
-    if toleration.operator == "Equal":
-        return toleration.value == taint.value
-    # Lt and Gt need the feature gate TaintTolerationComparisonOperators, which is off by default.
-    return toleration.operator == "Exists"
+    match toleration.operator:
+        case "Exists":
+            return True
+        case "Equal":
+            return toleration.value == taint.value
+        case "Gt" | "Lt":
+            # The API server accepts them only with the feature gate TaintTolerationComparisonOperators.
+            return _compared(toleration.operator, _decimal(taint.value), _decimal(toleration.value))
+        case _:
+            return False
 
 
 def _selected(wanted: model.Constraints, node: model.Node) -> bool:
@@ -235,12 +243,17 @@ def _holds(requirement: model.Requirement, labels: Mapping[str, str]) -> bool:
         case "DoesNotExist":
             return value is None and not values
         case "Gt" | "Lt":
-            given, bound = _whole(value), _whole(values[0]) if len(values) == 1 else None
-            if given is None or bound is None:
-                return False
-            return given > bound if requirement.operator == "Gt" else given < bound
+            bound = _whole(values[0]) if len(values) == 1 else None
+            return _compared(requirement.operator, _whole(value), bound)
         case _:
             return False
+
+
+def _compared(operator: str, given: int | None, bound: int | None) -> bool:
+    """Whether the number is above (Gt) or below (Lt) the bound; False if one of them is not a number."""
+    if given is None or bound is None:
+        return False
+    return given > bound if operator == "Gt" else given < bound
 
 
 def _whole(text: str | None) -> int | None:
@@ -249,3 +262,8 @@ def _whole(text: str | None) -> int | None:
         return None
     number = int(text)
     return number if -(2**63) <= number < 2**63 else None
+
+
+def _decimal(text: str) -> int | None:
+    """A whole number without a plus sign and leading zeros."""
+    return _whole(text) if _DECIMAL.fullmatch(text) else None
