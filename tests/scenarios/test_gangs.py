@@ -138,6 +138,35 @@ def test_retries_answer_the_seats_of_the_commitment() -> None:
     assert set(small.filter(unrelated).reasons().values()) == {admission.RESERVED}
 
 
+def test_a_pod_beside_seats_is_not_refused_for_a_resource_that_no_seat_requests() -> None:
+    """kube-scheduler has capacity of devices that the node does not list."""
+    device = "example.com/gpu"
+    two = gang("train", 2, 4)
+    small = Cluster(node("n1", 12), *two)
+    assert small.commit(two[0], "n1") == {"train0": "n1", "train1": "n1"}
+    asked = pod("asks", requests={"cpu": 4000, device: 1})
+    assert small.planned(asked) == "n1"
+    assert small.why(msgspec.structs.replace(asked, requests={"cpu": 5000, device: 1})) == admission.RESERVED
+
+
+@pytest.mark.parametrize(("theirs", "kept"), [(1, ""), (0, "n1")])
+def test_a_pod_takes_no_device_that_a_seat_requests(theirs: int, kept: str) -> None:
+    two = [
+        msgspec.structs.replace(one, requests={"cpu": 1000, "example.com/gpu": theirs})
+        for one in gang("train", 2)
+    ]
+    small = Cluster(node("n1", allocatable={"cpu": 8000, "pods": 3, "example.com/gpu": 2}), *two)
+    assert len(small.commit(two[0], "n1")) == 2
+    assert small.planned(pod("asks", requests={"cpu": 1000, "example.com/gpu": 3})) == kept
+
+
+def test_a_pod_takes_none_of_the_places_of_seats() -> None:
+    two = gang("train", 2)
+    small = Cluster(node("n1", allocatable={"cpu": 8000, "pods": 2}), *two)
+    assert len(small.commit(two[0], "n1")) == 2
+    assert small.why(pod("asks", 0)) == admission.RESERVED
+
+
 @pytest.mark.scenario("CS-19")
 def test_a_quota_limits_the_gang_as_a_whole() -> None:
     quota = small_quotas.quota("team", 0, 3)

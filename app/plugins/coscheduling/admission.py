@@ -217,15 +217,32 @@ def _beside_seats(cycle: cycles.Cycle) -> verdicts.Refusal | None:
     taken = seats(cycle.snapshot)
     if not taken:
         return None
-    snapshot, pod = nominations.counted(cycle.snapshot, cycles.nominated(cycle)), cycle.pod
+    snapshot = nominations.counted(cycle.snapshot, cycles.nominated(cycle))
     found = frozenset(
         name
-        for name in taken
+        for name, uids in taken.items()
         if name in cycle.candidates
         and (node := snapshot.nodes.get(name)) is not None
-        and node_fit.crowded(pod, node, node_fit.occupancy(snapshot, name))
+        and node_fit.crowded(
+            _competing(cycle.pod, cycle.snapshot, uids), node, node_fit.occupancy(snapshot, name)
+        )
     )
     return verdicts.Refusal(RESERVED, found) if found else None
+
+
+def _competing(pod: model.Pod, snapshot: snapshots.Snapshot, seated: Sequence[model.Uid]) -> model.Pod:
+    """The pod with those of its requests that members request, too: no other one takes a seat from them.
+
+    kube-scheduler decides about the others. Of some, such as devices, it has capacity that no node lists.
+    """
+    theirs = {
+        resource
+        for uid in seated
+        for resource, amount in snapshot.placements[uid].pod.requests.items()
+        if amount
+    }
+    asked = {resource: amount for resource, amount in pod.requests.items() if resource in theirs}
+    return msgspec.structs.replace(pod, requests=asked)
 
 
 def reserve(
