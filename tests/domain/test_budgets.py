@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,6 +76,24 @@ def test_the_eviction_api_applies_an_empty_selector_to_all_pods_of_the_namespace
     assert budgets.refused(pods, budgets.by_namespace([every])) == {bare.uid}
     missing = msgspec.structs.replace(every, selector=None, allowed=0)
     assert budgets.refused(pods, budgets.by_namespace([missing])) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "state", [{"phase": phase} for phase in ("Pending", "Succeeded", "Failed")] + [{"terminating": True}]
+)
+def test_the_eviction_api_checks_no_budget_for_a_pod_that_does_not_run(state: dict[str, object]) -> None:
+    """It uses up none, either. kube-scheduler's preemption counts every pod."""
+    limits = budgets.by_namespace(
+        [budget("one", "a", "x"), budget("two", "a", "y", 1), budget("three", "a", "y")]
+    )
+    running = [pod("single", "a", "x"), pod("both", "a", "y")]
+    pods = [msgspec.structs.replace(one, **state) for one in running]
+    assert budgets.refused(running, limits) == {"single", "both"}
+    assert budgets.refused(pods, limits) == frozenset()
+    assert [budgets.several(one, limits) for one in (running[1], pods[1])] == [True, False]
+    assert budgets.violating(pods, limits) == budgets.violating(running, limits) == {"single", "both"}
+    only = budgets.by_namespace([budget("one", "a", "x", 1)])
+    assert budgets.refused([pods[0], running[0]], only) == frozenset()
 
 
 def test_budgets_of_other_namespaces_cost_a_pod_nothing() -> None:

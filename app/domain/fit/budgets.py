@@ -110,7 +110,9 @@ def refused(pods: Iterable[model.Pod], budgets: ByNamespace) -> frozenset[model.
     """The pods that the Eviction API does not evict, if all are requested in this order.
 
     Their budget is used up, or they have several, which the API does not support
-    (pkg/registry/core/pod/storage/eviction.go). The preemption of kube-scheduler deletes the latter.
+    (pkg/registry/core/pod/storage/eviction.go). The preemption of kube-scheduler deletes the latter. Of a pod
+    that is not ready the API may evict more, by what is not recorded: unhealthyPodEvictionPolicy, and the
+    numbers of healthy pods.
     """
     left: dict[model.NamespacedName, int] = {}
     found = set()
@@ -132,4 +134,7 @@ def several(pod: model.Pod, budgets: ByNamespace) -> bool:
 
 
 def _guarding(pod: model.Pod, budgets: ByNamespace) -> list[DisruptionBudget]:
+    """The budgets that the Eviction API checks for the pod: none unless it runs (canIgnorePDB)."""
+    if not pod.counted or pod.phase == "Pending":
+        return []
     return [budget for budget in budgets.get(pod.namespace, ()) if budget.guards(pod)]
