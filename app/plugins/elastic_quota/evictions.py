@@ -267,11 +267,11 @@ def _preemption(
 
 
 def _least_important(snapshot: snapshots.Snapshot) -> dict[str, int]:
-    """Quota -> the lowest priority of its preemptible pods that are bound to a node."""
+    """Quota -> the lowest priority of its evictable pods that are bound to a node."""
     grown, found = usage.forest(snapshot), dict[str, int]()
     for node in snapshot.residents:
         for pod in snapshot.on(node):
-            if pod.node and not pod.finished and membership.preemptible(pod):
+            if pod.node and not pod.finished and membership.evictable(pod):
                 name = membership.of(pod, grown).name
                 found[name] = min(pod.priority, found.get(name, pod.priority))
     return found

@@ -12,6 +12,10 @@ LABEL = f"{decoding.PREFIX}name"
 PREEMPTIBLE = f"{decoding.PREFIX}preemptible"
 """Pod label: ``"false"`` limits the pod to the min of its quota."""
 
+_OF_NODES = frozenset(("DaemonSet", "Node"))
+"""Kinds of owners whose pods belong to a node: a DaemonSet, and a node that owns the mirror pod of a static
+pod."""
+
 
 class Membership(NamedTuple):
     """The quota of a pod."""
@@ -48,6 +52,13 @@ def of(pod: model.Pod, grown: forests.Forest) -> Membership:
 def preemptible(pod: model.Pod) -> bool:
     """Whether the pod may use what its quota borrows."""
     return pod.labels.get(PREEMPTIBLE) != "false"
+
+
+def evictable(pod: model.Pod) -> bool:
+    """Whether an eviction of the pod would free something: it is preemptible, and its owner does not create
+    it again on the same node.
+    """
+    return preemptible(pod) and not any(one.controller and one.kind in _OF_NODES for one in pod.owners)
 
 
 def pod_class(pod: model.Pod, _: snapshots.Snapshot) -> tuple[object, ...]:

@@ -4,7 +4,8 @@ The choice is Koordinator's (quota_overuse_revoke.go): pods are set aside from t
 the rest fits; then, from the most important on, those that fit again are kept. Non-preemptible pods stay.
 Where these, or the pods of children, hold the excess, Koordinator chooses all pods that are left. Here a pod
 that requests nothing of the excess stays: without it the quota would use as much, and admit its replacement.
-One that cannot be evicted stays, too, and others are chosen in its place.
+One that cannot be evicted, or that its owner creates again on the same node, stays, too, and others are
+chosen in its place.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -90,12 +91,12 @@ def excess_pods(
 ) -> Sequence[Member]:
     """The pods that would have to go, the most important first.
 
-    If even all preemptible pods are not enough, these are all that free some of the excess. Pods stay that
-    the Eviction API never evicts, with these budgets.
+    If even all evictable pods are not enough, these are all that free some of the excess. Pods stay that the
+    Eviction API never evicts, with these budgets.
     """
     left = dict(excess)
     aside: list[Member] = []
-    for one in sorted((one for one in found if membership.preemptible(one.pod)), key=_least_important):
+    for one in sorted((one for one in found if membership.evictable(one.pod)), key=_least_important):
         if _holds_excess(one, left) and not budgets.several(one.pod, limits):
             aside.append(one)
             _add(left, one, -1)

@@ -72,7 +72,7 @@ def _eviction(
     going = [
         one
         for one in victims.candidates(snapshot, pod, node.name)
-        if membership.of(one, grown).name == found.quota and membership.preemptible(one)
+        if membership.of(one, grown).name == found.quota and membership.evictable(one)
     ]
     if not going or node_fit.refused(pod, node):
         return None

@@ -81,7 +81,7 @@ BUGS = (
     Bug(
         "a pod that is not preemptible is evicted for its quota",
         "app.plugins.elastic_quota.trees.overuse:excess_pods",
-        "(one for one in found if membership.preemptible(one.pod))",
+        "(one for one in found if membership.evictable(one.pod))",
         "found",
     ),
     Bug(
