@@ -43,6 +43,9 @@ class Kind(Generic[T]):
     """The fields that a manifest may have below ``spec``: a question with another one is refused, and with
     MORE one whose name resembles a name that is listed. None: any. ``decode`` ignores what it does not read.
     """
+    status: Mapping[str, str] = field(default_factory=dict)
+    """Fields below ``status`` that are kept -> what computes them in a cluster, and not in a question: its
+    manifest has to have them."""
     form: int = 1
     """The version of what ``decode`` makes of an object. Objects of another form are listed again, and so are
     those of a ``type`` with other fields."""

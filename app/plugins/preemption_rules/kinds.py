@@ -23,6 +23,7 @@ BUDGETS = declared_objects.Kind(
         "unhealthyPodEvictionPolicy": {},
         declared_objects.MORE: {},
     },
+    status={"disruptionsAllowed": "the disruption controller"},
 )
 
 

@@ -40,6 +40,7 @@ def decoded(snapshot: snapshots.Snapshot, name: str, manifest: Mapping[str, Any]
     """The object of a manifest, decoded as the watch decodes it. Raises Impossible, also if it is invalid.
 
     A field that is misspelt is refused, as by kubectl: the watch has none, and its decoder would ignore it.
+    A manifest is refused, too, if it lacks a part of the status that the decoder keeps: it would count as 0.
     """
     kind = _kind(snapshot, name)
     raw = manifests.complete(manifest, "manifest", namespaced=kind.namespaced)
@@ -49,6 +50,11 @@ def decoded(snapshot: snapshots.Snapshot, name: str, manifest: Mapping[str, Any]
         found: model.DeclaredObject = kind.decode(raw)
     except (ValueError, RecursionError) as error:
         raise supposed_operations.Invalid("manifest", f"{error}") from error
+    status = manifest.get("status")
+    for name, author in kind.status.items():
+        if not isinstance(status, dict) or status.get(name) is None:
+            text = f"a value is required: in a cluster, {author} computes it"
+            raise supposed_operations.Invalid(f"manifest.status.{name}", text)
     return _valid(kind, found, "manifest")
 
 

@@ -171,9 +171,26 @@ MISTAKEN_OVERRIDES: list[tuple[dict[str, Any], str]] = [
             "manifest": {
                 "metadata": {"name": "web", "namespace": "shop"},
                 "spec": {"selector": {"matchExpressions": [{"key": "app", "operator": "in"}]}},
+                "status": {"disruptionsAllowed": 1},
             },
         },
         ".manifest: operator must be one of In, NotIn, Exists, DoesNotExist, not 'in'",
+    ),
+    *(
+        (
+            {
+                "op": "setObject",
+                "manifest": {
+                    "apiVersion": "policy/v1",
+                    "kind": "PodDisruptionBudget",
+                    "metadata": {"name": "web", "namespace": "shop"},
+                    "spec": {"maxUnavailable": 5, "selector": {"matchLabels": {"app": "web"}}},
+                    "status": status,
+                },
+            },
+            ".manifest.status.disruptionsAllowed: a value is required: in a cluster, the disruption",
+        )
+        for status in (None, {}, {"disruptionsAllowed": None}, {"disruptionAllowed": 1})
     ),
     ({**scale(host=1), "policy": "spread"}, ".policy: must be NAMESPACE/NAME"),
     ({"op": "deletePods", "pods": ["shop/a-1", "a-2"]}, ".pods[1]: must be NAMESPACE/NAME"),

@@ -103,6 +103,7 @@ def session(
             "kind": "PodDisruptionBudget",
             "metadata": {"name": "web", "namespace": "shop"},
             "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+            "status": {"disruptionsAllowed": 2},
         },
         "pod.yaml": questions.manifest("pod"),
         "worker.yaml": questions.manifest("worker"),
