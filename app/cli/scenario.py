@@ -1,7 +1,7 @@
 """Reads a scheduling scenario from JSON: the pod, the candidates and a snapshot.
 
 Objects have the form of the Kubernetes API (``kubectl get -o json``), or a short form with name, labels
-and the pods on each node::
+and the pods on each node. Pods have the defaults of the API server (kube.objects.pod_defaults)::
 
     {"pod": {"name": "rl-worker-3", "labels": {"rl-job-group": "job-alpha"}},
      "nodes": [{"name": "node-1", "podsOnNode": []},
@@ -18,9 +18,11 @@ import msgspec
 from app.domain import declared_objects, events, model, projections, snapshots
 from app.domain import schema as schemas
 from app.kube import errors as kube_errors
-from app.kube.objects import decoding
+from app.kube.objects import decoding, pod_defaults
 
 _KEYS = ("pod", "nodes", "pods")
+_PODS = ("pod", "pods", "podsOnNode")
+"""Where pods are."""
 _SHORT = ("name", "namespace", "uid", "labels", "annotations")
 _PARTS = ("apiVersion", "kind", "spec", "status")
 """Parts of the API's form that the short form of a pod or a node may have."""
@@ -138,6 +140,8 @@ def _full(
     metadata = item["metadata"]
     if not isinstance(metadata, dict) or not metadata.get("name"):
         raise Unreadable(f"an object in {where} has no name")
+    if where in _PODS:
+        item = pod_defaults.defaulted(item)
     spelled = {"namespace": "default", **metadata} if namespaced else dict(metadata)
     spelled.setdefault("uid", f"{spelled.get('namespace', '')}:{spelled['name']}")
     return msgspec.json.encode({**item, "metadata": spelled})

@@ -94,6 +94,34 @@ def test_objects_of_the_api_and_lists_of_kubectl_are_read() -> None:
     assert "default/p" in nodes["n1"]["reason"]
 
 
+@pytest.mark.parametrize(("running", "kept"), [("35", False), ("25", True)])
+def test_pods_of_a_file_request_their_limits(running: str, kept: bool) -> None:
+    """A quota of 90 cores counts them, of pods that run and of the one that is placed."""
+
+    def pod(name: str, cpu: str, **spec: str) -> dict[str, Any]:
+        labels = {"quota.scheduling.koordinator.sh/name": "q"}
+        containers = [{"name": "c", "resources": {"limits": {"cpu": cpu}}}]
+        return {"metadata": {"name": name, "labels": labels}, "spec": {**spec, "containers": containers}}
+
+    quota = {
+        "metadata": {"name": "q", "namespace": "quotas"},
+        "spec": {"min": {"cpu": 90}, "max": {"cpu": 90}},
+    }
+    scenario = {
+        "quotas": [quota],
+        "nodes": [
+            {
+                "metadata": {"name": "n1"},
+                "status": {"allocatable": {"cpu": "100"}},
+                "podsOnNode": [pod("one", running)],
+            }
+        ],
+        "pods": [pod("two", "50", nodeName="n1")],
+        "pod": pod("asks", "10"),
+    }
+    assert scored(scenario, TOPOLOG_PLUGINS_ENABLED="ElasticQuota")["n1"]["kept"] is kept
+
+
 def test_no_node_left_is_exit_code_one_with_the_reasons() -> None:
     scenario = {
         "pod": {"name": "two", "labels": LABELS},

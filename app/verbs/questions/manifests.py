@@ -1,6 +1,6 @@
 """Manifests as people write them, decoded by the decoders that the watch uses."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -8,15 +8,44 @@ import msgspec
 from app.domain import model
 from app.framework import supposed_operations
 from app.kube import errors as kube_errors
-from app.kube.objects import decoding, pod_requests
+from app.kube.objects import decoding, pod_defaults, pod_requests
+
+_UNADMITTED = (
+    "not modelled: what admission adds to the pod of a manifest, such as requests of a LimitRange or overhead"
+    " of a RuntimeClass"
+)
 
 
 def pod(manifest: Mapping[str, Any], field: str) -> model.Pod:
-    """The pod of a manifest; without a uid, one that follows from its name. Raises Invalid."""
+    """The pod of a manifest, with the API server's defaults; without a uid, one that follows from its name.
+
+    Raises Invalid.
+    """
+    given = pod_defaults.defaulted(manifest)
     try:
-        return decoding.pod(complete(manifest, field, namespaced=True, default="default"))
+        return decoding.pod(complete(given, field, namespaced=True, default="default"))
     except kube_errors.Undecodable as error:
         raise supposed_operations.Invalid(field, f"{error}") from error
+
+
+def limits(given: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What answers about pods of these manifests do not model, as sentences."""
+    pods = list(given)
+    classes = list(dict.fromkeys(filter(None, map(unknown_priority, pods))))
+    found = [_UNADMITTED] if pods else []
+    if classes:
+        named = ", ".join([*classes[:5], *(["..."] if len(classes) > 5 else [])])
+        text = "the priority is taken as 0: PriorityClasses are not recorded; write spec.priority"
+        found.append(f"of pods with the priorityClassName {named}, {text}")
+    return found
+
+
+def unknown_priority(manifest: Mapping[str, Any]) -> str:
+    """The PriorityClass of a pod whose manifest does not state its priority; empty otherwise."""
+    spec = manifest.get("spec")
+    if not isinstance(spec, dict) or spec.get("priority") is not None:
+        return ""
+    return str(spec.get("priorityClassName") or "")
 
 
 def amounts(quantities: Mapping[str, str]) -> dict[str, int]:

@@ -119,6 +119,15 @@ def unscheduled(pods: Iterable[model.Pod], snapshot: snapshots.Snapshot) -> list
     return found
 
 
+def unadmitted(
+    asked: Iterable[str | Mapping[str, Any]], supposed: Iterable[supposed_operations.Operation]
+) -> list[str]:
+    """Sentences about what pods of manifests lack: those that are asked about, and those of operations."""
+    given = [one for one in asked if not isinstance(one, str)]
+    added = [one.pod for one in supposed if isinstance(one, operations.AddPods) and one.pod is not None]
+    return manifests.limits([*given, *added])
+
+
 def named(name: str, snapshot: snapshots.Snapshot, path: str) -> model.Pod:
     """The pod NAMESPACE/NAME. Raises Mistake for another form, Missing if it does not exist."""
     namespace, slash, own = name.partition("/")

@@ -80,6 +80,17 @@ def test_a_gang_that_does_not_exist_yet_is_placed_or_refused_whole(ml: api_world
     assert (four["fits"], four["placedPods"], len(four["refused"])) == (False, 0, 4)
 
 
+@pytest.mark.parametrize("question", ["simulate", "fit"])
+def test_members_of_a_template_request_their_limits(ml: api_worlds.World, question: str) -> None:
+    """The template is a manifest as people write it; its members lack what admission adds."""
+    resources = {"limits": {"nvidia.com/gpu": 8}}
+    spec = {"priorityClassName": "high", "containers": [{"name": "c", "resources": resources}]}
+    answer = ask(ml, question, gang={"members": 2, "template": {**TEMPLATE, "spec": spec}})
+    assert answer["fits"] is False
+    assert any("LimitRange" in limit for limit in answer["limits"])
+    assert any("priorityClassName high" in limit for limit in answer["limits"])
+
+
 def test_a_gang_with_a_minimum_fits_if_as_many_are_placed(ml: api_worlds.World) -> None:
     gang = {"members": 4, "minimum": 2, "template": TEMPLATE}
     some = ask(ml, "simulate", gang=gang)

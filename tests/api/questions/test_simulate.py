@@ -235,7 +235,7 @@ def test_roomy_candidates_follow_the_rules_of_kube_scheduler(six: api_worlds.Wor
     everywhere = {"member-1", "member-2", *HOSTS}
     plain = roomy()
     assert offered(plain) == everywhere - {"host-1"}
-    assert (plain["notModelled"], len(plain["limits"])) == ([], 1)
+    assert (plain["notModelled"], len(plain["limits"])) == ([], 2)
     toleration = {"key": "dedicated", "operator": "Exists"}
     assert offered(roomy(tolerations=[toleration])) == everywhere
     assert offered(roomy(nodeSelector={"role": "member"})) == {"member-1", "member-2"}

@@ -116,7 +116,11 @@ def _pod(
     answer = minimal_changes.fit(
         resolved, uid, offer.names, question.allow, question.most, budget.running, roomy=offer.roomy
     )
-    limits = [*offer.limits, *simulated_placements.unscheduled((asked,), resolved.base)]
+    limits = [
+        *offer.limits,
+        *simulated_placements.unscheduled((asked,), resolved.base),
+        *simulated_placements.unadmitted(given, supposed.operations),
+    ]
     return _Found(resolved, answer, limits, offer.lacking)
 
 
@@ -135,4 +139,9 @@ def _group(
     group = group_placement.find(resolved.plugins, resolved.snapshot, name)
     lacking = candidate_choice.lacking(names, resolved.snapshot, group.waiting)
     answer = fitting_groups.fit(resolved, name, offered, question.allow, question.most, budget.running)
-    return _Found(resolved, answer, candidate_choice.limits(limit, lacking), lacking)
+    given = (question.gang.template,) if question.gang is not None else ()
+    limits = [
+        *candidate_choice.limits(limit, lacking),
+        *simulated_placements.unadmitted(given, supposed.operations),
+    ]
+    return _Found(resolved, answer, limits, lacking)

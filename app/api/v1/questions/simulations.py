@@ -1,6 +1,7 @@
 """Simulation: where a pod, several pods, a gang, or all that wait would be placed in a situation."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from marshmallow import Schema
 
@@ -11,7 +12,14 @@ from app.api.v1.questions import bodies, offers
 from app.domain import events, model, node_sets, snapshots
 from app.framework import registry
 from app.verbs.explain import tables
-from app.verbs.questions import candidate_choice, errors, question_schema, simulated_placements, situations
+from app.verbs.questions import (
+    candidate_choice,
+    errors,
+    manifests,
+    question_schema,
+    simulated_placements,
+    situations,
+)
 from app.verbs.questions.groups import group_placement
 
 routes = blueprints.create("simulate", "/apis/v1", "Hypothetical questions: nothing is changed.")
@@ -117,6 +125,9 @@ def _one(
     budget: bodies.Budget,
 ) -> pages.Body:
     plugins = services.current().registry
+    if question.preemption and not isinstance(pod, str) and (unknown := manifests.unknown_priority(pod)):
+        text = f"a dry run requires it: PriorityClass {unknown} is not recorded"
+        raise errors.Mistake("pod.spec.priority", text)
     (uid,), added = simulated_placements.introduced((pod,), shown.snapshot, "pod")
     resolved = situations.resolve(shown.snapshot, supposed, first=added)
     asked = resolved.base.pod(uid)
@@ -136,7 +147,11 @@ def _one(
         "situation": bodies.shown(resolved),
         "baseline": {"fits": baseline.kept > 0, "kept": baseline.kept, "summary": baseline.summary},
         "fits": answer.explanation.fits,
-        "limits": [*offer.limits, *simulated_placements.unscheduled((asked,), resolved.base)],
+        "limits": [
+            *offer.limits,
+            *simulated_placements.unscheduled((asked,), resolved.base),
+            *simulated_placements.unadmitted((pod,), supposed.operations),
+        ],
         "notModelled": offer.lacking,
         "complete": dry_run is None or dry_run["complete"],
         "explanation": explanation,
@@ -166,6 +181,7 @@ def _several(
     pods = asked.pods(resolved.snapshot, resolved.plugins)
     lacking = candidate_choice.lacking(names, resolved.snapshot, pods)
     remarks = simulated_placements.unscheduled(pods, resolved.base)
+    remarks += simulated_placements.unadmitted(asked.given, supposed.operations)
     answer, group = asked.place(resolved.snapshot, offered, resolved.plugins, budget.running)
     baseline = None
     if not supposed.nothing and budget.running() and asked.exist(resolved.base, plugins):
@@ -205,12 +221,15 @@ class _Asked:
         """Raises Mistake and Missing."""
         self.added: Sequence[events.AnyEvent] = ()
         """The events that add the pods which do not exist."""
+        self.given: Sequence[str | Mapping[str, Any]] = question.pods or ()
+        """The pods by name, or as manifests."""
         self._uids: Sequence[model.Uid] = ()
         self._group = question.group or ""
         self._pending = question.pending
         if question.pods is not None:
             self._uids, self.added = simulated_placements.introduced(question.pods, snapshot, "pods")
         elif question.gang is not None:
+            self.given = (question.gang.template,)
             self._group, self.added = group_placement.introduced(question.gang, plugins, snapshot)
 
     def pods(self, snapshot: snapshots.Snapshot, plugins: registry.Registry) -> list[model.Pod]:
