@@ -236,7 +236,7 @@ def _warnings(reader: api_reader.ApiReader, path: str) -> dict[str, str]:
 
 def _revisions(reader: api_reader.ApiReader, namespace: str) -> dict[str, str]:
     """Name of a StatefulSet -> the revision of its template; empty if StatefulSets may not be read."""
-    found = _seen(lambda: reader.items(f"/apis/apps/v1/namespaces/{namespace}/statefulsets"))
+    found = api_reader.seen(lambda: reader.items(f"/apis/apps/v1/namespaces/{namespace}/statefulsets"))
     if isinstance(found, api_reader.Unseen):
         return {}
     statuses = ((str(one["metadata"]["name"]), one.get("status") or {}) for one in found)
