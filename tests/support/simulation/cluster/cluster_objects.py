@@ -189,9 +189,16 @@ class Cluster:
         self.sent.append(binding)
         self.ever_sent[binding.uid, binding.version] = binding
 
+    def exists(self, uid: str) -> bool:
+        """Whether the API server has the pod."""
+        return self._pod(uid) is not None
+
+    def _pod(self, uid: str) -> Json | None:
+        return next((pod for pod in self.objects.all("pods") if pod["metadata"]["uid"] == uid), None)
+
     def feasible(self, uid: str, node: str, now: float) -> bool:
         """Whether a Binding of the pod to the node is in flight that can still be carried out."""
-        pod = next((pod for pod in self.objects.all("pods") if pod["metadata"]["uid"] == uid), None)
+        pod = self._pod(uid)
         if pod is None or pod["spec"].get("nodeName"):
             return False
         current = str(pod["metadata"]["resourceVersion"])
