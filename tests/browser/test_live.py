@@ -62,6 +62,28 @@ def test_what_failed_while_the_server_was_away_is_asked_for_again(
     on_small.found[:] = [line for line in on_small.found if "ERR_" not in line and "503" not in line]
 
 
+def test_a_stream_that_ends_as_planned_is_not_shown_as_a_loss(
+    chromium: None, store_server: embedded.Server, tmp_path: pathlib.Path
+) -> None:
+    cluster = f"aged{secrets.token_hex(4)}"
+    with api_worlds.processes(store_server, cluster) as start:
+        world = api_worlds.filled(start())
+        with (
+            viewers.running(
+                store_server.url, cluster, tmp_path, TOPOLOG_SERVER_CONNECTION_AGE="10"
+            ) as viewer,
+            browsers.browser(viewer.url, tmp_path / "profile") as page,
+        ):
+            page.open("/dashboard/")
+            page.run(scripts.read("losses"))
+            for at in range(2):
+                page.requests()
+                page.until(lambda: any("/v1/watch" in path for path in page.requests()), "another stream")
+                last = world.append(api_worlds.node(f"aged-{at}"))
+                page.settled(f"/{last}")
+            assert page.run("return losses") == []
+
+
 class Busy:
     """A log of its own, its view process and a page."""
 

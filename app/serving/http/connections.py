@@ -119,7 +119,7 @@ class Connection:
                 self.sock.do_handshake()
             except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return False
-        self.reading = fast_path.RequestReader(self.cfg, self.sock, self.client, self._server)
+        self.reading = fast_path.RequestReader(self.cfg, self.sock, self.client, self._server, self.ends)
         self.enter(State.IDLE, self.limits.idle)
         return True
 

@@ -65,6 +65,8 @@ HUNG_UP = "topolog.hung_up"
 """Key of the environment: a function that returns whether the client no longer waits for the response."""
 _ENDED = getattr(select, "POLLRDHUP", 0)
 """Only Linux has it. Elsewhere the end is seen once the connection is reset."""
+ENDS = "topolog.ends"
+"""Key of the environment: when the connection is too old, by the monotonic clock; a stream ends then."""
 STREAMS = ("text/event-stream", "application/x-tar")
 """The content types of responses that are sent as they are produced."""
 
@@ -197,11 +199,14 @@ class RequestReader:
         sock: socket.socket,
         client: tuple[str, int],
         server: tuple[str, int],
+        ends: float,
     ) -> None:
+        """`ends`: when the connection is too old, by the monotonic clock."""
         self._cfg = cfg
         self._sock = sock
         self._client = client
         self._server = server
+        self._ends = ends
         self._common: wsgiref.types.WSGIEnvironment = {}
 
     def read(self, head: bytes) -> Exchange:
@@ -228,6 +233,7 @@ class RequestReader:
         environ = dict(made)
         environ["gunicorn.socket"] = self._sock
         environ[HUNG_UP] = functools.partial(_hung_up, self._sock)
+        environ[ENDS] = self._ends
         environ["wsgi.multithread"] = True
         current = (request.version or (0, 9)) >= (1, 1)
         if current and "HTTP_HOST" not in environ:
@@ -247,6 +253,7 @@ class RequestReader:
                 "gunicorn.socket": self._sock,
                 # Not a method: the environment is kept, and no connection must wait for the collector.
                 HUNG_UP: functools.partial(_hung_up, self._sock),
+                ENDS: self._ends,
                 "REQUEST_METHOD": "POST",
                 "QUERY_STRING": "",
                 "SCRIPT_NAME": "",

@@ -30,7 +30,7 @@ def messages(world: api_worlds.World, query: str = "", last: str = "") -> list[s
 
 def facts(found: list[stream_messages.Message]) -> list[dict[str, Any]]:
     """The data of the events among the messages."""
-    return [data for _, kind, data in found if kind not in ("head", "gap", "incarnation")]
+    return [data for _, kind, data in found if kind not in ("head", "gap", "incarnation", "end")]
 
 
 def test_a_stream_has_every_event_behind_its_position_once(still: api_worlds.World) -> None:
@@ -46,9 +46,22 @@ def test_a_stream_has_every_event_behind_its_position_once(still: api_worlds.Wor
 
 def test_a_stream_begins_with_the_head(still: api_worlds.World) -> None:
     position = str(still.store.follower.catch_up().position)
-    (first,) = messages(still)
+    first, *_ = messages(still)
     assert first[:2] == (position, "head")
     assert first[2]["position"] == position
+
+
+@pytest.mark.timeout(60)
+def test_a_stream_ends_before_its_connection_and_announces_that(process: api_worlds.Process) -> None:
+    """A connection on which others were answered before has less time left than a stream may take."""
+    world = api_worlds.world(process(), stream_seconds=3600.0)
+    last = world.append(api_worlds.node("a"), api_worlds.node("b"))
+    world.store.follower.catch_up()
+    ends = {"topolog.ends": time.monotonic() + watches._MARGIN}
+    with world.client.get("/apis/v1/watch?from=0&tick=50", environ_overrides=ends) as response:
+        *_, summary, end = stream_messages.parsed(response.get_data(as_text=True))
+    assert (summary[1], summary[2]["types"]["NodeSeen"]) == ("head", 2)
+    assert (end[0].rpartition("/")[2], *end[1:]) == (str(last), "end", {})
 
 
 @pytest.mark.parametrize(
@@ -77,7 +90,7 @@ def test_a_tick_sends_one_summary_instead_of_events(world: api_worlds.World) -> 
     start = world.store.follower.catch_up().position
     world.append(api_worlds.node("a"), api_worlds.node("b"), api_worlds.pod_seen("late"))
     last = str(world.store.follower.catch_up().position)
-    found = messages(world, f"?from={start.offset}&tick=50")
+    *found, _ = messages(world, f"?from={start.offset}&tick=50")
     assert {kind for _, kind, _ in found} == {"head"}
     assert found[-1][2]["position"] == last
     summed: dict[str, int] = {}
@@ -107,7 +120,7 @@ def test_a_summary_has_the_wanted_events_only(
     start = world.store.follower.catch_up().position
     world.append(api_worlds.node("a"), api_worlds.node("b"), api_worlds.pod_seen("late"))
     last = str(world.store.follower.catch_up().position)
-    found = messages(world, f"?from={start.offset}&tick=50&{wanted}")
+    *found, _ = messages(world, f"?from={start.offset}&tick=50&{wanted}")
     assert {kind for _, kind, _ in found} == {"head"}
     assert [data["types"] for _, _, data in found if data["types"]] == ([types] if types else [])
     assert [name for _, _, data in found for name in data["objects"]] == objects

@@ -175,11 +175,12 @@ def test_a_connection_that_ends_does_not_wait_for_the_collector(more: bytes) -> 
     gc.disable()
     try:
         with ours, theirs:
-            reader = fast_path.RequestReader(config.Config(), ours, place, place)
+            reader = fast_path.RequestReader(config.Config(), ours, place, place, 7.0)
             exchange = reader.read(request(b"", more=more))
             assert exchange.environ[fast_path.HUNG_UP]() is False
             theirs.close()
             assert exchange.environ[fast_path.HUNG_UP]() is True
+            assert exchange.environ[fast_path.ENDS] == 7.0
             left = weakref.ref(reader)
             del reader, exchange
             assert left() is None

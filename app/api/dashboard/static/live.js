@@ -72,6 +72,7 @@ function open() {
     const data = JSON.parse(event.data);
     pass({ kind: "head", position: data.position, age: data.age });
   });
+  source.addEventListener("end", reopen);
   source.addEventListener("incarnation", (event) => pass({ kind: "incarnation", ...JSON.parse(event.data) }));
   source.onopen = () => pass({ kind: "open" });
   source.onerror = () => {
@@ -95,6 +96,12 @@ async function refused() {
 function close() {
   source?.close();
   source = null;
+}
+
+/** At once: nothing is lost where a stream ends as planned. */
+function reopen() {
+  close();
+  open();
 }
 
 function pass(message) {

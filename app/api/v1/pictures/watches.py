@@ -1,5 +1,6 @@
 """The events as they are appended: Server-Sent Events, resumed by the position of the last one."""
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -25,6 +26,10 @@ _STALE = 5.0
 """Seconds since the log was last read from which the head is sent every second, with its age: readers see
 that the silence is not that of the cluster."""
 _OBJECTS = 100
+_ENDS = "topolog.ends"
+"""Key of the environment, as the server sets it: when it ends the connection, by the monotonic clock."""
+_MARGIN = 2.0
+"""Seconds before that after which a stream ends by itself: it catches up and sends ``end`` in that time."""
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -56,12 +61,14 @@ def watch(query: pages.Query) -> flask.Response:
     """The events as they are appended, with ``head``, ``gap`` and ``incarnation`` messages between them.
 
     The id of each message is a position; a client that sends it as Last-Event-ID continues behind it. A gap
-    that an event shows has the position before the event, which follows it.
+    that an event shows has the position before the event, which follows it. A stream whose connection gets
+    too old (server.connection_age) ends with the message ``end``: the client asks for the next one at once.
     """
     given = services.current()
     start = _start(query)
     query = {**query, "object": event_views.subject_of(query)}
-    stream = _Stream(given.streams, given, query, start, given.stream_seconds)
+    left = flask.request.environ.get(_ENDS, math.inf) - _MARGIN - time.monotonic()
+    stream = _Stream(given.streams, given, query, start, min(given.stream_seconds, left))
     identity = given.identity()
     given.streams.enter(identity)
     response = flask.Response(stream.messages(), mimetype="text/event-stream")
@@ -103,7 +110,8 @@ class _Stream:
     def messages(self) -> Iterator[bytes]:
         """The messages; a comment at least every second."""
         tick = int(self.query.get("tick", 0)) / 1000
-        started = due = time.monotonic()
+        due = time.monotonic()
+        ends = due + self.seconds
         stale = False
         while True:
             now = time.monotonic()
@@ -115,17 +123,16 @@ class _Stream:
                 yield self._head()
                 due = now + (_POLL if stale else _HEAD)
             before = self.position
-            left = min(_POLL, due - now, started + self.seconds - now)
+            left = min(_POLL, due - now, ends - now)
             snapshot = self.arrivals.wait(before.incarnation, before.offset, max(0.0, left))
             yield from self._caught_up(snapshot.position)
             if tick and self.position != before:
                 due = min(due, now + tick)
-            if self.position == snapshot.position and time.monotonic() >= started + self.seconds:
-                if self.moved:
-                    yield self._head()
+            if self.position == snapshot.position and time.monotonic() >= ends:
+                yield from self._notice("end", self.position, {})
                 return
             if tick and self.position != before:
-                time.sleep(max(0.0, min(tick, due - time.monotonic())))
+                time.sleep(max(0.0, min(tick, min(due, ends) - time.monotonic())))
             elif self.position == before != snapshot.position:
                 time.sleep(_POLL)  # What is there cannot be read: the store is away.
             # A comment: what passes the stream on notices that its client has hung up only when it writes.
