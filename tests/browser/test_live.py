@@ -62,6 +62,34 @@ def test_what_failed_while_the_server_was_away_is_asked_for_again(
     on_small.found[:] = [line for line in on_small.found if "ERR_" not in line and "503" not in line]
 
 
+@pytest.mark.scenario("UI-7")
+def test_a_page_whose_server_hangs_states_that_and_goes_on_after_it(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    """The connection stays open, and nothing arrives on it."""
+    on_small.open("/dashboard/")
+    on_small.settled(f"/{small.head}")
+    with small.viewer.halted():
+        banner = on_small.until(lambda: on_small.text(".banner.lost"), "the banner")
+        assert banner.startswith(f"The server does not answer. What is shown is from offset {small.head}")
+        assert on_small.text(".top .status") == "not connected"
+        last = small.world.append(api_worlds.pod_seen("meanwhile"))
+    on_small.settled(f"/{last}")
+    on_small.until(lambda: not on_small.text(".banner.lost"), "no banner")
+    assert on_small.text(".top .status") == "live"
+
+
+def test_a_page_connects_again_once_its_machine_has_slept(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    on_small.open("/dashboard/")
+    on_small.settled(f"/{small.head}")
+    on_small.requests()
+    on_small.run("const real = Date.now; Date.now = () => real() + 8 * 3_600_000")
+    on_small.until(lambda: any("/v1/watch" in path for path in on_small.requests()), "another stream")
+    on_small.until(lambda: on_small.text(".top .status") == "live", "a live page")
+
+
 def test_a_stream_that_ends_as_planned_is_not_shown_as_a_loss(
     chromium: None, store_server: embedded.Server, tmp_path: pathlib.Path
 ) -> None:

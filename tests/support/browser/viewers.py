@@ -3,13 +3,14 @@
 import contextlib
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 
-from tests.support import child_processes, polling
+from tests.support import child_processes, polling, process_trees
 
 _PATIENCE = 60.0 * polling.PATIENCE
 
@@ -55,6 +56,19 @@ class Viewer:
         """What Prometheus would scrape."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._health}/metrics", timeout=20) as reply:
             return str(reply.read(), "utf-8")
+
+    @contextlib.contextmanager
+    def halted(self) -> Iterator[None]:
+        """Stop it and its workers as SIGSTOP does; they continue after the block."""
+        assert self.process is not None
+        pids = (self.process.pid, *process_trees.descendants(self.process.pid))
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
 
     def stop(self, *, kill: bool = False) -> None:
         """End it."""

@@ -9,6 +9,10 @@ import { moving } from "./timebar.js";
 const TICK = 500;
 /** Milliseconds after which a page that must not move is checked again. */
 const AGAIN = 250;
+/** Milliseconds without a message after which the connection counts as lost: the stream has one in 15 seconds. */
+const SILENCE = 20_000;
+/** Milliseconds between two checks of that. */
+const CHECK = 5000;
 const channel = new BroadcastChannel("topolog-watch");
 /** @type {EventSource|null} */
 let source = null;
@@ -16,6 +20,9 @@ let release = null;
 let refreshed = 0;
 let timer = 0;
 let asking = false;
+/** When the last message arrived, by the clock that goes on while the machine sleeps. */
+let arrived = 0;
+let checking = 0;
 
 export async function install() {
   channel.onmessage = (event) => receive(event.data);
@@ -51,12 +58,14 @@ async function first() {
 function follow() {
   const needed = state.at === null && !document.hidden;
   if (!needed) {
+    clearInterval(checking);
     release?.();
     release = null;
     close();
     return;
   }
   if (release) return;
+  checking = setInterval(check, CHECK);
   const held = new Promise((resolve) => (release = resolve));
   const mine = release;
   navigator.locks.request("topolog-watch", () => {
@@ -98,7 +107,15 @@ function close() {
   source = null;
 }
 
-/** At once: nothing is lost where a stream ends as planned. */
+/** A connection may be lost without an error, such as while the machine sleeps, or behind a process that hangs. */
+function check() {
+  if (Date.now() - arrived <= SILENCE) return;
+  arrived = Date.now();
+  if (state.connected) receive({ kind: "lost" });
+  if (source) reopen();
+}
+
+/** Where a stream ends as planned nothing is lost, and the next one is asked for at once. */
 function reopen() {
   close();
   open();
@@ -133,6 +150,7 @@ export function moved(position, age, began) {
     if (began === undefined) first();
   }
   if (began !== undefined) state.began = began;
+  arrived = Date.now();
   state.head = position;
   state.headAge = age;
   if (state.at !== null) return;
