@@ -185,6 +185,18 @@ def test_what_is_in_flight_of_a_quota_is_shaded(page: browsers.Browser) -> None:
         assert page.run(scripts.read("shaded"), domain) == (in_flight == "1"), domain
 
 
+def test_no_line_of_another_moment_stays_in_the_chart(page: browsers.Browser, seen: shown.Shown) -> None:
+    canvas = "return !!document.querySelector('#chart canvas')"
+    page.open("/dashboard/workloads?of=gang:ml/train")
+    page.until(lambda: page.run(canvas), "the chart")
+    page.run(scripts.read("amended"), "/apis/v1/series", [{"lines": []}])
+    seen.world.append(events.ShadowSet(SHADOW))
+    page.until(lambda: "nothing was counted in this window" in page.text("#over-time"), "no line")
+    page.until(lambda: not page.run(canvas), "no chart")
+    seen.world.append(events.ShadowSet(SHADOW))
+    page.until(lambda: page.run(canvas), "the chart again")
+
+
 def test_a_point_without_a_time_has_an_empty_field_in_the_file(page: browsers.Browser) -> None:
     """The first event of the window may no longer be kept: 1970 is no time of a cluster."""
     page.open("/dashboard/workloads")

@@ -5,7 +5,11 @@ import { Drawing } from "./palette.js";
 class StepChart extends Drawing {
   disconnectedCallback() {
     super.disconnectedCallback();
-    // The window holds a chart until it is destroyed.
+    this.clear();
+  }
+
+  /** The window holds a chart until it is destroyed. */
+  clear() {
     this.chart?.destroy();
     this.chart = null;
   }
@@ -44,6 +48,8 @@ class StepChart extends Drawing {
   }
 
   draw() {
+    // First: the lines of another moment do not stay where there are none.
+    this.clear();
     if (!this.lines?.length || !this.clientWidth) return;
     const offsets = [...new Set([...this.lines.flatMap((line) => line.points.map((point) => point[0])), this.last])].sort((one, other) => one - other);
     const values = this.lines.map((line) => {
@@ -65,7 +71,6 @@ class StepChart extends Drawing {
     const U = globalThis.uPlot;
     const stepped = U.paths.stepped({ align: 1 });
     const numbered = inks(this.lines);
-    this.chart?.destroy();
     this.chart = new U({
       width: this.clientWidth,
       height: 220,
