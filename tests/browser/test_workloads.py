@@ -143,7 +143,8 @@ def opened_with(page: browsers.Browser, *quotas: Quota, more: int = 0) -> None:
     amended = [{"quotas": found, "moreQuotas": more}]
     page.run(scripts.read("amended"), "/apis/v1/cluster?limit=1000", amended)
     page.click("nav a[href*='workloads']")
-    page.until(lambda: rows(page, "#quotas"), "the quotas")
+    # The overview has a panel of this name, too.
+    page.until(lambda: page.text("#quotas h2") == "Quotas" and rows(page, "#quotas"), "the quotas")
 
 
 def test_an_object_is_full_once_each_domain_with_a_quota_is(page: browsers.Browser) -> None:
