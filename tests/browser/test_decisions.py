@@ -1,5 +1,6 @@
 """The decisions view: a selected stretch against the rest, and facets that narrow it."""
 
+import shlex
 import urllib.parse
 from typing import Any, TypeAlias
 
@@ -8,6 +9,9 @@ from msgspec import structs
 from selenium import webdriver
 from selenium.webdriver.common import by, keys
 
+from app.plugins.workload_policy import limits, logic
+from app.store.decisions import records
+from tests.support import commands
 from tests.support.browser import browsers, scripts, shown
 from tests.support.extender import api_worlds
 
@@ -159,3 +163,60 @@ def test_a_facet_narrows_the_page_to_its_value(
         assert {tuple(one["objects"]) for one in listed["items"]} == {(value,)}
     if facet == "namespace":
         assert {one["pod"]["namespace"] for one in listed["items"]} == {value}
+
+
+def record(seen: shown.Shown, pod: str, reason: str) -> None:
+    """Record the refusal of a pod for a reason."""
+    snapshot = seen.world.store.follower.catch_up()
+    seen.world.store.decisions.record(
+        records.Draft(
+            position=snapshot.position,
+            verb="filter",
+            pod=structs.replace(api_worlds.pod(pod), namespace="reasons"),
+            names=frozenset(snapshot.nodes),
+            configuration=seen.world.registry.digest,
+            kept=0,
+            outcome="refused",
+            reasons={reason: len(snapshot.nodes)},
+            at="2026-07-01T10:00:02.000Z",
+            milliseconds=1.0,
+            snapshot=snapshot,
+        )
+    )
+
+
+FULL = "workload policy shop/a: no capacity (host 3/3)"
+DOMAINS = [logic.PolicyQuota("d" * 63, 10**6, 10**6)] * (logic.MAX_NAMED + 1)
+LONGEST = "; ".join(
+    f"workload policy {'n' * 63}/{number}{'p' * 252}: no capacity ({logic.spelled(DOMAINS)})"
+    for number in range(limits.MENTIONED)
+)
+
+
+@pytest.mark.parametrize(
+    "reason", [FULL, LONGEST, 'no disk "a\\b", or more'], ids=["part of another", "longest", "quoted"]
+)
+def test_a_reason_narrows_the_page_to_the_decisions_with_it_alone(
+    on_small: browsers.Browser, small: shown.Shown, reason: str
+) -> None:
+    """Other policies may refuse with it, in one sentence."""
+    pods = {"alone": reason, "joined": f"{reason}; workload policy shop/b: no capacity (host 1/1)"}
+    for pod, text in pods.items():
+        record(small, f"{pod}-{len(reason)}", text)
+    small.world.store.decisions.stop()
+    small.world.store.decisions.start()
+    on_small.open(f"/dashboard/decisions?namespace=reasons&at={small.head}")
+    on_small.press(
+        reason if len(reason) <= 90 else f"{reason[:90]} … ({len(reason):,} characters)", "#facets"
+    )
+    on_small.until(lambda: "reason: " in on_small.text(".filters"), "the filter")
+    on_small.settled()
+    body = on_small.later(scripts.read("asked"), "#facets")
+    assert body["examined"] == 1
+    listed = on_small.later(scripts.read("asked"), "#list")
+    assert [(one["pod"]["name"], [*one["reasons"]]) for one in listed["items"]] == [
+        (f"alone-{len(reason)}", [reason])
+    ]
+    words = shlex.split(on_small.run("return document.querySelector('#list .command code').textContent"))
+    done = commands.called(*words[1:], "--server", small.viewer.url, "-o", "name")
+    assert done.stdout.split() == [f"decisions/{listed['items'][0]['id']}"], done.stderr

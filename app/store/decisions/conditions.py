@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from app.store.decisions import records
 
-LONGEST = 1024
-"""Characters of a condition."""
+LONGEST = 3 * 1024
+"""Characters of a condition: a reason of three policies with the longest names and domains fits, which has
+2,200, and encoded it fits in the line of a request (4,094 bytes)."""
 _TOKEN = re.compile(
     r"""\s*(?:(?P<quoted>"(?:[^"\\]|\\.)*")|(?P<op>==|!=|=|>|<|~|!|\(|\)|,)|(?P<word>[^\s"=!<>~(),]+))"""
 )

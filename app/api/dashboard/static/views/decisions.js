@@ -21,10 +21,20 @@ export function abandonSelection() {
   return true;
 }
 
+/** A filter as a parameter of the API. A reason is compared whole: it may be a part of that of several policies. */
+function parameter([name, value]) {
+  return name === "reason" ? ["where", `reason=="${value.replace(/["\\]/g, "\\$&")}"`] : [name, value];
+}
+
+/** The same as a condition of the command. */
+function condition(filter) {
+  const [name, value] = parameter(filter);
+  return name === "where" ? value : `${name}=${value}`;
+}
+
 export function decisions() {
-  const query = new URLSearchParams();
-  for (const name of FILTERS) if (state.query.get(name)) query.set(name, state.query.get(name));
-  const filters = query.toString();
+  const chosen = FILTERS.map((name) => [name, state.query.get(name)]).filter(([, value]) => value);
+  const filters = new URLSearchParams(chosen.map(parameter)).toString();
   const picked = new URLSearchParams(filters);
   for (const name of ["pickedSince", "pickedUntil"]) if (state.query.get(name)) picked.set(name, state.query.get(name));
   picked.set("buckets", "80");
@@ -36,11 +46,11 @@ export function decisions() {
   const selected = facets.body && !facets.url.startsWith(path) ? { ...facets, status: "loading", body: null } : facets;
   const listed = answer("decisions", moment(`/apis/v1/decisions?limit=50${filters ? `&${filters}` : ""}`), `decisions ${filters}`);
   return html`
-    ${query.size ? html`<p class="filters">Only ${[...query].map(([name, value]) => html`<button type="button" @click=${() => set({ [name]: null })} title="remove this filter">${name}: ${cut(value, 80)} ✕</button> `)}</p>` : nothing}
+    ${filters ? html`<p class="filters">Only ${chosen.map(([name, value]) => html`<button type="button" @click=${() => set({ [name]: null })} title="remove this filter">${name}: ${cut(value, 80)} ✕</button> `)}</p>` : nothing}
     ${panel({ id: "strip", title: "Answers over time", answer: facets, wide: true, rows: (body) => body.buckets.map(({ outcomes, ...rest }) => ({ ...rest, ...outcomes })) }, (body) => html`${newest(body.complete)}${body.examined ? strip(body, selected.body?.picked) : empty}`)}
     ${panel({ id: "facets", title: state.query.get("pickedSince") ? "What differs in the selection" : "In common", answer: selected, wide: true, rows: (body) => body.facets.flatMap((one) => one.values.map((value) => ({ facet: one.name, ...value }))) }, (body) => html`
       ${newest(body.complete)}${body.examined ? html`<div class="facets">${body.facets.filter((one) => one.values.length).map((one) => facet(one, body))}</div>` : empty}`)}
-    ${panel({ id: "list", title: "Decisions, newest first", answer: listed, wide: true, rows: (body) => body.items, command: command("get", "decisions", "--limit", "50", "--at", state.position, ...[...query].flatMap(([name, value]) => ["--where", `${name}=${value}`])) }, (body) => html`${newest(body.items.length || !body.metadata.continue)}
+    ${panel({ id: "list", title: "Decisions, newest first", answer: listed, wide: true, rows: (body) => body.items, command: command("get", "decisions", "--limit", "50", "--at", state.position, ...chosen.flatMap((one) => ["--where", condition(one)])) }, (body) => html`${newest(body.items.length || !body.metadata.continue)}
       ${table([["when", "t"], ["verb"], ["pod", "p"], ["outcome"], ["kept", "n"], ["of", "n"], ["node", "p"], ["ms", "n"], ["reasons", "w"]], body.items.map((one) => [
         html`<a href=${address("pods", [one.pod.namespace, one.pod.name], { decision: one.id })}>${time(one.at)}</a>`, one.verb, podLink(`${one.pod.namespace}/${one.pod.name}`),
         html`<span class="outcome ${one.outcome}">${one.outcome}</span>`, number(one.kept), number(one.candidates), one.node || "–", one.milliseconds.toFixed(1), cut(Object.keys(one.reasons).join("; "), 120)]), none, body.items.map((one) => one.id))}
