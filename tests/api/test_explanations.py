@@ -151,6 +151,7 @@ def test_decisions_are_filtered_by_their_fields(world: api_worlds.World) -> None
     assert found("outcome=refused") == ["filter web-3"]
     assert found("reason=host+2/1") == ["filter web-3"]
     assert found("plugin=NodeLabelPriority") == []
+    assert found("node=host-1") == [], "which was offered to all, and chosen by none"
     raised = world.store.follower.catch_up().offset
     assert found(f"until={raised}") == ["filter web-3"]
     assert found(f"since={raised}")[-1] == "filter web-4"

@@ -142,12 +142,34 @@ def test_the_list_states_that_there_are_older_decisions(
     on_small.until(lambda: "and older ones" in on_small.text("#list"), "that there are more")
 
 
-@pytest.mark.parametrize("facet", ["namespace", "object", "outcome", "verb", "plugin", "reason"])
+def record(seen: shown.Shown, pod: str, **fields: object) -> None:
+    """Record a decision about a pod of the namespace ``recorded``, by default a filter."""
+    snapshot = seen.world.store.follower.catch_up()
+    made = records.Draft(
+        position=snapshot.position,
+        pod=structs.replace(api_worlds.pod(pod), namespace="recorded"),
+        names=frozenset(snapshot.nodes),
+        configuration=seen.world.registry.digest,
+        kept=0,
+        verb="filter",
+        outcome="refused",
+        at="2026-07-01T10:00:02.000Z",
+        milliseconds=1.0,
+        snapshot=snapshot,
+    )
+    log = seen.world.store.decisions
+    log.record(structs.replace(made, **fields))
+    log.stop()
+    log.start()
+
+
+@pytest.mark.parametrize("facet", ["namespace", "object", "outcome", "verb", "plugin", "reason", "node"])
 def test_a_facet_narrows_the_page_to_its_value(
     on_small: browsers.Browser, small: shown.Shown, facet: str
 ) -> None:
     elsewhere = structs.replace(api_worlds.pod("web-9"), namespace="elsewhere")
     api_worlds.decide(small.world, elsewhere)
+    record(small, "bound", verb="bind", outcome="bound", node="host-1")
     on_small.open("/dashboard/decisions")
     on_small.settled(f"/{small.head}")
     (value, (number,)), *_ = facets(on_small)[facet].items()
@@ -163,26 +185,8 @@ def test_a_facet_narrows_the_page_to_its_value(
         assert {tuple(one["objects"]) for one in listed["items"]} == {(value,)}
     if facet == "namespace":
         assert {one["pod"]["namespace"] for one in listed["items"]} == {value}
-
-
-def record(seen: shown.Shown, pod: str, reason: str) -> None:
-    """Record the refusal of a pod for a reason."""
-    snapshot = seen.world.store.follower.catch_up()
-    seen.world.store.decisions.record(
-        records.Draft(
-            position=snapshot.position,
-            verb="filter",
-            pod=structs.replace(api_worlds.pod(pod), namespace="reasons"),
-            names=frozenset(snapshot.nodes),
-            configuration=seen.world.registry.digest,
-            kept=0,
-            outcome="refused",
-            reasons={reason: len(snapshot.nodes)},
-            at="2026-07-01T10:00:02.000Z",
-            milliseconds=1.0,
-            snapshot=snapshot,
-        )
-    )
+    if facet == "node":
+        assert {one["node"] for one in listed["items"]} == {value}
 
 
 FULL = "workload policy shop/a: no capacity (host 3/3)"
@@ -202,10 +206,8 @@ def test_a_reason_narrows_the_page_to_the_decisions_with_it_alone(
     """Other policies may refuse with it, in one sentence."""
     pods = {"alone": reason, "joined": f"{reason}; workload policy shop/b: no capacity (host 1/1)"}
     for pod, text in pods.items():
-        record(small, f"{pod}-{len(reason)}", text)
-    small.world.store.decisions.stop()
-    small.world.store.decisions.start()
-    on_small.open(f"/dashboard/decisions?namespace=reasons&at={small.head}")
+        record(small, f"{pod}-{len(reason)}", reasons={text: 1})
+    on_small.open(f"/dashboard/decisions?namespace=recorded&at={small.head}")
     on_small.press(
         reason if len(reason) <= 90 else f"{reason[:90]} … ({len(reason):,} characters)", "#facets"
     )

@@ -147,7 +147,7 @@ class Decisions(Page):
 
     pod = pod("Only decisions about this pod, NAMESPACE/NAME.")
     namespace = text("Only decisions about pods of this namespace.")
-    node = text("Only decisions that offered, kept or chose this node.")
+    node = text("Only decisions that chose this node, or preemptions with victims on it.")
     plugin = text("Only decisions in which this plugin refused nodes.")
     reason = text("Only decisions with a reason that contains this text.")
     object = text("Only decisions that concern this object of a plugin, such as policy:NAMESPACE/NAME.")
