@@ -69,6 +69,40 @@ def test_a_step_does_not_lead_away_from_a_moment_that_was_chosen_after_it(
     assert "at=" not in on_small.driver.current_url
 
 
+def typed(page: browsers.Browser, text: str, *more: str) -> None:
+    """Type a text into the field of the time bar, in place of what it has."""
+    page.run("const one = document.getElementById('moment'); one.value = ''; one.focus()")
+    page.keys(text, *more)
+
+
+def test_a_typed_moment_does_not_lead_away_from_one_that_was_chosen_after_it(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    on_small.open(f"/dashboard/?at={small.head}")
+    on_small.run(scripts.read("held"), "/apis/v1/cluster?limit=1&at=", 1)
+    typed(on_small, "3", keys.Keys.ENTER)
+    on_small.until(lambda: on_small.run("return waiting.length"), "the question")
+    on_small.press("live", ".timebar")
+    on_small.until(lambda: "at=" not in on_small.driver.current_url, "the live page")
+    typed(on_small, "5")
+    answered(on_small)
+    assert "at=" not in on_small.driver.current_url
+    assert on_small.run("return document.getElementById('moment').value") == "5"
+
+
+def test_of_two_typed_moments_the_later_one_is_shown(on_small: browsers.Browser, small: shown.Shown) -> None:
+    on_small.open(f"/dashboard/?at={small.head}")
+    on_small.run(scripts.read("held"), "/apis/v1/cluster?limit=1&at=", 2)
+    typed(on_small, "3", keys.Keys.ENTER)
+    on_small.until(lambda: on_small.run("return waiting.length") == 1, "the question")
+    typed(on_small, "5", keys.Keys.ENTER)
+    on_small.until(lambda: on_small.run("return waiting.length") == 2, "the other question")
+    answered(on_small)
+    on_small.settled("/5")
+    assert "at=5" in on_small.driver.current_url
+    assert on_small.run("return document.getElementById('moment').value") == ""
+
+
 def test_an_earlier_head_does_not_lead_back(on_small: browsers.Browser, small: shown.Shown) -> None:
     """Such as that of a replica that is behind."""
     on_small.open(f"/dashboard/?at={small.head}")

@@ -19,6 +19,8 @@ let loading = "";
 let refused = "";
 /** Settled once the frames that were asked for last are there, or refused. */
 let loaded = Promise.resolve();
+/** The event by which a moment was typed last. */
+let submission = null;
 /** The film that runs, or waits for its frames. */
 let film = null;
 /** The window in offsets; it stays while the past is shown, so that the slider does not move by itself. */
@@ -313,11 +315,17 @@ async function submitted(event) {
     }
     asked = at.toISOString();
   }
+  const { at } = state;
+  submission = event;
+  // Until another moment is chosen or typed.
+  const wanted = () => submission === event && state.at === at;
   try {
-    const found = await ask(`/apis/v1/cluster?limit=1&at=${encodeURIComponent(asked)}`);
-    field.value = "";
+    const found = await ask(`/apis/v1/cluster?limit=1&at=${encodeURIComponent(asked)}`, undefined, wanted);
+    if (!wanted()) return;
+    if (field.value.trim() === text) field.value = "";
     to(offsetOf(found.metadata.position));
   } catch (error) {
+    if (!wanted()) return;
     bar.wrong = error.message;
     changed();
   }
