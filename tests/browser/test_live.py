@@ -3,11 +3,15 @@
 import functools
 import pathlib
 import secrets
+import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from app import settings
+from app.cli.client import api_client
+from app.cli.viewer import proxies
 from app.domain import events
 from app.store.log import batches
 from app.store.server import embedded
@@ -60,6 +64,28 @@ def test_what_failed_while_the_server_was_away_is_asked_for_again(
     assert on_small.text("#groups .groups") or "no pod waits" in on_small.text("#groups")
     on_small.collect()
     on_small.found[:] = [line for line in on_small.found if "ERR_" not in line and "503" not in line]
+
+
+def test_a_page_whose_server_refuses_it_shows_the_reason(small: shown.Shown, tmp_path: pathlib.Path) -> None:
+    """Such as the proxy of `topolog dashboard` that was started again: its secret is another one."""
+    client = api_client.ExtenderClient(settings.Client(url=small.viewer.url))
+    with (
+        proxies.Proxy(client) as proxy,
+        browsers.browser(f"http://127.0.0.1:{proxy.number}", tmp_path) as page,
+    ):
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        page.open(proxy.address("/dashboard/").removeprefix(page.base))
+        page.settled(f"/{small.head}")
+        proxy.token = "another"
+        # Its end is that of the stream.
+        small.viewer.stop(kill=True)
+        small.viewer.start()
+        reason = "the secret is missing: open the address that `topolog dashboard` printed"
+        page.until(lambda: f"Not connected: {reason}." in page.text(".banner.lost"), reason)
+        proxy.shutdown()
+        page.collect()
+        expected = ("403", "502", "ERR_")
+        page.found[:] = [line for line in page.found if not any(one in line for one in expected)]
 
 
 @pytest.mark.scenario("UI-7")

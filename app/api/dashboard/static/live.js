@@ -48,8 +48,9 @@ async function first() {
     Object.assign(state, { bundle: lag.bundle, notice: "", connected: true });
     moved(lag.position, lag.seconds, lag.began);
   } catch (error) {
-    state.connected = false;
-    state.notice = error.message;
+    lost(error);
+    // A page of the past has no other banner about it.
+    if (state.at !== null) state.notice = error.message;
     setTimeout(first, 2000);
   }
   changed();
@@ -96,8 +97,8 @@ async function refused() {
   try {
     const { position, seconds, began } = await ask("/apis/v1/lag");
     pass({ kind: "head", position, age: seconds, began });
-  } catch {
-    pass({ kind: "lost" });
+  } catch (error) {
+    pass({ kind: "lost", answered: error.answered, message: error.message });
   }
   setTimeout(() => release && !source && open(), 2000);
 }
@@ -128,7 +129,7 @@ function pass(message) {
 
 function receive(message) {
   if (message.kind === "lost") {
-    state.connected = false;
+    lost(message);
   } else if (message.kind === "open") {
     state.connected = true;
   } else if (message.kind === "incarnation") {
@@ -138,6 +139,12 @@ function receive(message) {
     moved(message.position, message.age, message.began);
   }
   changed();
+}
+
+/** There is no connection; the message is the reason if the server answered with one. */
+function lost({ answered = false, message = "" }) {
+  state.connected = false;
+  state.refusal = answered ? message : "";
 }
 
 /** A new head; the panels follow at most once a second. Of a history that ended nothing stays on the page. */

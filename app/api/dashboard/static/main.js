@@ -97,7 +97,7 @@ function banner(shown, sentence) {
     ${state.renewed ? html`<p class="banner notice" role="alert"><span>The store lost events, and history began again at ${state.renewed}${lost(state.began) && `: ${lost(state.began)}`}. What was shown before belongs to the history that ended.</span>
       <button type="button" @click=${() => { state.renewed = ""; changed(); }}>close</button></p>` : nothing}
     ${state.notice ? html`<p class="banner notice" role="alert">${state.notice} <button type="button" @click=${() => { state.notice = ""; changed(); }}>close</button></p>` : nothing}
-    ${!state.connected && state.at === null ? html`<p class="banner lost" role="alert">The server does not answer. What is shown is from ${sentence || "before"}.</p>` : nothing}
+    ${!state.connected && state.at === null ? html`<p class="banner lost" role="alert">${state.refusal ? `Not connected: ${state.refusal}.` : "The server does not answer."} What is shown is from ${sentence || "before"}.</p>` : nothing}
     ${stale() && state.at === null ? html`<p class="banner lost" role="alert">The log has not been read for <span aria-live="off">${span(state.headAge)}</span>, such as when the store is away. What is shown is from ${sentence || "before"}.</p>` : nothing}
     ${state.at === null ? nothing : html`<p class="banner past" role="status">${shown.status === "failed" ? shown.error : html`<span>The cluster as it was at <b>${sentence}</b><span aria-live="off">${ago ? `, ${ago} ago` : ""}</span>.</span>`}
       ${way ? html`<button type="button" @click=${() => timebar.to(way.offset)}>${way.text}</button>` : nothing}

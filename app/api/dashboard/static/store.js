@@ -25,6 +25,8 @@ export const state = {
   /** The answer that no moment is what ?at= names; null otherwise. @type {Answer|null} */
   unresolved: null,
   connected: true,
+  /** Why the server refuses the connection; empty if it does not answer. */
+  refusal: "",
   /** The offset of the event that began the present incarnation; 0 for the first. */
   began: 0,
   /** The position at which history began again while the page was open; empty otherwise. */
@@ -194,6 +196,7 @@ async function askOnce(path, body, taken) {
   if (!reply.ok) {
     const error = new Error(found?.message ?? `${reply.status} ${reply.statusText}`);
     error.name = found?.reasonCode ?? "Error";
+    error.answered = true;
     error.again = 1000 * Number(reply.headers.get("Retry-After") ?? 0);
     throw error;
   }
