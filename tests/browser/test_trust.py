@@ -85,6 +85,22 @@ def test_the_overview_has_lag_recorder_audit_and_speed(
         assert part in text
 
 
+@pytest.mark.parametrize(("age", "written", "marked"), [(-3_600, "0 s", False), (93_784, "1 d 2 h", True)])
+def test_the_overview_has_the_age_of_what_the_recorder_wrote_last(
+    on_small: browsers.Browser, small: shown.Shown, age: int, written: str, marked: bool
+) -> None:
+    """By the store's clock; one that lies ahead was written at this moment, however long the test takes."""
+    store = small.world.store
+    at_ms = store.log.state().now_ms - 1000 * age
+    store.client.hset(store.keys.meta, "recorded", at_ms)
+    try:
+        on_small.open("/dashboard/")
+        assert f"recorder wrote {written} ago" in on_small.text("#trust")
+        assert on_small.run("return !!document.querySelector('#trust .warn')") == marked
+    finally:
+        store.client.hdel(store.keys.meta, "recorded")
+
+
 def test_the_life_of_a_pod_shows_what_was_not_watched(on_small: browsers.Browser, small: shown.Shown) -> None:
     on_small.open("/dashboard/pods/shop/web-3")
     (gap,) = ask(small, "pods/shop/web-3/life")["gaps"]

@@ -5,7 +5,7 @@ import { announce } from "../focus.js";
 import { legend, placed, rows as mapRows, table as domains } from "../map.js";
 import { bar as share, command, panel } from "../panel.js";
 import { all, answer, earliest, moment, offsetOf, state } from "../store.js";
-import { ago, between, clock, cut, number, plural, quantity, time } from "../format.js";
+import { ago, between, cut, number, plural, quantity, span, time } from "../format.js";
 import { address, set } from "../router.js";
 import { bar, paint } from "../timebar.js";
 import * as domain from "./domain.js";
@@ -14,6 +14,8 @@ import { present } from "./present.js";
 
 /** Events of the log that are read for the history of a node. */
 const READ = 1000;
+/** Seconds without a write of the recorder that are marked: it writes every 10 seconds, whatever happens. */
+const SILENT = 60;
 
 export function color() {
   return state.query.get("color") || "state";
@@ -116,7 +118,7 @@ function trust(lag, store, audit, decided) {
   const seconds = bucket ? between(bucket.from, bucket.to) : 0;
   return html`<p class="trust" id="trust">
     <span>lag <b>${lag ? `${number(lag.behind)} events` : "–"}</b></span>
-    <span>recorder <b>${!store ? "–" : store.recorded ? `wrote at ${clock(store.recorded)}` : "never wrote"}</b></span>
+    <span>recorder <b class=${store?.recordedAge > SILENT ? "warn" : ""}>${!store ? "–" : store.recorded ? `wrote ${span(store.recordedAge)} ago` : "never wrote"}</b></span>
     <span>audit <b>${audit?.state ?? "–"}</b></span>
     <span>decisions <b>${seconds >= 1 ? `${(decided.examined / seconds).toFixed(1)} a second` : "–"}</b></span>
     <span>99th percentile <b>${bucket ? `${bucket.p99.toFixed(1)} ms` : "–"}</b></span>
