@@ -16,6 +16,8 @@ UNREACHABLE: Final = 5
 """The API server or the extender is unreachable, or rejects the request."""
 PORT_IN_USE: Final = 6
 """A port is in use by another process."""
+OUTPUT_LOST: Final = 7
+"""Standard output cannot be written, such as to a full disk."""
 INTERRUPTED: Final = 130
 """128 and the number of SIGINT, as of a program that the signal ended."""
 OUTPUT_CLOSED: Final = 141
@@ -30,6 +32,7 @@ Exit codes:
   4  the store is unavailable (processes wait eleven minutes for it), or has a different schema
   5  the API server or the extender is unreachable, or rejects the request
   6  a port is in use by another process
+  7  the output cannot be written, such as to a full disk
   130  interrupted, such as by Ctrl-C
   141  the reader of the output has closed it, such as head
 """

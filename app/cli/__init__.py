@@ -6,8 +6,6 @@ defined in ``app.exit_codes``.
 """
 
 import importlib
-import os
-import sys
 import types
 
 import click
@@ -84,15 +82,6 @@ class Commands(click.Group):
             if name.startswith(incomplete)
         ]
         return found + click.Command.shell_complete(self, ctx, incomplete)
-
-    def invoke(self, ctx: click.Context) -> object:
-        """Run the command. If the reader of its output has closed it, ends with that exit code."""
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            # Python would write what is left when it ends, and report that it could not.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(exit_codes.OUTPUT_CLOSED)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

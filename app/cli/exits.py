@@ -12,6 +12,7 @@ from typing import NoReturn
 import click
 
 from app import exit_codes, settings
+from app.cli.output import standard_output
 from app.framework import registry
 
 
@@ -61,8 +62,18 @@ def of_serving() -> Iterator[None]:
 
 def run(command: click.Command, name: str = "topolog") -> NoReturn:
     """Run the command line; never returns. ``name``: as the help and errors of usage show it."""
+    standard_output.guard()
     try:
-        sys.exit(command.main(prog_name=name, standalone_mode=False) or exit_codes.OK)
+        try:
+            sys.exit(command.main(prog_name=name, standalone_mode=False) or exit_codes.OK)
+        finally:
+            sys.stdout.flush()
+    except standard_output.Unwritten as unwritten:
+        standard_output.discard()
+        if unwritten.closed:
+            sys.exit(exit_codes.OUTPUT_CLOSED)
+        click.echo(f"topolog: cannot write the output: {unwritten}", err=True)
+        sys.exit(exit_codes.OUTPUT_LOST)
     except Failed as error:
         error.show()
         sys.exit(error.code)

@@ -147,17 +147,45 @@ def test_a_command_that_is_alone_ends_with_its_code(
         assert len(done.stderr.splitlines()) == 1
 
 
-def test_an_output_that_its_reader_has_closed_is_no_negative_result() -> None:
-    """As with ``topolog get events | head -1``."""
-    reading, writing = os.pipe()
-    os.close(reading)
+def ended(*arguments: str, output: int | None) -> tuple[int, str]:
+    """The exit code and standard error of a command that writes to a descriptor; None: it has none."""
+    # Python tests itself whether it has standard output, so that a shell has to close it.
+    closed = ">&-" if output is None else ""
     done = subprocess.run(
-        [sys.executable, "-m", "app.cli", "settings"],
-        stdout=writing,
+        ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "app.cli", *arguments],
+        stdout=output,
         stderr=subprocess.PIPE,
         env=commands.environment({}),
         timeout=60,
         check=False,
     )
+    return done.returncode, done.stderr.decode()
+
+
+WRITING = ("--help", "get --help", "version", "settings", "settings -o json")
+
+
+@pytest.mark.parametrize("arguments", WRITING)
+def test_an_output_that_its_reader_has_closed_is_no_negative_result(arguments: str) -> None:
+    """As with ``topolog get events | head -1``."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = ended(*arguments.split(), output=writing)
     os.close(writing)
-    assert (done.returncode, done.stderr) == (exit_codes.OUTPUT_CLOSED, b"")
+    assert done == (exit_codes.OUTPUT_CLOSED, "")
+
+
+@pytest.mark.parametrize("arguments", WRITING)
+def test_an_output_that_cannot_be_written_is_no_negative_result(arguments: str) -> None:
+    """As with ``topolog settings > FILE`` on a full disk, and ``>&-``."""
+    with pathlib.Path("/dev/full").open("wb") as full:
+        done = ended(*arguments.split(), output=full.fileno())
+    message = "topolog: cannot write the output: {}\n"
+    assert done == (exit_codes.OUTPUT_LOST, message.format("No space left on device"))
+    done = ended(*arguments.split(), output=None)
+    assert done == (exit_codes.OUTPUT_LOST, message.format("Bad file descriptor"))
+
+
+def test_a_command_that_writes_nothing_needs_no_output() -> None:
+    code, written = ended("no-such-command", output=None)
+    assert (code, "No such command" in written) == (exit_codes.USAGE, True)
