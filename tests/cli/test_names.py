@@ -1,11 +1,15 @@
 """``topolog get KIND -o name``: each name of each kind is one that ``topolog get`` takes."""
 
+import itertools
 import pathlib
+import signal
 import subprocess
 from collections.abc import Iterator
+from unittest import mock
 
 import pytest
 
+from app.cli.client import streams
 from app.cli.get import resources
 from app.plugins.coscheduling import membership, options
 from tests.support import commands, polling
@@ -58,8 +62,10 @@ def topolog(
     found: installations.Installation, role: str, *arguments: str
 ) -> subprocess.CompletedProcess[str]:
     tls: pathlib.Path = found.stage.folder / "tls"
+    url = f"https://127.0.0.1:{found.processes['extender'].port}"
     environ = {
-        "TOPOLOG_CLIENT_URL": f"https://127.0.0.1:{found.processes['extender'].port}",
+        "TOPOLOG_CLIENT_URL": url,
+        "TOPOLOG_CLIENT_VIEW_URL": url,
         "TOPOLOG_CLIENT_CERT": str(tls / f"{role}.crt"),
         "TOPOLOG_CLIENT_KEY": str(tls / f"{role}.key"),
         "TOPOLOG_CLIENT_CA": str(tls / "ca.crt"),
@@ -79,6 +85,31 @@ def test_the_names_of_a_list_can_be_asked_again(running: installations.Installat
     assert names
     assert len(names) == len(set(names))
     assert named(running, *names) == names
+
+
+WATCHED = [kind for kind in LISTS if kind != "events"]
+_numbers = itertools.count()
+
+
+@pytest.mark.parametrize("kind", WATCHED)
+def test_a_watch_of_a_name_prints_it_once_while_other_things_happen(
+    running: installations.Installation, kind: str
+) -> None:
+    def moved() -> Iterator[str]:
+        yield "1"
+        other = f"other-{next(_numbers)}"
+        running.stage.pod("elsewhere", other)
+        polling.eventually(lambda: f"pods/elsewhere/{other}" in named(running, "pods"), "the log moved")
+        yield "2"
+
+    name = named(running, kind)[-1]
+    former = signal.getsignal(signal.SIGTERM)
+    try:
+        with mock.patch.object(streams, "positions", return_value=moved()):
+            done = topolog(running, "viewer", "get", name, "-w", "-o", "name")
+    finally:
+        signal.signal(signal.SIGTERM, former)
+    assert (done.stdout.split(), done.stderr) == ([name], "")
 
 
 def test_gangs_of_two_families_have_names_of_their_own(running: installations.Installation) -> None:

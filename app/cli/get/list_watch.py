@@ -68,18 +68,16 @@ def follow(client: api_client.ExtenderClient, rows: printers.Rows, read: Callabl
             number = len(found.items)
             most = f"{number} of {number + found.left}" if found.left else f"{number}"
             notes.once("watched", f"only the first {most} {rows.kind} are watched (--limit)")
-        now = {resources.named(resource, item): _lasting(item) for item in found.items}
+        now = {_name(rows, item): _lasting(item) for item in found.items}
         if seen is None:
             rows.show(found.items)
         else:
-            changed = [
-                item for item in found.items if seen.get(resources.named(resource, item)) != _lasting(item)
-            ]
+            changed = [item for item in found.items if seen.get(_name(rows, item)) != _lasting(item)]
             # A list of what happened begins with the newest, and the newest line is the last.
             rows.show(changed[::-1] if resource.endless else changed)
             if found.left == 0:
                 for name in seen.keys() - now.keys():
-                    click.echo(f"{rows.kind}/{rows.name or name} is gone", err=True)
+                    click.echo(f"{rows.kind}/{name} is gone", err=True)
         seen = now
 
 
@@ -91,6 +89,11 @@ def one(read: Callable[[], Item]) -> Read:
         if failed.code != exit_codes.NEGATIVE:
             raise
         return Read([])
+
+
+def _name(rows: printers.Rows, item: Item) -> str:
+    """The name of an item: the given one, because what is shown of one item may not have its name."""
+    return rows.name or resources.named(resources.RESOURCES[rows.kind], item)
 
 
 def _lasting(item: Item) -> str:

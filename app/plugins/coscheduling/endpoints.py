@@ -127,7 +127,6 @@ def _one(
     return {
         **_summary(rules, snapshot, gang, peers),
         "plan": {
-            "position": str(snapshot.position),
             "domain": list(plan.domain),
             "layers": list(plan.layers),
             "members": [{"pod": pod.key, "node": plan.seats[pod.uid]} for pod in plan.pods],

@@ -34,7 +34,6 @@ SUMMARY = {
 GANG = {
     **SUMMARY,
     "plan": {
-        "position": "8c1f/1042",
         "domain": ["zone-a"],
         "layers": ["topology.kubernetes.io/zone"],
         "members": [{"pod": "ml/train-0", "node": "n1"}],
