@@ -1,6 +1,7 @@
 """``topolog score``: filters and scores the nodes of a file with the code that decides in a cluster."""
 
 import os
+from collections.abc import Sequence
 from typing import IO
 
 import click
@@ -38,10 +39,11 @@ def score_command(config: str | None, file: IO[bytes], output: str) -> None:
     except scenario.Unreadable as error:
         raise click.BadParameter(str(error), param_hint="FILE") from error
     trace = decide(rules, parsed)
+    concerned = rules.concerned_in(trace, parsed.snapshot)
     if formats.is_document(output):
-        formats.show_document(as_json(trace), output)
+        formats.show_document(as_json(trace, concerned), output)
     else:
-        _show(trace)
+        _show(trace, concerned)
     if not trace.kept:
         click.get_current_context().exit(exit_codes.NEGATIVE)
 
@@ -52,13 +54,13 @@ def decide(rules: registry.Registry, given: scenario.Scenario) -> verdicts.Trace
     return pipeline.run(rules, cycle)
 
 
-def as_json(trace: verdicts.Trace) -> dict[str, object]:
-    """The decision as JSON: kept nodes first, by score."""
+def as_json(trace: verdicts.Trace, concerned: Sequence[str]) -> dict[str, object]:
+    """The decision as JSON: kept nodes first, by score. ``concerned``: the plugins that the pod concerns."""
     reasons = trace.reasons()
     by_plugin = {rating.plugin: rating for rating in trace.ratings}
     return {
         "pod": trace.pod.key,
-        "plugins": list(trace.interested),
+        "plugins": list(concerned),
         "nodes": [
             {
                 "name": node,
@@ -74,9 +76,9 @@ def as_json(trace: verdicts.Trace) -> dict[str, object]:
     }
 
 
-def _show(trace: verdicts.Trace) -> None:
+def _show(trace: verdicts.Trace, concerned: Sequence[str]) -> None:
     click.echo(f"{trace.pod.key}: {len(trace.kept)} of {len(trace.candidates)} nodes are left")
-    if not trace.interested:
+    if not concerned:
         click.echo("No plugin applies to this pod.")
     reasons = trace.reasons()
     names = [rating.plugin for rating in trace.ratings]

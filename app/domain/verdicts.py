@@ -107,7 +107,7 @@ class Trace:
     pod: model.Pod
     candidates: node_sets.Names
     interested: tuple[str, ...]
-    """Names of the plugins that the pod concerns."""
+    """Names of the plugins that the pod may concern, whatever the state."""
     refusals: tuple[Refusal, ...] = ()
     """One per plugin and reason: first those of transformers, then those of filters, in plugin order."""
     ratings: tuple[Rating, ...] = ()

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from app.domain import model, schema, snapshots
+from app.domain import model, schema, snapshots, verdicts
 from app.framework import capabilities, cycles
 
 
@@ -85,6 +85,18 @@ class Registry:
             name
             for name in self.interested(pod)
             if name not in narrows or narrows[name].concerned(pod, snapshot)
+        )
+
+    def concerned_in(self, trace: verdicts.Trace, snapshot: snapshots.Snapshot) -> tuple[str, ...]:
+        """Names of the plugins that the pod of a trace of this state concerns.
+
+        What transformers made of the pod, which a trace has not, concerns also those that refused it.
+        """
+        narrows, refusing = self.narrows, {refusal.plugin for refusal in trace.refusals}
+        return tuple(
+            name
+            for name in trace.interested
+            if name not in narrows or name in refusing or narrows[name].concerned(trace.pod, snapshot)
         )
 
     def outdated(self, counted: schema.Schema, pod: model.Pod, placement: model.Placement) -> str | None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from app.domain import model, snapshots, verdicts
+from app.framework import registry
 from app.verbs.explain import explanations, tables
 
 _NAMED = 20
@@ -20,7 +21,12 @@ def in_force(
 
 
 def lines(
-    trace: verdicts.Trace, snapshot: snapshots.Snapshot, *, started: Mapping[str, str], now: str
+    trace: verdicts.Trace,
+    snapshot: snapshots.Snapshot,
+    plugins: registry.Registry,
+    *,
+    started: Mapping[str, str],
+    now: str,
 ) -> Iterator[tuple[str, dict[str, object]]]:
     """The log lines that the flags add, each as event and fields. ``started``: the flags' values at start."""
     if not snapshot.flags and not started:
@@ -46,7 +52,8 @@ def lines(
                     },
                 )
     if value("d") == "true":
-        yield "debug diagnosis", tables.structure(explanations.Explanation(trace), limit=_NAMED)
+        diagnosis = explanations.Explanation(trace, plugins.concerned_in(trace, snapshot))
+        yield "debug diagnosis", tables.structure(diagnosis, limit=_NAMED)
     if int(value("v") or 0) > 0:
         yield (
             "debug candidates",

@@ -173,7 +173,8 @@ def report(context: contexts.Context, verb: str, decided: Decided, seconds: floa
         return  # The records are another cluster's, too.
     at = context.now()
     if decided.trace is not None and (snapshot.flags or context.flags):
-        for event, fields in debug_flags.lines(decided.trace, snapshot, started=context.flags, now=at):
+        lines = debug_flags.lines(decided.trace, snapshot, context.plugins, started=context.flags, now=at)
+        for event, fields in lines:
             telemetry.log.info(event, verb=verb, **fields)
     context.decisions.record(
         records.Draft(

@@ -180,3 +180,13 @@ def test_an_invalid_file_is_refused_with_the_place(text: str, message: str) -> N
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_plugin_that_the_pod_does_not_concern_is_not_named() -> None:
+    """Coscheduling and ElasticQuota may concern every pod, and do so by the state."""
+    every = {"TOPOLOG_PLUGINS_ENABLED": "*,ElasticQuota,Coscheduling"}
+    given = json.dumps({"pod": {"name": "alone"}, "nodes": [{"name": "node-1"}]})
+    assert (
+        json.loads(commands.called("score", "-", "-o", "json", stdin=given, **every).stdout)["plugins"] == []
+    )
+    assert "No plugin applies to this pod." in commands.called("score", "-", stdin=given, **every).stdout

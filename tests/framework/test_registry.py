@@ -1,13 +1,13 @@
 """The registry: capabilities by plugin, and configurations that are refused."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import pytest
 
 from app import plugins as in_tree
-from app.domain import events, model, projections, snapshots
+from app.domain import events, model, projections, snapshots, verdicts
 from app.framework import capabilities, cycles, effects, registry, registry_builder, views
 from tests.support import declared
 from tests.support.decisions import fake_plugins
@@ -115,6 +115,20 @@ def test_a_narrowing_plugin_is_consulted_with_the_state() -> None:
     known = projections.project(snapshots.empty(schema=declared.SCHEMA), events.PodSeen(pod=pod))
     assert plugins.concerned(pod, snapshots.empty(schema=declared.SCHEMA)) == ("A",)
     assert plugins.concerned(pod, known) == ("A", "Narrowing")
+
+
+def test_a_plugin_that_refused_a_pod_as_it_was_transformed_is_concerned() -> None:
+    plugins = registry.Registry([fake_plugins.Idle("A"), fake_plugins.Narrowing()])
+    trace = verdicts.Trace(
+        position=model.Position("i", 1),
+        pod=model.Pod(uid="u", namespace="ns", name="p"),
+        candidates=frozenset(("n",)),
+        interested=("A", "Narrowing"),
+    )
+    empty = snapshots.empty(schema=declared.SCHEMA)
+    assert plugins.concerned_in(trace, empty) == ("A",)
+    refused = replace(trace, refusals=(verdicts.Refusal("no", frozenset(("n",)), {}, "Narrowing"),))
+    assert plugins.concerned_in(refused, empty) == ("A", "Narrowing")
 
 
 @pytest.mark.parametrize(

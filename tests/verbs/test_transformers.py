@@ -170,7 +170,8 @@ def test_what_was_transformed_is_shown_at_the_moment_of_the_decision(
         assert f"Transformed by: {line}." in tables.markdown(again)
         assert f"transformed by: {line}" in tables.scores(again.trace, 5)
         flags = {"s": "5", "f": "true"}
-        logged = list(debug_flags.lines(again.trace, past, started=flags, now="2026-07-01T10:00:00Z"))
+        rules, now = one.context.plugins, "2026-07-01T10:00:00Z"
+        logged = list(debug_flags.lines(again.trace, past, rules, started=flags, now=now))
         assert [event for event, _ in logged] == ["debug scores", "debug filter failure"]
         assert [fields["transformed_by"] for _, fields in logged] == [line, line]
         scored = prioritizing.run(one.context, asking, candidates.Candidates(NODES))

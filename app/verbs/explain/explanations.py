@@ -62,6 +62,8 @@ class Explanation:
     """One decision with its reasons, scores and advice."""
 
     trace: verdicts.Trace
+    concerned: tuple[str, ...]
+    """Names of the plugins that the pod concerns in the state of the decision."""
     decision: records.Decision | None = None
     """None if no decision is recorded: this was computed over all nodes for the request."""
     chosen: model.NodeName = ""
@@ -116,6 +118,7 @@ def explain(
     placements, in_flight = _in_flight(cycle)
     return Explanation(
         trace=trace,
+        concerned=plugins.concerned_in(trace, snapshot),
         decision=decision,
         chosen=chosen,
         changes=advice.smallest(plugins, cycle, trace.refusals) if advised else (),
@@ -138,6 +141,7 @@ def of_cycle(cycle: cycles.Cycle, plugins: registry.Registry) -> Explanation:
     placements, in_flight = _in_flight(cycle)
     return Explanation(
         trace=trace,
+        concerned=plugins.concerned_in(trace, cycle.snapshot),
         nowhere=nowhere(cycle),
         changes=_advice(plugins, cycle, trace),
         placements=placements,

@@ -135,7 +135,7 @@ def structure(
         "summary": explanation.summary,
         "fits": kept > 0,
         "difference": explanation.difference or None,
-        "plugins": list(trace.interested),
+        "plugins": list(explanation.concerned),
         "transformed": [
             {"plugin": one.plugin, "phase": one.phase, "changed": list(one.changed)}
             for one in trace.transformed
@@ -264,7 +264,7 @@ def _head(explanation: explanations.Explanation) -> Iterator[str]:
         )
     if explanation.difference:
         yield f"**Differs from the recorded answer:** {explanation.difference}."
-    yield f"Plugins concerned: {', '.join(trace.interested) or 'none'}."
+    yield f"Plugins concerned: {', '.join(explanation.concerned) or 'none'}."
     if trace.transformed:
         yield f"Transformed by: {transformed(trace)}."
     if explanation.place:

@@ -14,12 +14,13 @@ import pytest
 from app import plugins
 from app.domain import events, model, projections, snapshots, verdicts
 from app.framework import registry
+from app.plugins.coscheduling import membership
 from app.plugins.workload_policy import policy_model
 from app.store import errors, stores
 from app.store.decisions import records
 from app.store.log import batches
 from app.verbs import candidates, contexts, decision_reports, filtering, preempting, prioritizing
-from app.verbs.explain import explanations, recorded_configurations
+from app.verbs.explain import explanations, recorded_configurations, tables
 from tests.support import declared
 from tests.support.decisions import configured, no_cluster
 
@@ -48,6 +49,29 @@ def test_only_what_was_recorded_of_filter_counts_as_offered(verb: str) -> None:
     registered = registry.Registry([plugin() for plugin in plugins.USUAL])
     cycle = explanations.cycle_of(decision, frozenset(("n1",)), empty, registered)
     assert cycle.offered == verb.startswith("filter")
+
+
+@pytest.mark.parametrize(
+    ("labels", "concerned"),
+    [
+        ({}, ()),
+        ({POLICY: "spread"}, ("WorkloadPolicy",)),
+        ({"rl-job-group": "job"}, ("JobAffinity",)),
+        ({membership.SIGS_LABEL: "gang"}, ("Coscheduling",)),
+    ],
+    ids=["none", "policy", "job", "gang"],
+)
+def test_an_explanation_names_the_plugins_that_the_pod_concerns_in_the_state(
+    labels: dict[str, str], concerned: tuple[str, ...]
+) -> None:
+    every = registry.Registry([plugin() for plugin in plugins.IN_TREE])
+    pod = model.Pod(uid="u", namespace="x", name="p", labels=labels)
+    snapshot = snapshots.empty(schema=declared.SCHEMA)
+    explanation = explanations.presently(pod, snapshot, every)
+    assert explanation.concerned == concerned == every.concerned(pod, snapshot)
+    assert tables.structure(explanation)["plugins"] == list(concerned)
+    line = f"Plugins concerned: {', '.join(concerned) or 'none'}."
+    assert line in tables.markdown(explanation).splitlines()
 
 
 class Recorded:

@@ -42,7 +42,7 @@ def test_a_node_that_is_asked_for_follows_the_first_ones_with_its_rank() -> None
 
 
 def test_the_node_that_was_chosen_or_holds_the_pod_is_in_every_form() -> None:
-    explanation = explanations.Explanation(trace(), chosen="n01", place="n17")
+    explanation = explanations.Explanation(trace(), ("A", "B"), chosen="n01", place="n17")
     answer = tables.structure(explanation, limit=2, chosen="n02")
     assert isinstance(answer["scores"], list)
     assert [one["node"] for one in answer["scores"]] == ["n03", "n04", "n01", "n02", "n17"]
@@ -55,7 +55,7 @@ def test_the_node_that_was_chosen_or_holds_the_pod_is_in_every_form() -> None:
 
 
 def test_the_structure_is_bounded_but_its_numbers_are_whole() -> None:
-    answer = tables.structure(explanations.Explanation(trace()), limit=4)
+    answer = tables.structure(explanations.Explanation(trace(), ("A", "B")), limit=4)
     assert isinstance(answer["scores"], list)
     assert len(answer["scores"]) == 4
     assert (answer["candidates"], answer["kept"], answer["more"]) == (30, 20, 26)
@@ -74,7 +74,7 @@ def test_scores_are_printed_as_koordinator_does_with_raw_and_weighted() -> None:
 
 @given(reason=st.text(max_size=40))
 def test_no_reason_breaks_a_table(reason: str) -> None:
-    explanation = explanations.Explanation(trace(reason))
+    explanation = explanations.Explanation(trace(reason), ("A", "B"))
     lines = [line for line in tables.markdown(explanation).split("\n") if line.startswith("|")]
     assert {line.replace(tables.PIPE, "").count("|") for line in lines} == {5, 7}
     rows = list(csv.reader(io.StringIO(tables.spreadsheet(explanation), newline="")))
