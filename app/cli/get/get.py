@@ -41,7 +41,8 @@ class Path(click.ParamType[str]):
     "get",
     help="Show cluster state known to an extender.\n\n\b\n" + resources.listing() + "\n\n"
     "NAME selects one item (NAMESPACE/NAME if it is namespaced); several are named as KIND/NAME, as -o name"
-    " writes them. Lists are limited by --limit. -o wide adds the columns that a table leaves"
+    " writes them: -o json then has a document on a line for each, and -o yaml one behind a separator. Lists"
+    " are limited by --limit. -o wide adds the columns that a table leaves"
     " out, and cuts no line at the width of a terminal.\n\n"
     "With -w, the list is followed by each item that is new or changed, until Ctrl-C (exit code 130); an item"
     " that is gone is named on standard error, and -o json has a document on a line for each item.\n\n"
@@ -155,12 +156,13 @@ def get_command(
             raise click.UsageError("-w watches one kind, or one item: topolog get nodes -w")
         list_watch.refuse(asked[0][0], at=at)
     client = api_client.view(config, options) if watch else api_client.extender(config, options)
+    documents = formats.Stream(output, heading=not no_headers)
     for kind, name in asked:
         whole = (watch or output not in _TABLES) and not resources.RESOURCES[kind].endless
         most = limit or (None if whole else _SHOWN)
         selection = lists.Selection(most, namespace or "", sort_by or "", selector or model.Selector())
-        request = _Request(client, {"at": at, **selected}, selection, output)
-        rows = printers.Rows(kind, output, heading=not no_headers, name=name or "")
+        request = _Request(client, {"at": at, **selected}, selection, output, several=len(asked) > 1)
+        rows = printers.Rows(kind, output, documents, heading=not no_headers, name=name or "")
         if watch:
             request.watch(rows, name)
         elif name is None and resources.RESOURCES[kind].columns:
@@ -186,6 +188,8 @@ class _Request:
     query: Mapping[str, object]
     selection: lists.Selection
     output: str
+    several: bool
+    """More than one item is named, so that each is a document of a stream."""
 
     def show_list(self, rows: printers.Rows) -> None:
         """Print a list as it is now."""
@@ -199,7 +203,7 @@ class _Request:
     def show_one(self, rows: printers.Rows, name: str | None) -> None:
         """Print an item, or the report of a kind that has no items."""
         reply = self._one(rows.kind, name)
-        if name is not None and formats.columns(self.output) is not None:
+        if formats.is_document(self.output) and (self.several or formats.columns(self.output) is not None):
             rows.show([reply])
         elif formats.is_document(self.output):
             formats.show_document(reply, self.output)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from app.cli.get import lists, resources
-from app.cli.output import formats, paths, tables
+from app.cli.output import formats, tables
 
 _NAMES = ("namespace", "domain", "key", "kind", "name", "op", "pod", "policy", "state")
 """Fields that identify a row or show its state, in this order."""
@@ -21,24 +21,19 @@ class Rows:
 
     kind: str
     output: str
+    documents: formats.Stream
+    """Writes what a format of documents shows."""
     heading: bool = True
     name: str = ""
     """The name of the one item, if it was asked by name: the API shows more of it than of those in a list."""
-    _chosen: paths.Columns | None = field(default=None, init=False)
     _table: tables.Table | None = field(default=None, init=False)
     _fields: list[str] = field(default_factory=list, init=False)
     """The fields of a wide table, those of its first rows."""
 
-    def __post_init__(self) -> None:
-        self._chosen = formats.columns(self.output)
-
     def show(self, items: Sequence[Mapping[str, Any]]) -> None:
         """Print the items; one document for each."""
-        if self._chosen is not None:
-            self._write(self._chosen.headings, [self._chosen.row(item) for item in items])
-        elif formats.is_document(self.output):
-            for item in items:
-                formats.show_item(item, self.output)
+        if formats.is_document(self.output):
+            self.documents.show(items)
         elif self.output == formats.NAME:
             kind = resources.RESOURCES[self.kind]
             for item in items:
@@ -64,8 +59,8 @@ class Rows:
 
     def _write(self, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         if self._table is None:
-            whole, wide = self.output == formats.WIDE, self._chosen is None
-            self._table = tables.Table(headings, heading=self.heading, whole=whole, wide=wide)
+            whole = self.output == formats.WIDE
+            self._table = tables.Table(headings, heading=self.heading, whole=whole, wide=True)
         self._table.write(rows)
 
 

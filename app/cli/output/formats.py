@@ -122,11 +122,23 @@ def _items(value: object) -> Sequence[object]:
     return found if isinstance(found, list | tuple) else [value]
 
 
-def show_item(value: object, output: str) -> None:
-    """Write one document of a stream: JSON on a line, or YAML behind a separator."""
-    if output == JSON:
-        click.echo(json.dumps(value, ensure_ascii=False))
-        return
-    if output == YAML:
-        click.echo("---")
-    show_document(value, output)
+class Stream:
+    """Writes documents one after another: JSON on a line, YAML behind a separator, columns as one table."""
+
+    def __init__(self, output: str, *, heading: bool = True) -> None:
+        self._output = output
+        self._columns = columns(output)
+        self._table = tables.Table(self._columns.headings, heading=heading) if self._columns else None
+
+    def show(self, values: Sequence[object]) -> None:
+        """Write the documents that are next."""
+        if self._columns is not None and self._table is not None:
+            self._table.write([self._columns.row(value) for value in values])
+            return
+        for value in values:
+            if self._output == JSON:
+                click.echo(json.dumps(value, ensure_ascii=False))
+                continue
+            if self._output == YAML:
+                click.echo("---")
+            show_document(value, self._output)

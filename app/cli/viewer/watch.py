@@ -61,13 +61,14 @@ def watch_command(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     left = count
     columns = _WIDE if output == formats.WIDE else _COLUMNS
+    documents = formats.Stream(output)
     table = tables.Table(list(columns), whole=output == formats.WIDE, widths=_WIDTHS)
     for name, data in streams.messages(client, query):
         if name in _NOTICES:
             click.echo(_notice(name, data), err=True)
         elif name not in _SILENT:
             if formats.is_document(output):
-                formats.show_item(data, output)
+                documents.show([data])
             elif output == formats.NAME:
                 click.echo(f"events/{data['offset']}")
             else:

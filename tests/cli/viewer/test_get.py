@@ -14,6 +14,7 @@ from typing import IO, Any
 
 import msgspec
 import pytest
+import yaml
 from click import testing
 
 from app import cli
@@ -149,6 +150,16 @@ def test_a_path_without_any_value_names_the_fields(seen: Seen) -> None:
     text = " ".join(done.stderr.split())
     assert "--sort-by: no item has a value at '.cpu'; the first one has ." in text
     assert ".name, " in text
+
+
+def test_several_names_are_a_stream_of_documents(seen: Seen) -> None:
+    names = ("pods/shop/web-1", "nodes/host-2")
+    alone = [json.loads(get(seen, name, "-o", "json").stdout) for name in names]
+    assert list(yaml.safe_load_all(get(seen, *names, "-o", "yaml").stdout)) == alone
+    assert [json.loads(line) for line in get(seen, *names, "-o", "json").stdout.splitlines()] == alone
+    pods = ("pods/shop/web-1", "pods/shop/job-1", "-o", "custom-columns=POD:.name,NODE:.node")
+    assert lines(seen, *pods) == ["POD NODE", "web-1 host-1", "job-1 host-2"]
+    assert lines(seen, *pods, "--no-headers") == ["web-1 host-1", "job-1 host-2"]
 
 
 def test_columns_are_those_that_were_chosen(seen: Seen, tmp_path: pathlib.Path) -> None:

@@ -200,6 +200,13 @@ def test_watch_prints_the_events_behind_a_position(seen: Seen) -> None:
     assert wide[2:5] == ["NodeSeen", "member-1", "node:member-1"]
     assert json.loads(wide[5]) == listed[0]["data"]
     assert commands.called(*one, "-o", "name").stdout == "events/1\n"
+    two = ("watch", "--from", "0", "--count", "2", "--server", seen.viewer.url)
+    chosen = commands.called(*two, "-o", "custom-columns=AT:.offset,WHAT:.type").stdout
+    assert [line.split() for line in chosen.splitlines()] == [
+        ["AT", "WHAT"],
+        ["1", "NodeSeen"],
+        ["2", "NodeSeen"],
+    ]
 
 
 def test_watch_names_a_position_that_cannot_be_resumed(seen: Seen) -> None:
