@@ -161,7 +161,7 @@ def find(kubeconfig: str | None = None, context: str | None = None) -> Access:
     Raises Misconfigured, which names the source that was tried.
     """
     inside = not kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ
-    path = kubeconfig or os.environ.get("KUBECONFIG") or config.KUBE_CONFIG_DEFAULT_LOCATION
+    path = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
     source = "the pod's service account" if inside else f"kubeconfig {path}"
     if context and not inside:
         source += f", context {context}"

@@ -10,6 +10,7 @@ from app.kube import errors
 from app.kube.client import clients, credentials
 from app.serving.tls import certificate_issuer
 from app.simulation.apiserver import apiservers, faults
+from tests.support import commands
 from tests.support.kube import kubeconfigs, plain_access
 
 TOKEN = kubeconfigs.TOKEN
@@ -183,3 +184,13 @@ def test_connections_are_kept(server: apiservers.ApiServer, client: clients.Clie
         client.exchange("GET", "/api/v1/pods", timeout=5.0)
         client.get("/api/v1/pods")
     assert server.accepted == 2
+
+
+def test_an_empty_variable_is_the_file_in_the_home_directory(tmp_path: pathlib.Path) -> None:
+    (tmp_path / ".kube").mkdir()
+    commands.kubeconfig(tmp_path / ".kube", "http://127.0.0.1:7")
+    (tmp_path / ".kube/kubeconfig").rename(tmp_path / ".kube/config")
+    # The official client reads the variable when it is imported.
+    program = "from app.kube.client import credentials; print(credentials.find().host)"
+    done = commands.run(["-c", program], environ={"KUBECONFIG": "", "HOME": str(tmp_path)})
+    assert done.stdout == "http://127.0.0.1:7\n", done.stderr
