@@ -67,6 +67,7 @@ FORWARDER = """
     port = {ports}["view" if "pod/topolog-view" in " ".join(sys.argv) else "extender"]
     pathlib.Path({log!r}).write_text(" ".join(sys.argv[1:]))
     pathlib.Path({log!r} + ".pid").write_text(str(os.getpid()))
+    pathlib.Path({log!r} + ".kubeconfig").write_text(os.environ.get("KUBECONFIG", ""))
     listening = socket.create_server(("127.0.0.1", int(sys.argv[-1].partition(":")[0] or 0)))
     print(f"Forwarding from 127.0.0.1:{{listening.getsockname()[1]}} -> 8443", flush=True)
     def copy(one, other):
@@ -141,7 +142,22 @@ def test_an_extender_is_found_by_the_kubeconfig_alone(
     asked = (tmp_path / "kubectl.log").read_text()
     # The one that is ready, in the cluster of the settings.
     assert asked.endswith("port-forward --address 127.0.0.1 pod/topolog-extender-1 :8443")
-    assert f"--kubeconfig {cluster.environ['TOPOLOG_KUBE_KUBECONFIG']}" in asked
+    assert kubeconfig(tmp_path) == cluster.environ["TOPOLOG_KUBE_KUBECONFIG"]
+
+
+def kubeconfig(folder: pathlib.Path) -> str:
+    """The files that kubectl reads."""
+    return (folder / "kubectl.log.kubeconfig").read_text()
+
+
+def test_kubectl_reads_the_files_of_the_settings(cluster: clusters.Cluster, tmp_path: pathlib.Path) -> None:
+    """kubectl takes neither several files nor ``~`` as its --kubeconfig."""
+    given = pathlib.Path(cluster.environ["TOPOLOG_KUBE_KUBECONFIG"])
+    several = f"~/none{os.pathsep}~/{given.name}"
+    cluster.environ |= {"HOME": str(given.parent), "TOPOLOG_KUBE_KUBECONFIG": several}
+    done = topolog(cluster, "get", "lag")
+    assert done.returncode == 0, done.stderr
+    assert kubeconfig(tmp_path) == f"{given.parent}/none{os.pathsep}{given}"
 
 
 @pytest.mark.parametrize("command", ["doctor run", "doctor tls", "doctor scheduler", "status"])

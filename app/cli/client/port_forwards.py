@@ -9,6 +9,7 @@ import base64
 import binascii
 import contextlib
 import functools
+import os
 import pathlib
 import re
 import shutil
@@ -17,6 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, Final, Self
 
 from app import interrupts, settings, temporary_folders
@@ -47,18 +49,34 @@ class _Cluster:
     @property
     def arguments(self) -> list[str]:
         """The arguments of kubectl that select it."""
-        named = {"--kubeconfig": self.kubeconfig, "--context": self.context, "--namespace": self.namespace}
+        named = {"--context": self.context, "--namespace": self.namespace}
         return [part for name, value in named.items() if value for part in (name, value)]
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The variables of kubectl that select it: --kubeconfig takes one file, and expands no ``~``."""
+        if not self.kubeconfig:
+            return {}
+        files = map(os.path.expanduser, self.kubeconfig.split(os.pathsep))
+        return {"KUBECONFIG": os.pathsep.join(files)}
 
 
 class Forward:
     """kubectl, which forwards a port of this machine to a ready pod; it ends when it loses the pod."""
 
     def __init__(
-        self, kubectl: Sequence[str], pod: str, remote: int, *, other_pod: Callable[[], str]
+        self,
+        kubectl: Sequence[str],
+        pod: str,
+        remote: int,
+        *,
+        other_pod: Callable[[], str],
+        environ: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """``other_pod``: the name of one that is ready, once the first has ended; raises NotFound."""
+        """``other_pod``: the name of one that is ready, once the first has ended; raises NotFound.
+        ``environ``: variables of kubectl beside those of this process."""
         self._kubectl = kubectl
+        self._environ = environ
         self._pod = pod
         self._remote = remote
         self._other_pod = other_pod
@@ -103,7 +121,13 @@ class Forward:
     def _start(self) -> None:
         command = [*self._kubectl, "port-forward", "--address", "127.0.0.1", f"pod/{self._pod}"]
         command.append(f"{self.port or ''}:{self._remote}")
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **self._environ},
+        )
         self._process = self._running.enter_context(process)
         self._running.callback(process.terminate)
         assert process.stdout is not None
@@ -160,7 +184,9 @@ def opened(loaded: settings.Settings, role: str, component: str) -> Iterator[tup
             ca=_written(secret, name, "ca.crt", folder),
         )
         command = [kubectl, *cluster.arguments]
-        forward = until.enter_context(Forward(command, pod, _PORTS[component], other_pod=ready_pod))
+        forward = until.enter_context(
+            Forward(command, pod, _PORTS[component], other_pod=ready_pod, environ=cluster.environ)
+        )
         server = client.server_name or f"topolog-{component}.{cluster.namespace}.svc"
         yield replace(client, url=f"https://127.0.0.1:{forward.port}", server_name=server), forward
 
