@@ -9,6 +9,7 @@ and the pods on each node. Pods have the defaults of the API server (kube.object
                                                   "labels": {"rl-job-group": "job-alpha"}}]}]}
 """
 
+import codecs
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +47,8 @@ class Scenario:
 
 
 def read(content: bytes, *, schema: schemas.Schema, indexed: Iterable[str] = ()) -> Scenario:
-    """Parse a scenario file. Raises Unreadable."""
+    """Parse a scenario file, which may begin with the byte order mark of UTF-8. Raises Unreadable."""
+    content = content.removeprefix(codecs.BOM_UTF8)
     if not content.strip():
         raise Unreadable("it is empty")
     try:

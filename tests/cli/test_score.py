@@ -190,3 +190,9 @@ def test_a_plugin_that_the_pod_does_not_concern_is_not_named() -> None:
         json.loads(commands.called("score", "-", "-o", "json", stdin=given, **every).stdout)["plugins"] == []
     )
     assert "No plugin applies to this pod." in commands.called("score", "-", stdin=given, **every).stdout
+
+
+def test_a_byte_order_mark_is_no_part_of_the_file() -> None:
+    """As `topolog simulate -f` reads it: editors of Windows write one."""
+    given = "\ufeff" + json.dumps({"pod": {"name": "alone"}, "nodes": [{"name": "node-1"}]})
+    assert commands.called("score", "-", stdin=given).returncode == 0
