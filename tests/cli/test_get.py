@@ -210,6 +210,10 @@ USAGE = {
     "lag 7": "lag does not take a name",
     "nodes a b": "name several as KIND/NAME",
     "nodes/a b": "b is not KIND/NAME",
+    "pods a/b/c": "'a/b/c' is not the name of one of pods",
+    "nodes nodes/x": "'nodes/x' is not the name of one of nodes",
+    "decisions/a/b": "'a/b' is not the name of one of decisions",
+    "pods -n a --where namespace=b": "-n and --where namespace=... exclude each other",
 }
 
 

@@ -140,6 +140,8 @@ def get_command(
     if selector is not None:
         _refuse_labels(asked)
     selected = where_options.query(where, [kind for kind, _ in asked])
+    if namespace and "namespace" in selected:
+        raise click.UsageError("-n and --where namespace=... exclude each other: both select one namespace")
     reports = [kind for kind, _ in asked if not resources.RESOURCES[kind].columns]
     if at is not None and reports:
         raise click.UsageError(f"{reports[0]} is a report on the present; leave out --at")

@@ -47,6 +47,11 @@ class Resource:
     units: Mapping[str, str] = field(default_factory=dict)
     """Field of one object -> what its numbers are, where they would be read as counts."""
 
+    @property
+    def within_namespaces(self) -> bool:
+        """Items are named within a namespace, and not by a number or an id."""
+        return bool(self.namespace) and not self.endless
+
 
 _CORE: Mapping[str, Resource] = {
     "nodes": Resource(
@@ -243,7 +248,7 @@ def _names(ctx: click.Context, given: str, incomplete: str) -> Iterator[str]:
     kind = RESOURCES.get(_KINDS.get(given, given))
     if kind is None or not kind.columns:
         return
-    inside = items.within(ctx, incomplete) if kind.namespace and not kind.endless else ""
+    inside = items.within(ctx, incomplete) if kind.within_namespaces else ""
     found = items.listed(ctx, kind.path, prefix=inside + incomplete if kind.prefixed else "")
     for name in (named(kind, item) for item in found):
         if name.startswith(inside):
@@ -269,12 +274,18 @@ def asked(what: tuple[str, ...], namespace: str = "") -> Iterator[tuple[str, str
             raise click.UsageError(_unknown(kind))
         if name is not None and not RESOURCES[full].columns:
             raise click.UsageError(f"{full} does not take a name")
-        if name is not None and not {"", ".", ".."}.isdisjoint(name.split("/")):
+        if name is not None and not _is_name(RESOURCES[full], name):
             raise click.UsageError(f"{name!r} is not the name of one of {full}")
-        kind_in_full = RESOURCES[full]
-        if name and "/" not in name and not namespace and kind_in_full.namespace and not kind_in_full.endless:
+        if name and "/" not in name and not namespace and RESOURCES[full].within_namespaces:
             raise click.UsageError(f"{full}/{name} needs a namespace: NAMESPACE/{name}, or -n NAMESPACE")
         yield full, _within(full, name, namespace) if namespace else name
+
+
+def _is_name(kind: Resource, name: str) -> bool:
+    """Whether an item may have the name; what the API finds by a path has its parts alone."""
+    parts = name.split("/")
+    most = 1 + kind.within_namespaces if kind.named and not kind.identity else len(parts)
+    return len(parts) <= most and {"", ".", ".."}.isdisjoint(parts)
 
 
 def _unknown(kind: str) -> str:
