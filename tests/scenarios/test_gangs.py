@@ -10,7 +10,7 @@ from app.plugins.coscheduling import admission, endpoints, membership
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.sigs import namespace_quota
 from app.store.log import codecs
-from tests.support.decisions import small_quotas
+from tests.support.decisions import call_counts, small_quotas
 from tests.support.decisions.small_gangs import RACK, ZONE, Cluster, defined, gang, native, node, pod, sigs
 
 
@@ -147,6 +147,17 @@ def test_a_pod_beside_seats_is_not_refused_for_a_resource_that_no_seat_requests(
     asked = pod("asks", requests={"cpu": 4000, device: 1})
     assert small.planned(asked) == "n1"
     assert small.why(msgspec.structs.replace(asked, requests={"cpu": 5000, device: 1})) == admission.RESERVED
+
+
+def test_seats_beside_which_a_pod_fits_with_all_its_requests_are_not_read() -> None:
+    two = gang("train", 2, 4)
+    small = Cluster(node("n1", 12), *two)
+    assert len(small.commit(two[0], "n1")) == 2
+    with call_counts.counted(admission, "_competing") as read:
+        assert small.planned(pod("fits", 4)) == "n1"
+        assert read.call_count == 0
+        assert small.why(pod("large", 5)) == admission.RESERVED
+    assert read.call_count
 
 
 @pytest.mark.parametrize(("theirs", "kept"), [(1, ""), (0, "n1")])

@@ -223,11 +223,19 @@ def _beside_seats(cycle: cycles.Cycle) -> verdicts.Refusal | None:
         for name, uids in taken.items()
         if name in cycle.candidates
         and (node := snapshot.nodes.get(name)) is not None
-        and node_fit.crowded(
-            _competing(cycle.pod, cycle.snapshot, uids), node, node_fit.occupancy(snapshot, name)
-        )
+        and _crowded(cycle, node, node_fit.occupancy(snapshot, name), uids)
     )
     return verdicts.Refusal(RESERVED, found) if found else None
+
+
+def _crowded(
+    cycle: cycles.Cycle, node: model.Node, held: node_fit.Occupancy, seated: Sequence[model.Uid]
+) -> bool:
+    """Whether the node has too little for the pod beside its seats, of what their members request."""
+    # Most pods fit with all that they request, so that the seats need not be read.
+    if not node_fit.crowded(cycle.pod, node, held):
+        return False
+    return bool(node_fit.crowded(_competing(cycle.pod, cycle.snapshot, seated), node, held))
 
 
 def _competing(pod: model.Pod, snapshot: snapshots.Snapshot, seated: Sequence[model.Uid]) -> model.Pod:
