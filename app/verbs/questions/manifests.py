@@ -10,6 +10,8 @@ from app.framework import supposed_operations
 from app.kube import errors as kube_errors
 from app.kube.objects import decoding, pod_defaults, pod_requests
 
+_LONGEST_NAME = 253
+"""Characters of the name of an object, as Kubernetes limits it."""
 _UNADMITTED = (
     "not modelled: what admission adds to the pod of a manifest, such as requests of a LimitRange or overhead"
     " of a RuntimeClass"
@@ -23,16 +25,18 @@ def pod(manifest: Mapping[str, Any], field: str) -> model.Pod:
     """
     given = pod_defaults.defaulted(manifest)
     try:
-        return decoding.pod(complete(given, field, namespaced=True, default="default"))
+        found = decoding.pod(complete(given, field, namespaced=True, default="default"))
     except kube_errors.Undecodable as error:
         raise supposed_operations.Invalid(field, f"{error}") from error
+    _check_class(manifest, field)
+    return found
 
 
 def limits(given: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What answers about pods of these manifests do not model, as sentences."""
+    """What answers about pods of these manifests, which ``pod`` took, do not model, as sentences."""
     pods = list(given)
     classes = list(dict.fromkeys(filter(None, map(unknown_priority, pods))))
-    found = [_UNADMITTED] if pods else []
+    found = [] if all(map(_admitted, pods)) else [_UNADMITTED]
     if classes:
         named = ", ".join([*classes[:5], *(["..."] if len(classes) > 5 else [])])
         text = "the priority is taken as 0: PriorityClasses are not recorded; write spec.priority"
@@ -46,6 +50,20 @@ def unknown_priority(manifest: Mapping[str, Any]) -> str:
     if not isinstance(spec, dict) or spec.get("priority") is not None:
         return ""
     return str(spec.get("priorityClassName") or "")
+
+
+def _admitted(manifest: Mapping[str, Any]) -> bool:
+    """Whether it is that of a pod which exists, as the API server shows it."""
+    return any(manifest["metadata"].get(field) for field in ("creationTimestamp", "resourceVersion"))
+
+
+def _check_class(manifest: Mapping[str, Any], field: str) -> None:
+    """Raises Invalid for the name of a PriorityClass that none can have."""
+    spec = manifest.get("spec")
+    name = spec.get("priorityClassName") if isinstance(spec, dict) else None
+    if name is not None and not (isinstance(name, str) and len(name) <= _LONGEST_NAME):
+        text = f"a text of at most {_LONGEST_NAME} characters is required"
+        raise supposed_operations.Invalid(f"{field}.spec.priorityClassName", text)
 
 
 def amounts(quantities: Mapping[str, str]) -> dict[str, int]:

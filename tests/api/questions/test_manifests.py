@@ -76,6 +76,25 @@ def test_pods_that_are_recorded_have_what_admission_adds(six: api_worlds.World, 
     assert UNADMITTED not in ask(six, question, pod="shop/a-5")["limits"]
 
 
+@pytest.mark.parametrize("field", ["creationTimestamp", "resourceVersion"])
+def test_a_manifest_of_a_pod_that_exists_has_what_admission_adds(six: api_worlds.World, field: str) -> None:
+    """As `kubectl get -o yaml` prints it; `kubectl create --dry-run=client` prints null."""
+    given = limited()
+    given["metadata"][field] = None
+    assert UNADMITTED in ask(six, "simulate", pod=given)["limits"]
+    given["metadata"][field] = {"creationTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "7"}[field]
+    assert UNADMITTED not in ask(six, "simulate", pod=given)["limits"]
+    assert UNADMITTED in ask(six, "simulate", pods=[given, limited("other")])["limits"]
+
+
+@pytest.mark.parametrize("name", [7, [], {"a": "b"}, "x" * 254])
+@pytest.mark.parametrize("further", [{}, {"preemption": True}, {"candidates": "roomy"}])
+def test_a_priority_class_has_a_name(six: api_worlds.World, name: object, further: dict[str, object]) -> None:
+    response = post(six, "simulate", {"pod": limited(priorityClassName=name), **further})
+    text = "pod.spec.priorityClassName: a text of at most 253 characters is required"
+    assert_problem(response, 400, "BadRequest", text)
+
+
 def test_a_dry_run_requires_the_priority_of_a_class(six: api_worlds.World) -> None:
     response = post(six, "simulate", {"pod": limited(priorityClassName="high"), "preemption": True})
     text = "pod.spec.priority: a dry run requires it: PriorityClass high is not recorded"

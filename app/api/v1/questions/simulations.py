@@ -125,10 +125,10 @@ def _one(
     budget: bodies.Budget,
 ) -> pages.Body:
     plugins = services.current().registry
+    (uid,), added = simulated_placements.introduced((pod,), shown.snapshot, "pod")
     if question.preemption and not isinstance(pod, str) and (unknown := manifests.unknown_priority(pod)):
         text = f"a dry run requires it: PriorityClass {unknown} is not recorded"
         raise errors.Mistake("pod.spec.priority", text)
-    (uid,), added = simulated_placements.introduced((pod,), shown.snapshot, "pod")
     resolved = situations.resolve(shown.snapshot, supposed, first=added)
     asked = resolved.base.pod(uid)
     if asked is None:
