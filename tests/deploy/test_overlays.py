@@ -306,10 +306,15 @@ def test_the_bundled_store_is_durable_and_bounded(name: str) -> None:
     assert f"--hashes={hashes}" in users["args"]
 
 
+def store_pod(objects: list[manifests.Object]) -> manifests.Object:
+    """The specification of the bundled store's pod."""
+    (store,) = [one for one in objects if one["kind"] == "StatefulSet"]
+    return dict(store["spec"]["template"]["spec"])
+
+
 def users_of(objects: list[manifests.Object]) -> manifests.Object:
     """The init container that writes the access list of the bundled store."""
-    (store,) = [one for one in objects if one["kind"] == "StatefulSet"]
-    (users,) = store["spec"]["template"]["spec"]["initContainers"]
+    (users,) = store_pod(objects)["initContainers"]
     return dict(users)
 
 
@@ -322,16 +327,27 @@ def test_the_bundled_store_has_the_settings_of_its_access_list_and_no_others(nam
     assert given == {"TOPOLOG_CLUSTER": settings_of(manifests.overlay(name))["TOPOLOG_CLUSTER"]}
 
 
-def test_the_patch_of_the_guide_renames_the_cluster_in_the_access_list(tmp_path: pathlib.Path) -> None:
-    """docs/how-to/install.md: the store and the processes then have the same settings."""
-    (patch,) = [each for each in how_to_pages.blocks("install.md", "yaml") if each.startswith("patches:")]
+@pytest.mark.parametrize(
+    ("setting", "expected", "arguments"),
+    [
+        ("TOPOLOG_STORE_PLACEMENTS", ("default", "fsync"), ["--appendfsync", "always"]),
+        ("TOPOLOG_CLUSTER", ("production", "acknowledged"), []),
+    ],
+)
+def test_the_patches_of_the_guide_give_the_store_the_settings_of_the_processes(
+    tmp_path: pathlib.Path, setting: str, expected: tuple[str, str], arguments: list[str]
+) -> None:
+    """docs/how-to/install.md: its access list, and whether it syncs before it replies."""
+    shown = [each for each in how_to_pages.blocks("install.md", "yaml") if each.startswith("patches:")]
+    (patch,) = [each for each in shown if setting in each]
     rendered = kustomizations.render(kustomization_of_the_guide(tmp_path, patch))
-    given = {each["name"]: each["value"] for each in users_of(rendered)["env"]}
-    read = settings.load(None, given)
-    assert (read.cluster, read.store.placements) == ("production", "fsync")
+    pod = store_pod(rendered)
+    read = settings.load(None, {each["name"]: each["value"] for each in users_of(rendered)["env"]})
+    assert (read.cluster, read.store.placements) == expected
+    usual = store_pod(manifests.overlay("dev"))["containers"][0]["args"]
+    assert pod["containers"][0]["args"] == [*usual, *arguments]
     if manifests.KUBECTL:
-        theirs = users_of(manifests.rendered(tmp_path))
-        assert manifests.in_order(theirs) == manifests.in_order(users_of(rendered))
+        assert manifests.in_order(store_pod(manifests.rendered(tmp_path))) == manifests.in_order(pod)
 
 
 @pytest.mark.parametrize("name", COMPLETE)
