@@ -63,7 +63,9 @@ class Kube:
     The file itself is read at the start of a process; token files and files of certificates that it names
     are read again once a minute, and tokens of OpenID Connect are renewed. An exec plugin runs at the start,
     again after nine tenths of the time until its credentials expire, and once the API server refuses them
-    (401), but not within half a minute of the last run. While it runs or fails, the last ones are used.
+    (401). Between two runs there is a second, and up to half a minute while its credentials are refused or
+    expired soon after each. While it runs or fails, the last ones are used: one that never ends has to be
+    killed, as for kubectl, before it runs again.
     """
     context: str = setting("")
     """The context of the kubeconfig. Empty: its current context."""

@@ -1,12 +1,17 @@
 """Renews credentials beside the requests that they are for, so that no request waits for an exec plugin."""
 
 import threading
+import time
 from typing import Protocol
 
 from app import telemetry
+from app.pauses import Pauses
 
-PAUSE_SECONDS = 30.0
-"""Between two renewals: a plugin whose credentials are wrong is not run for each request that is refused."""
+SHORTEST_PAUSE = 1.0
+"""Seconds between two renewals."""
+LONGEST_PAUSE = 30.0
+"""Seconds to which the pause grows while the credentials are refused, or expired, soon after each renewal: a
+plugin whose credentials are wrong is not run for each request. Those that last longer end the growth."""
 
 
 class Renewable(Protocol):
@@ -43,8 +48,12 @@ class Renewer:
         self._wanted.set()
 
     def _run(self) -> None:
-        while not self._stopped.wait(PAUSE_SECONDS):
+        pauses = Pauses(SHORTEST_PAUSE, LONGEST_PAUSE)
+        while not self._stopped.wait(pauses.take()):
+            began = time.monotonic()
             self._wanted.wait(self._renewable.due())
+            if time.monotonic() - began >= LONGEST_PAUSE:
+                pauses.reset()
             if not self._stopped.is_set():
                 self._renewable.renew()
             # What was refused meanwhile were the former credentials.
