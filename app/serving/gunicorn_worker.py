@@ -8,6 +8,7 @@ The loop sends the rest of a response that the client does not read at once.
 
 import functools
 import selectors
+import signal
 import socket
 import time
 from collections import deque
@@ -31,7 +32,6 @@ INTROSPECTION_THREADS, INTROSPECTION_QUEUE = 4, 16
 FAULT = bodies.RequestRefusal(500, "InternalError", "internal error: see the server's log")
 
 Step = Callable[[connections.Connection], None]
-
 log = structlog.get_logger(__name__)
 
 
@@ -60,6 +60,11 @@ class ExtenderWorker(gthread.ThreadWorker):
         self._places = replies.ReplyPlaces(threads + INTROSPECTION_QUEUE)
         self._queued: deque[connections.Connection] = deque()
         super().init_process()
+
+    def init_signals(self) -> None:
+        """Ignore SIGHUP: at one for the whole process group the master ends its workers in order."""
+        super().init_signals()
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def get_thread_pool(self) -> thread_pools.ThreadPool:
         """The threads of verbs."""

@@ -13,6 +13,7 @@ import threading
 import time
 import wsgiref.types
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from gunicorn import arbiter
@@ -106,6 +107,20 @@ def test_a_hangup_ends_the_server_as_sigterm_does(server: server_processes.Serve
     for pid in booted(server) if group else ():
         os.kill(pid, signal.SIGHUP)
     server.process.signal(signal.SIGHUP)
+    assert server.process.wait() == 0
+
+
+def test_a_call_in_progress_is_answered_at_a_hangup_of_the_process_group(
+    start: server_processes.Starts,
+) -> None:
+    server = start(threads=2)
+    with server.client("viewer") as viewer, ThreadPoolExecutor() as threads:
+        slow = threads.submit(viewer.ask, "GET", "/apis/v1/slow")
+        server.process.wait_for("a slow call began")
+        for pid in booted(server):
+            os.kill(pid, signal.SIGHUP)
+        server.process.signal(signal.SIGHUP)
+        assert slow.result()[0] == 200
     assert server.process.wait() == 0
 
 
