@@ -92,7 +92,7 @@ class Auditor:
         self._reader.deregister()
 
     def _audit(self) -> None:
-        pause, pauses = 0.0, Pauses(self._options.interval, _LONGEST_PAUSE)
+        pause, pauses = 0.0, Pauses(2 * self._options.interval, _LONGEST_PAUSE)
         while not self._stopped.wait(pause):
             try:
                 pause = self._pause() if self.run_once() else 0.0

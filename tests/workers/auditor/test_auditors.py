@@ -169,3 +169,20 @@ def test_one_page_of_many_versions_is_enough_to_find_a_wrong_one(
     found = world.audited().differences
     assert [(one.kind, one.key) for one in found] == [("version", "node:n1"), ("version", "pod:unknown")]
     assert "written bypassing the log" in found[1].blame
+
+
+def test_an_auditor_whose_store_is_away_pauses_for_twice_its_interval_first(world: audits.World) -> None:
+    auditor = world.another(settings.Audit(interval=1.0))
+    pauses: list[float] = []
+
+    def wait(pause: float) -> bool:
+        pauses.append(pause)
+        return len(pauses) == 7
+
+    with (
+        mock.patch.object(auditor, "_stopped") as stopped,
+        mock.patch.object(auditor, "run_once", side_effect=errors.StoreAway("away")),
+    ):
+        stopped.wait = wait
+        auditor.run()
+    assert pauses == [0.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
