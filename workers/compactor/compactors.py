@@ -280,12 +280,14 @@ class Compactor:
             if self._verified(target) is None:
                 return False
             self._proven, self._proven_at = target, now
-        follower.heartbeat()
-        if not follower.clock_steady_for(timeout):
-            telemetry.log.debug("trimming waits for heartbeats that the store's clock dates as it is now")
-            return False
         try:
             while keep < target.offset:
+                # Before each step: the clock may be set, and the store replaced, between two of them.
+                follower.heartbeat()
+                if not follower.clock_steady_for(timeout):
+                    self._failed("clock", "trimming waits for heartbeats by the store's clock as it is now")
+                    return False
+                self.problem.pop("clock", None)
                 keep = min(target.offset, keep + _STEP)
                 removed = log.trim(keep, target.offset, reader_timeout=timeout)
                 telemetry.metrics.TRIMMED.inc(removed)
@@ -307,7 +309,7 @@ class Compactor:
             limit = min(limit, self._archiver.archived)
         return next((header for header in kept if header.offset <= limit), None)
 
-    def _failed(self, step: str, problem: Exception) -> None:
+    def _failed(self, step: str, problem: Exception | str) -> None:
         if step not in self.problem:
             telemetry.log.warning("compaction is delayed; no data is lost", step=step, error=str(problem))
         telemetry.metrics.COMPACTIONS_FAILED.labels(step).inc()

@@ -181,7 +181,7 @@ class Follower:
                 self._consumer.heartbeat_now(self.snapshot.offset)
 
     def clock_steady_for(self, seconds: float) -> bool:
-        """Whether no heartbeat has shown within the last ``seconds`` that the store's clock was set."""
+        """Whether no live reader counts as dead after ``seconds`` because the store's clock was set."""
         return self._consumer is None or self._consumer.clock_steady_for(seconds)
 
     def _heartbeat_without_thread(self, offset: int) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from app import settings
 from app.store import errors, schemas, stores
-from app.store.log import consumers
+from app.store.log import consumers, logs
+from app.store.server import connections
 from tests.support.store import embedded_stores
 from tests.support.workers import compactions
 from workers.compactor import compactors
@@ -39,6 +40,25 @@ class World(NamedTuple):
         """Let time pass everywhere."""
         self.set_clock(seconds)
         self.passed.monotonic.return_value += seconds
+
+    @contextlib.contextmanager
+    def late_replies(self, seconds: int, step: int = 0) -> Iterator[None]:
+        """The replies to heartbeats arrive late, and the store's clock is set before each by ``step``."""
+        ask = connections.Wire.ask
+
+        def late(
+            wire: connections.Wire, packed: connections.Packed, *, timeout: float | None = None
+        ) -> connections.Reply:
+            heartbeat = any(b"attend" in bytes(part) for part in packed)
+            if heartbeat:
+                self.set_clock(step)
+            reply = ask(wire, packed, timeout=timeout)
+            if heartbeat:
+                self.wait(seconds)
+            return reply
+
+        with mock.patch.object(connections.Wire, "ask", late):
+            yield
 
     def compacted(self) -> int:
         """The oldest entry after a run of the compactor."""
@@ -95,3 +115,37 @@ def test_nothing_is_trimmed_after_a_failover_before_the_clock_of_the_new_server_
             world.compactor.run_once()
     assert world.store.log.oldest() == 1
     assert world.compacted() == 1
+
+
+def test_late_replies_to_heartbeats_stop_no_trimming(world: World) -> None:
+    assert world.compacted() == 1
+    world.reader.heartbeat_now(40)
+    with world.late_replies(4):
+        assert world.compacted() == 40
+
+
+def test_a_reply_that_is_too_late_to_exclude_a_step_trims_nothing(world: World) -> None:
+    assert world.compacted() == 1
+    with world.late_replies(seconds=58, step=57):
+        assert world.compacted() == 1
+    assert world.compacted() == 1, "the next reply shows the step"
+    assert world.compactor.problem["clock"]
+    world.wait(61)
+    world.reader.heartbeat_now(40)
+    assert world.compacted() == 40
+    assert "clock" not in world.compactor.problem
+
+
+def test_a_failover_in_the_middle_of_a_trim_ends_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compactors, "_STEP", 5)
+    log_trim = logs.Log.trim
+
+    def trim(log: logs.Log, keep: int, checkpoint: int, *, reader_timeout: float) -> int:
+        removed = log_trim(log, keep, checkpoint, reader_timeout=reader_timeout)
+        if keep == 6:
+            world.set_clock(120)
+        return removed
+
+    monkeypatch.setattr(logs.Log, "trim", trim)
+    assert world.compacted() == 6
+    assert world.compacted() == 6
