@@ -72,16 +72,22 @@ def run(command: click.Command, name: str = "topolog") -> NoReturn:
         standard_output.discard()
         if unwritten.closed:
             sys.exit(exit_codes.OUTPUT_CLOSED)
-        click.echo(f"topolog: cannot write the output: {unwritten}", err=True)
+        _show(Failed(exit_codes.OUTPUT_LOST, f"cannot write the output: {unwritten}"))
         sys.exit(exit_codes.OUTPUT_LOST)
     except Failed as error:
-        error.show()
+        _show(error)
         sys.exit(error.code)
     except click.ClickException as error:
-        error.show()
+        _show(error)
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(exit_codes.INTERRUPTED)
     except (settings.SettingsRefused, registry.ConfigurationRefused) as error:
-        click.echo(f"topolog: {exit_codes.message(error)}", err=True)
+        _show(Failed(exit_codes.SETTINGS, exit_codes.message(error)))
         sys.exit(exit_codes.SETTINGS)
+
+
+def _show(error: click.ClickException) -> None:
+    """Write the message if standard error takes it: the exit code is that of the cause."""
+    with contextlib.suppress(OSError):
+        error.show()

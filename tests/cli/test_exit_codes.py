@@ -147,43 +147,91 @@ def test_a_command_that_is_alone_ends_with_its_code(
         assert len(done.stderr.splitlines()) == 1
 
 
-def ended(*arguments: str, output: int | None) -> tuple[int, str]:
-    """The exit code and standard error of a command that writes to a descriptor; None: it has none."""
+def ended(
+    *arguments: str, output: int | None, errors: int = subprocess.PIPE, **variables: str
+) -> tuple[int, str]:
+    """The exit code and standard error of a command that writes to a descriptor; None: it has none.
+
+    ``errors``: the descriptor of standard error, of which nothing is returned then.
+    """
     # Python tests itself whether it has standard output, so that a shell has to close it.
     closed = ">&-" if output is None else ""
     done = subprocess.run(
         ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "app.cli", *arguments],
         stdout=output,
-        stderr=subprocess.PIPE,
-        env=commands.environment({}),
+        stderr=errors,
+        env=commands.environment(variables),
         timeout=60,
         check=False,
     )
-    return done.returncode, done.stderr.decode()
+    return done.returncode, (done.stderr or b"").decode()
+
+
+@pytest.fixture
+def unread() -> Iterator[int]:
+    """A pipe that its reader has closed."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    yield writing
+    os.close(writing)
+
+
+@pytest.fixture
+def full() -> Iterator[int]:
+    """A file on a full disk."""
+    with pathlib.Path("/dev/full").open("wb") as file:
+        yield file.fileno()
 
 
 WRITING = ("--help", "get --help", "version", "settings", "settings -o json")
 
 
 @pytest.mark.parametrize("arguments", WRITING)
-def test_an_output_that_its_reader_has_closed_is_no_negative_result(arguments: str) -> None:
+def test_an_output_that_its_reader_has_closed_is_no_negative_result(arguments: str, unread: int) -> None:
     """As with ``topolog get events | head -1``."""
-    reading, writing = os.pipe()
-    os.close(reading)
-    done = ended(*arguments.split(), output=writing)
-    os.close(writing)
+    done = ended(*arguments.split(), output=unread)
+    assert done == (exit_codes.OUTPUT_CLOSED, "")
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_a_note_whose_reader_has_closed_it_is_no_negative_result(
+    read: bool, unread: int, tmp_path: pathlib.Path
+) -> None:
+    """As with ``topolog archive ls 2>&1 | head -1``, of an archive that has nothing but a note."""
+    output = subprocess.DEVNULL if read else unread
+    done = ended("archive", "ls", "--directory", str(tmp_path), output=output, errors=unread)
     assert done == (exit_codes.OUTPUT_CLOSED, "")
 
 
 @pytest.mark.parametrize("arguments", WRITING)
-def test_an_output_that_cannot_be_written_is_no_negative_result(arguments: str) -> None:
+def test_an_output_that_cannot_be_written_is_no_negative_result(arguments: str, full: int) -> None:
     """As with ``topolog settings > FILE`` on a full disk, and ``>&-``."""
-    with pathlib.Path("/dev/full").open("wb") as full:
-        done = ended(*arguments.split(), output=full.fileno())
+    done = ended(*arguments.split(), output=full)
     message = "topolog: cannot write the output: {}\n"
     assert done == (exit_codes.OUTPUT_LOST, message.format("No space left on device"))
     done = ended(*arguments.split(), output=None)
     assert done == (exit_codes.OUTPUT_LOST, message.format("Bad file descriptor"))
+
+
+FAILING = {
+    "settings": exit_codes.OUTPUT_LOST,
+    "no-such-command": exit_codes.USAGE,
+    "--config FILE record": exit_codes.SETTINGS,
+    "archive ls": exit_codes.SETTINGS,
+    "migrate status": exit_codes.STORE,
+    "get nodes": exit_codes.UNREACHABLE,
+}
+
+
+@pytest.mark.parametrize("arguments", FAILING)
+def test_an_error_that_cannot_be_written_keeps_its_code(
+    arguments: str, full: int, nowhere: dict[str, str], tmp_path: pathlib.Path
+) -> None:
+    """As with ``topolog settings > FILE 2>&1`` on a full disk."""
+    config = tmp_path / "topolog.yaml"
+    config.write_text("store: {nonsense: 1}")
+    words = arguments.replace("FILE", str(config)).split()
+    assert ended(*words, output=full, errors=full, **nowhere) == (FAILING[arguments], "")
 
 
 def test_a_command_that_writes_nothing_needs_no_output() -> None:
