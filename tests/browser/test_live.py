@@ -24,6 +24,8 @@ ROUNDS, EACH, PAUSE = 120, 500, 0.5
 """A thousand events a second for a minute."""
 LONG = 6_000
 """Events: more than the time bar and Compare show, so that their ranges move."""
+CHECKED = 8.0
+"""Seconds within which the page checks whether messages arrive, and may not state yet that none does."""
 BEHIND = round(4 * polling.PATIENCE)
 """Messages of the stream that the page may have seen since the position that it shows: it asks once a second
 at most, and there is one in half a second."""
@@ -114,6 +116,18 @@ def test_a_page_connects_again_once_its_machine_has_slept(
     on_small.run("const real = Date.now; Date.now = () => real() + 8 * 3_600_000")
     on_small.until(lambda: any("/v1/watch" in path for path in on_small.requests()), "another stream")
     on_small.until(lambda: on_small.text(".top .status") == "live", "a live page")
+
+
+def test_a_page_that_was_hidden_waits_for_its_first_message(
+    on_small: browsers.Browser, small: shown.Shown
+) -> None:
+    """It has had none while it was hidden."""
+    on_small.open("/dashboard/")
+    on_small.settled(f"/{small.head}")
+    on_small.run(scripts.read("losses"))
+    on_small.run(scripts.read("returned"))
+    time.sleep(CHECKED)
+    assert on_small.run("return losses") == []
 
 
 def test_a_stream_that_ends_as_planned_is_not_shown_as_a_loss(

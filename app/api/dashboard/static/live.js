@@ -67,6 +67,7 @@ function follow() {
   }
   if (release) return;
   checking = setInterval(check, CHECK);
+  arrived = Date.now();
   const held = new Promise((resolve) => (release = resolve));
   const mine = release;
   navigator.locks.request("topolog-watch", () => {
