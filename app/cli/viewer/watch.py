@@ -11,7 +11,6 @@ from app.cli.completion import items
 from app.cli.output import formats, tables
 
 _NOTICES = ("gap", "incarnation")
-_SILENT = ("head", "end")
 _COLUMNS = {"OFFSET": "offset", "AT": "at", "TYPE": "type", "NAME": "name"}
 _WIDE = {**_COLUMNS, "OBJECT": "object", "DATA": "data"}
 _WIDTHS = (8, 24, 20)
@@ -66,7 +65,7 @@ def watch_command(
     for name, data in streams.messages(client, query):
         if name in _NOTICES:
             click.echo(_notice(name, data), err=True)
-        elif name not in _SILENT:
+        elif name != "head":
             if formats.is_document(output):
                 documents.show([data])
             elif output == formats.NAME:

@@ -64,6 +64,21 @@ def test_a_stream_ends_before_its_connection_and_announces_that(process: api_wor
     assert (end[0].rpartition("/")[2], *end[1:]) == (str(last), "end", {})
 
 
+@pytest.mark.timeout(60)
+def test_a_stream_of_events_ends_before_its_connection_without_another_message(
+    process: api_worlds.Process,
+) -> None:
+    """Clients of it may take every other message for an event."""
+    world = api_worlds.world(process(), stream_seconds=3600.0)
+    last = world.append(api_worlds.node("a"), api_worlds.node("b"))
+    world.store.follower.catch_up()
+    ends = {"topolog.ends": time.monotonic() + watches._MARGIN}
+    with world.client.get("/apis/v1/watch?from=0", environ_overrides=ends) as response:
+        found = stream_messages.parsed(response.get_data(as_text=True))
+    assert "end" not in {kind for _, kind, _ in found}
+    assert facts(found)[-1]["offset"] == last
+
+
 @pytest.mark.parametrize(
     "query",
     [

@@ -59,18 +59,14 @@ class Listener:
                     connection.sendall(response)
 
 
-def stream(*offsets: int, kind: str = "NodeSeen", whole: bool = True, end: bool = False) -> bytes:
-    """A response with a message for each offset; one that is not whole breaks off inside of the body.
-
-    ``end``: it announces that it ends.
-    """
+def stream(*offsets: int, kind: str = "NodeSeen", whole: bool = True) -> bytes:
+    """A response with a message for each offset; one that is not whole breaks off inside of the body."""
     data = {"at": "2026-07-01T10:00:00Z", "type": kind, "name": "n", "object": "node:n", "data": {}}
     messages = b"".join(
         b"id: i/%d\nevent: %b\ndata: %b\n\n"
         % (offset, kind.encode(), json.dumps({"offset": offset, **data}).encode())
         for offset in offsets
     )
-    messages += b"id: i/%d\nevent: end\ndata: {}\n\n" % offsets[-1] if end else b""
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
     return head + b"%x\r\n%b\r\n" % (len(messages), messages) + (b"0\r\n\r\n" if whole else b"")
 
@@ -139,7 +135,7 @@ def test_a_watch_goes_on_behind_the_last_event(viewer: Listener, monkeypatch: py
 
 
 def test_a_watch_goes_on_where_a_stream_ends_as_planned(viewer: Listener, slept: list[float]) -> None:
-    viewer.listen(stream(5, 6, end=True), stream(7))
+    viewer.listen(stream(5, 6), stream(7))
     done = watched(viewer, 3)
     assert (done.returncode, done.stdout.split()) == (0, [f"events/{at}" for at in (5, 6, 7)]), done.stderr
     assert viewer.resumed == ["", "i/6"]

@@ -29,7 +29,7 @@ _OBJECTS = 100
 _ENDS = "topolog.ends"
 """Key of the environment, as the server sets it: when it ends the connection, by the monotonic clock."""
 _MARGIN = 2.0
-"""Seconds before that after which a stream ends by itself: it catches up and sends ``end`` in that time."""
+"""Seconds before that after which a stream ends by itself: it catches up in that time."""
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -61,8 +61,10 @@ def watch(query: pages.Query) -> flask.Response:
     """The events as they are appended, with ``head``, ``gap`` and ``incarnation`` messages between them.
 
     The id of each message is a position; a client that sends it as Last-Event-ID continues behind it. A gap
-    that an event shows has the position before the event, which follows it. A stream whose connection gets
-    too old (server.connection_age) ends with the message ``end``: the client asks for the next one at once.
+    that an event shows has the position before the event, which follows it. A stream ends before its
+    connection gets too old (server.connection_age), and the client asks for the next one at once: with
+    ``tick``, its last message is ``end``; without, each message but ``head``, ``gap`` and ``incarnation``
+    is an event.
     """
     given = services.current()
     start = _start(query)
@@ -129,7 +131,8 @@ class _Stream:
             if tick and self.position != before:
                 due = min(due, now + tick)
             if self.position == snapshot.position and time.monotonic() >= ends:
-                yield from self._notice("end", self.position, {})
+                if tick:
+                    yield from self._notice("end", self.position, {})
                 return
             if tick and self.position != before:
                 time.sleep(max(0.0, min(tick, min(due, ends) - time.monotonic())))
