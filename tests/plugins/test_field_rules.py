@@ -139,9 +139,8 @@ def decoded(kind: str, spec: dict[str, Any]) -> model.DeclaredObject:
         "managedFields": [{"manager": "kubectl"}],
         "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"},
     }
-    return kinds.decoded(
-        EMPTY, kind, {"metadata": metadata, "spec": spec, "status": {"observedGeneration": 3}}
-    )
+    status = {"observedGeneration": 3, "disruptionsAllowed": 1}
+    return kinds.decoded(EMPTY, kind, {"metadata": metadata, "spec": spec, "status": status})
 
 
 @pytest.mark.parametrize("kind", VALID)

@@ -59,7 +59,8 @@ class Consumer:
 
         No heartbeat within that time has shown that it was, and the reply to the last one was early enough.
         """
-        return EVERY_SECONDS + self._possible_step <= seconds and time.monotonic() - self._stepped >= seconds
+        harmful = max(_STEP_SECONDS, seconds - EVERY_SECONDS)
+        return self._possible_step <= harmful and time.monotonic() - self._stepped >= seconds
 
     def heartbeat(self, offset: int) -> None:
         """Report the position if a heartbeat is due; skipped while the store is away."""
