@@ -10,7 +10,7 @@ from types import TracebackType
 
 from app.domain import snapshots
 from app.kube import errors
-from app.kube.client import clients
+from app.kube.client import clients, renewals
 from app.simulation.apiserver import objects, requests, status_replies
 from tests.support.simulation import virtual_time
 from tests.support.simulation.cluster import api_connections, cluster_objects, sent_bindings
@@ -80,6 +80,7 @@ class Client(clients.Client):
         self._rival = rival
         self._access = api_connections.ACCESS
         self._fast = api_connections.FastClient(self._met, clock, self._connected)
+        self._renewer = renewals.Renewer(self._access)  # Its thread is not started.
         self._under_way = under_way
         self._refusal = 0
         """The status with which the next Binding is refused."""
