@@ -80,24 +80,22 @@ class Registry:
 
     def concerned(self, pod: model.Pod, snapshot: snapshots.Snapshot) -> tuple[str, ...]:
         """Names of the plugins that the pod concerns in this state."""
-        narrows = self.narrows
-        return tuple(
-            name
-            for name in self.interested(pod)
-            if name not in narrows or narrows[name].concerned(pod, snapshot)
-        )
+        return tuple(name for name in self.interested(pod) if self._concerns(name, pod, snapshot))
 
     def concerned_in(self, trace: verdicts.Trace, snapshot: snapshots.Snapshot) -> tuple[str, ...]:
         """Names of the plugins that the pod of a trace of this state concerns.
 
         What transformers made of the pod, which a trace has not, concerns also those that refused it.
         """
-        narrows, refusing = self.narrows, {refusal.plugin for refusal in trace.refusals}
+        refusing = {refusal.plugin for refusal in trace.refusals}
         return tuple(
-            name
-            for name in trace.interested
-            if name not in narrows or name in refusing or narrows[name].concerned(trace.pod, snapshot)
+            name for name in trace.interested if name in refusing or self._concerns(name, trace.pod, snapshot)
         )
+
+    def _concerns(self, name: str, pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
+        """Whether the pod, which may concern the plugin, does so in this state."""
+        narrowing = self.narrows.get(name)
+        return narrowing is None or narrowing.concerned(pod, snapshot)
 
     def outdated(self, counted: schema.Schema, pod: model.Pod, placement: model.Placement) -> str | None:
         """Why a placement of which no Binding can be carried out does not hold for the pod any more, or None.

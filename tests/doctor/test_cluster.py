@@ -1,8 +1,7 @@
 """``topolog doctor cluster``: what the manifests create, and each thing that is missing or wrong."""
 
 import datetime
-import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,19 +11,12 @@ from app.doctor import api_reader
 from app.doctor.cluster import examination, rights
 from app.kube.client import clients as kube_clients
 from app.simulation.apiserver import apiservers, faults
-from app.store.server import embedded
 from tests.support import declared, manifests
 from tests.support.doctor import cluster_changes, clusters, runs, sound_clusters
 from tests.support.kube import plain_access
 
 Json = dict[str, Any]
 HOME = clusters.HOME
-
-
-@pytest.fixture
-def cluster(tmp_path: pathlib.Path, store_server: embedded.Server) -> Iterator[clusters.Cluster]:
-    with sound_clusters.running(tmp_path, store_server.url) as made:
-        yield made
 
 
 def doctor(cluster: clusters.Cluster) -> runs.Run:

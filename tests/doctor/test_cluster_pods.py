@@ -1,21 +1,11 @@
 """``topolog doctor cluster``: what is reported of pods that are not ready."""
 
-import pathlib
-from collections.abc import Iterator
-
 import pytest
 
 from app.simulation.apiserver import faults
-from app.store.server import embedded
-from tests.support.doctor import cluster_changes, clusters, runs, sound_clusters
+from tests.support.doctor import cluster_changes, clusters, runs
 
 HOME = clusters.HOME
-
-
-@pytest.fixture
-def cluster(tmp_path: pathlib.Path, store_server: embedded.Server) -> Iterator[clusters.Cluster]:
-    with sound_clusters.running(tmp_path, store_server.url) as made:
-        yield made
 
 
 def doctor(cluster: clusters.Cluster) -> runs.Run:

@@ -51,10 +51,10 @@ def decoded(snapshot: snapshots.Snapshot, name: str, manifest: Mapping[str, Any]
     except (ValueError, RecursionError) as error:
         raise supposed_operations.Invalid("manifest", f"{error}") from error
     status = manifest.get("status")
-    for name, author in kind.status.items():
-        if not isinstance(status, dict) or status.get(name) is None:
+    for field, author in kind.status.items():
+        if not isinstance(status, dict) or status.get(field) is None:
             text = f"a value is required: in a cluster, {author} computes it"
-            raise supposed_operations.Invalid(f"manifest.status.{name}", text)
+            raise supposed_operations.Invalid(f"manifest.status.{field}", text)
     return _valid(kind, found, "manifest")
 
 
