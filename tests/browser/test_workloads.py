@@ -126,7 +126,8 @@ def rows(page: browsers.Browser, panel: str) -> dict[str, list[str]]:
 
 
 def lines(page: browsers.Browser) -> dict[str, str]:
-    """Line of the chart -> its value at the moment."""
+    """Line of the chart -> its value at the moment, once the page has settled: before, they may be another object's."""
+    page.settled()
     changes = rows(page, "#changes")
     return {name: held[1] for name, held in rows(page, "#over-time").items() if name not in changes}
 
@@ -221,7 +222,6 @@ def test_nothing_is_asked_about_the_object_of_a_link_before_its_kind_is_known(pa
 
 def test_a_gang_that_waits_is_shown_with_what_it_needs(page: browsers.Browser) -> None:
     page.open("/dashboard/workloads?of=gang:ml/train")
-    page.until(lambda: rows(page, "#over-time"), "the lines")
     assert rows(page, "#all-gang")["sigs/ml/train"][:3] == ["4", "3", "0"]
     values = lines(page)
     assert values == {"minimum": "4", "members": "3", "with a seat": "0", "waiting": "3"}
@@ -234,8 +234,6 @@ def test_an_elastic_quota_that_is_full_is_shown_with_what_waits_for_it(page: bro
     assert page.text("#all-elasticquota h2") == "Elastic quotas"
     assert "cpu 2" in listed
     page.click("#all-elasticquota a[href*='team']")
-    page.until(lambda: rows(page, "#over-time"), "the lines")
-    page.settled()
     values = lines(page)
     assert values == {"cpu used, % of max": "100", "cpu waiting, % of max": "50", "cpu min, % of max": "50"}
     assert page.text("#object h2") == "elasticquota team"
@@ -252,7 +250,6 @@ def test_a_job_group_is_opened_by_its_namespace_and_name(page: browsers.Browser)
     assert page.text("#all-group h2") == "Job groups"
     assert rows(page, "#all-group")["ml/alpha"][:4] == ["3", "2", "0", "1"]
     page.click("#all-group a[href*='alpha']")
-    page.until(lambda: rows(page, "#over-time"), "the lines")
     assert lines(page) == {"pods": "3", "with a node": "2", "waiting": "1"}
     page.until(lambda: page.text("#object a[href*='color=group']"), "the link")
     page.click("#object a[href*='color=group']")
