@@ -126,7 +126,7 @@ def rows(page: browsers.Browser, panel: str) -> dict[str, list[str]]:
 
 
 def lines(page: browsers.Browser) -> dict[str, str]:
-    """Line of the chart -> its value at the moment, once the page has settled: before, they may be another object's."""
+    """Line of the chart -> its value at the moment, once the page has left the lines of another object."""
     page.settled()
     changes = rows(page, "#changes")
     return {name: held[1] for name, held in rows(page, "#over-time").items() if name not in changes}

@@ -112,6 +112,9 @@ def has_more(body: bytes, key: bytes, limit: int) -> bool:
     ``key`` consists of letters. No text of a pod is counted: quotes in it are escaped, and where users choose
     keys the values are strings. An escape that could spell a letter of the key counts like the key.
     """
+    # Up to five bytes are counted in less than half of the time that a whole key takes.
+    if body.count(key[:5]) + body.count(rb"\u0") <= limit:
+        return False
     spelled = b'"%b"' % key
     found = body.count(spelled)
     escapes = body.count(rb"\u00")
