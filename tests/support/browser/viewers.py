@@ -1,9 +1,11 @@
 """A real process of ``topolog view`` on a store, reached without TLS on the loopback."""
 
 import contextlib
+import errno
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -76,6 +78,17 @@ class Viewer:
             self.process.kill() if kill else self.process.terminate()
             self.process.wait(30)
             self.process = None
+            # Its workers end with it, but later: one that still answers would pass for the next process.
+            polling.eventually(lambda: not self._listens(), "its ports are closed")
+
+    def _listens(self) -> bool:
+        """Whether a process accepts connections at one of the ports."""
+        for port in (self._health - 1, self._health):
+            with socket.socket() as probe:
+                probe.settimeout(1.0)
+                if probe.connect_ex(("127.0.0.1", port)) != errno.ECONNREFUSED:
+                    return True
+        return False
 
 
 @contextlib.contextmanager
