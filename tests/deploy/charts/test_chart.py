@@ -320,6 +320,19 @@ def test_an_autoscaler_sets_the_number_of_extenders() -> None:
     )
 
 
+def test_extenders_of_an_autoscaler_are_scaled_up_again_where_a_page_stops_every_process() -> None:
+    """A HorizontalPodAutoscaler leaves its target at 0, and so does a manifest without a number."""
+    texts = {path.name: path.read_text() for path in how_to_pages.paths()}
+    stopping = {name: text for name, text in texts.items() if "scale deployment --all --replicas=0" in text}
+    assert stopping.keys() == {"replace-the-store.md"}
+    for text in stopping.values():
+        kustomize, _, chart = text.partition("\n## With the chart\n")
+        scaled = re.search(r"scale deployment/topolog-extender --replicas=[1-9]", kustomize)
+        assert scaled
+        assert scaled.start() > kustomize.index("kubectl apply -k")
+        assert re.search(r"`extender\.hpa`.*scale them to its `minReplicas`", chart)
+
+
 def test_further_names_are_given_to_bootstrap() -> None:
     pod = of_case("everything")["Deployment", "topolog-bootstrap"]["spec"]["template"]["spec"]
     assert pod["containers"][0]["args"][3:] == [
