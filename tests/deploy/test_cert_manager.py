@@ -1,11 +1,13 @@
 """The component for cert-manager makes the Secrets that `topolog bootstrap` makes, for the same names."""
 
 import pathlib
+import re
 import shutil
 
+from app.cli import bootstrap
 from app.provisioning import authorities, certificates
 from app.serving.tls import role_names
-from tests.support import kustomizations, manifests
+from tests.support import how_to_pages, kustomizations, manifests
 
 FOLDER = manifests.DEPLOY / "components" / "cert-manager"
 HOME = "topolog-system"
@@ -38,6 +40,20 @@ def test_names_and_roles_are_those_of_bootstrap() -> None:
     for name, role in certificates.CLIENTS.items():
         assert issued()[name]["uris"] == [role_names.uri(role)]
         assert "client auth" in issued()[name]["usages"]
+
+
+def test_the_runbook_states_since_when_a_renewal_is_due() -> None:
+    """Both renew after two thirds of a life; the alert fires a week before its end."""
+    text = how_to_pages.page("monitoring.md").partition("### TopologCertificateExpiresSoon\n")[2]
+    stated = re.search(
+        r"`topolog-bootstrap` should have renewed\s+it (\w+) ago, or cert-manager (\w+) ago", text
+    )
+    assert stated
+    (days,) = (one.default for one in bootstrap.bootstrap_command.params if one.name == "days")
+    (duration,) = {one["duration"] for one in issued().values() if not one.get("isCA")}
+    lives = (float(str(days)), float(duration.removesuffix("h")) / 24)
+    for word, life in zip(stated.groups(), lives, strict=True):
+        assert word == ("months" if life / 3 - 7 > 60 else "weeks")
 
 
 def test_keys_are_new_at_each_renewal() -> None:
