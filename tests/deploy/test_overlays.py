@@ -178,11 +178,17 @@ def requested(pods: Iterable[tuple[manifests.Object, int]], resource: str) -> fr
     return total
 
 
-def test_dev_fits_one_cpu_and_one_gibibyte() -> None:
+def test_dev_requests_what_is_stated_of_it() -> None:
     workloads = manifests.in_overlay("dev", *manifests.WORKLOADS).values()
     pods = [(one["spec"]["template"]["spec"], one["spec"]["replicas"]) for one in workloads]
-    assert requested(pods, "cpu") <= 1
-    assert requested(pods, "memory") <= 2**30
+    files = (f"deploy/{each}/kustomization.yaml" for each in ("components/small", "overlays/dev"))
+    for name in ("README.md", "deploy/README.md", "docs/how-to/install.md", *files):
+        stated = re.findall(
+            r"(half a|[\d.]+) CPU(?:,| and) ([\d.]+) GiB", (manifests.DEPLOY.parent / name).read_text()
+        )
+        assert stated == [("half a", "1")], name
+    for number, asked in ((0.5, requested(pods, "cpu")), (1, requested(pods, "memory") / 2**30)):
+        assert 0 <= number - asked < fractions.Fraction(1, 10)
     assert {one["spec"]["replicas"] for one in workloads} == {1}
     # One node has to suffice.
     assert [pod for pod, _ in pods if "affinity" in pod or "topologySpreadConstraints" in pod] == []
