@@ -9,6 +9,8 @@ from typing import Any
 from app import plugins
 from app.framework import capabilities
 from app.plugins.elastic_quota import annotations
+from app.plugins.elastic_quota.trees import membership
+from app.plugins.workload_policy import logic
 from app.plugins.workload_policy import plugin as workload_policy
 from tests.support import declared_access, distributions, manifests, plugin_page
 
@@ -147,3 +149,8 @@ def test_the_manifests_of_the_example_fit_its_declarations(tmp_path: pathlib.Pat
     assert (found, roles) == ([], {})
     (limit,) = plugin_page.objects("PodLimit")
     assert limit["apiVersion"] == f"{kind.group}/{kind.versions[0]}"
+
+
+def test_the_admission_policies_read_every_label_that_names_a_quota() -> None:
+    labels = manifests.one("ConfigMap", "topolog-admission", "admission")["data"]["labels"].split(",")
+    assert sorted(labels) == sorted((logic.LABEL, logic.ALIAS, membership.LABEL))

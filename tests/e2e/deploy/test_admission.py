@@ -22,6 +22,7 @@ HOME = "topolog-system"
 TYPE_CHECKER = "validatingadmissionpolicy-status-controller"
 """The controller that checks the types of expressions."""
 LABEL = "workload-policy/kosmos.io"
+ALIAS = "workload-policy.kosmos.io"
 QUOTA = "quota.scheduling.koordinator.sh/name"
 ESCAPES = "escapes its quota"
 PODS_ESCAPE = "escape their quota"
@@ -119,6 +120,7 @@ CASES: dict[str, tuple[api_client.Object, str]] = {
     "no-label": (pod("no-label"), ""),
     "asks": (pod("asks", {LABEL: "spread"}, **by_topolog()), ""),
     "other-scheduler": (pod("other-scheduler", {LABEL: "spread"}), ESCAPES),
+    "other-alias": (pod("other-alias", {ALIAS: "spread"}), ESCAPES),
     "other-quota": (pod("other-quota", {QUOTA: "team-a"}), ESCAPES),
     "quota-asks": (pod("quota-asks", {QUOTA: "team-a"}, **by_topolog()), ""),
     "node-name": (pod("node-name", {LABEL: "spread"}, **by_topolog(nodeName="n1")), "Remove spec.nodeName"),
