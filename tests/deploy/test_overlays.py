@@ -143,6 +143,19 @@ def test_a_pod_of_a_workload_is_not_preempted_by_one_that_it_places() -> None:
     assert set(classes.values()) == {"system-cluster-critical"}
 
 
+@pytest.mark.parametrize("name", manifests.OVERLAYS)
+def test_a_quota_for_the_priority_class_of_the_pods_limits_nothing(name: str) -> None:
+    """tests/e2e/deploy/test_deploy_manifests.py has a cluster that requires it."""
+    (quota,) = manifests.in_overlay(name, "ResourceQuota").values()
+    (scope,) = quota["spec"]["scopeSelector"]["matchExpressions"]
+    assert (scope["scopeName"], scope["operator"]) == ("PriorityClass", "In")
+    assert scope["values"] == ["system-cluster-critical"]
+    # A quota of CPU or memory would refuse pods without requests.
+    assert quota["spec"]["hard"].keys() == {"pods"}
+    workloads = manifests.in_overlay(name, *manifests.WORKLOADS).values()
+    assert int(quota["spec"]["hard"]["pods"]) > 20 * sum(one["spec"]["replicas"] for one in workloads)
+
+
 def test_mounted_volumes_and_probed_ports_exist() -> None:
     for name, pod in manifests.pods():
         claims = ["data"] if name.endswith("/topolog-valkey") else []

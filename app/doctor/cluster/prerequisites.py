@@ -9,7 +9,10 @@ from app.doctor.cluster import catalog, checks, examination, rights
 from app.framework import doctor_checks
 
 CREATED: Final = (
-    *(("", name) for name in ("namespaces", "serviceaccounts", "configmaps", "secrets", "services")),
+    *(
+        ("", name)
+        for name in ("namespaces", "resourcequotas", "serviceaccounts", "configmaps", "secrets", "services")
+    ),
     *(("apps", name) for name in ("deployments", "statefulsets")),
     ("policy", "poddisruptionbudgets"),
     ("networking.k8s.io", "networkpolicies"),

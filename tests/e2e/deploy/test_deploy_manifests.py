@@ -4,14 +4,16 @@ No process of Topolog runs here: pods are admitted and placed, and the kubelet o
 Other tests cover what the processes do with their rights.
 """
 
+import collections
 import pathlib
+from collections.abc import Iterator
 
 import pytest
 import yaml
 
 from app.doctor.scheduler import configurations
-from tests.support import polling
-from tests.support.e2e import access_reviews, api_client, clusters, kube_schedulers
+from tests.support import manifests, polling
+from tests.support.e2e import access_reviews, api_client, clusters, component_flags, kube_schedulers
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]  # the first build takes minutes
 
@@ -173,3 +175,68 @@ def test_kube_scheduler_takes_its_configuration(deployed: clusters.Cluster, vari
     assert effective.entries == given.entries
     assert [one.name for one in effective.profiles] == [one.name for one in given.profiles]
     assert effective.percentage == 100
+
+
+# A cluster that limits the critical priority classes
+
+CRITICAL = {
+    "scopeName": "PriorityClass",
+    "operator": "In",
+    "values": ["system-node-critical", "system-cluster-critical"],
+}
+ADMISSION = {
+    "apiVersion": "apiserver.config.k8s.io/v1",
+    "kind": "AdmissionConfiguration",
+    "plugins": [
+        {
+            "name": "ResourceQuota",
+            "configuration": {
+                "apiVersion": "apiserver.config.k8s.io/v1",
+                "kind": "ResourceQuotaConfiguration",
+                "limitedResources": [{"resource": "pods", "matchScopes": [CRITICAL]}],
+            },
+        }
+    ],
+}
+"""What `cluster/gce/gci/configure-helper.sh` in Kubernetes configures, and GKE has."""
+
+
+@pytest.fixture
+def limiting(binary: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[clusters.Cluster]:
+    """A cluster with that configuration, and the controller that counts what quotas limit; no node."""
+    path = tmp_path / "admission.yaml"
+    path.write_text(yaml.safe_dump(ADMISSION))
+    with clusters.Cluster(binary, flags=[f"--admission-control-config-file={path}"]) as cluster:
+        cluster.start_controller_manager((*component_flags.CONTROLLERS, "resourcequota-controller"))
+        yield cluster
+
+
+def test_all_pods_are_created_where_their_priority_class_requires_a_quota(limiting: clusters.Cluster) -> None:
+    critical = {
+        "metadata": {"name": "one"},
+        "spec": {
+            "priorityClassName": "system-cluster-critical",
+            "containers": [{"name": "c", "image": "example/app:1"}],
+        },
+    }
+    limiting.add_namespace("without-quota")
+    with pytest.raises(api_client.ApiError, match="insufficient quota to match these scopes"):
+        limiting.api().create("/api/v1/namespaces/without-quota/pods", critical)
+    limiting.kubectl("apply", "-k", DEPLOY / "overlays" / "dev")
+    wanted = {
+        one["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/component"]: one["spec"]["replicas"]
+        for one in manifests.in_overlay("dev", *manifests.WORKLOADS).values()
+    }
+
+    def created() -> dict[str, int]:
+        labels = (pod["metadata"]["labels"] for pod in limiting.pods(HOME))
+        return dict(collections.Counter(each["app.kubernetes.io/component"] for each in labels))
+
+    def counted() -> bool:
+        path = f"/api/v1/namespaces/{HOME}/resourcequotas/topolog-critical-pods"
+        return "pods" in limiting.api().get(path).get("status", {}).get("used", {})
+
+    polling.eventually(lambda: created() == wanted, "its pods are there", within=60, seen=created)
+    polling.eventually(counted, "the quota has counted them", within=60)
+    limiting.kubectl("-n", HOME, "delete", "pod", "--all")
+    polling.eventually(lambda: created() == wanted, "they are replaced", within=60, seen=created)

@@ -317,6 +317,8 @@ def _of_objects() -> Iterator[Effect]:
     at = 'metadata.labels["rbac.authorization.k8s.io/aggregate-to-view"]'
     viewer = ("people", ("ClusterRole", "topolog-view"))
     yield Effect("rbac.aggregate", False, *viewer, at, "exists", False)
+    quota = ("resourcequota", ("ResourceQuota", "topolog-critical-pods"))
+    yield Effect("resourceQuota.enabled", False, *quota, "", "exists", False)
     yield Effect("view.enabled", False, "view", ("Deployment", "topolog-view"), "", "exists", False)
     settings = ("admission", ("ConfigMap", "topolog-admission"))
     yield Effect("admission.enabled", False, *settings, "", "exists", False)

@@ -54,6 +54,9 @@ def parts() -> Mapping[str, Part]:
         "crds": Part("crds", ".Values.crds.install", _named("crds")),
         "accounts": Part("rbac", ".Values.rbac.create", rbac),
         "people": Part("roles", ".Values.rbac.create", _named("roles")),
+        "resourcequota": Part(
+            "base", ".Values.resourceQuota.enabled", frozenset({("ResourceQuota", "topolog-critical-pods")})
+        ),
         **{each: Part("base", "", _of_process(each)) for each in WORKERS},
         "extender": Part("base", "", _of_process("extender") | health),
         "scheduler-accounts": Part(

@@ -52,6 +52,8 @@ COMMENTS: Final[Mapping[str, str]] = {
     " on uninstall.",
     "rbac": "aggregate: policies and quotas become part of the ClusterRoles view, edit and admin of"
     " Kubernetes.",
+    "resourceQuota": "A quota for the priority class system-cluster-critical, without which some clusters"
+    " (GKE) create no pod of that class outside kube-system. It is no limit.",
     "admission": "Warns of pods that name a quota and escape it; Deny refuses them. schedulerNames are the"
     " profiles that call the extender.",
     "quotaAnnotations": "The controller may write Koordinator's annotations on quotas, and no more of them."
@@ -113,6 +115,7 @@ def of_overlay(name: str) -> Values:
         **processes,
         "crds": {"install": True, "keep": True},
         "rbac": {"create": True, "aggregate": True},
+        "resourceQuota": {"enabled": True},
         "admission": {
             "enabled": "topolog-admission" in manifests.in_overlay(name, "ConfigMap"),
             "action": "Warn",
