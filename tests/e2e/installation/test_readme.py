@@ -1,6 +1,7 @@
 """The commands of the README in a clone, and those of the tutorial that continues it, as they are written.
 
-Both run beside an empty cluster, for which `topolog up` runs on this machine.
+Both run beside an empty cluster, for which `topolog up` runs on this machine; the kube-scheduler of the
+README runs beside the usual one.
 """
 
 import os
@@ -10,8 +11,9 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
+import yaml
 
-from tests.support import child_processes, console_sessions, how_to_pages
+from tests.support import child_processes, console_sessions, how_to_pages, polling
 from tests.support.e2e import clusters, page_sessions, workloads
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
@@ -21,6 +23,7 @@ DEPLOY = ROOT / "deploy"
 PAGES = how_to_pages.sessions(cluster=True)
 TUTORIAL = "tutorial.md"
 README = "README.md"
+PLAIN = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 
 @pytest.fixture
@@ -72,3 +75,22 @@ def test_the_commands_of_the_readme_run_in_a_clone(beside: console_sessions.Sess
     output = beside.run(blocks, NAMES | names)
     assert "as expected" in output, "the summary of the demo"
     assert "node-2  10" in output, "the scores of cluster.json"
+
+
+def test_the_scheduler_of_the_readme_and_the_usual_one_place_their_pods(cluster: clusters.Cluster) -> None:
+    """Both with leader election. No extender runs: the second one is without its entry."""
+    (block,) = how_to_pages.fenced(ROOT / README, "yaml")
+    second = {**yaml.safe_load(block), "extenders": []}
+    (profile,) = second["profiles"]
+    cluster.add_nodes("n1")
+    cluster.start_scheduler("default", PLAIN, elected=True)
+    cluster.start_scheduler("second", second, elected=True)
+    names = ("default-scheduler", profile["schedulerName"])
+    for name in names:
+        cluster.apply(workloads.pod("default", f"of-{name}", scheduler=name))
+
+    def placed() -> set[str]:
+        return {pod["metadata"]["name"] for pod in cluster.pods("default") if pod["spec"].get("nodeName")}
+
+    expected = {f"of-{name}" for name in names}
+    polling.eventually(lambda: placed() == expected, "both are placed", within=60, seen=placed)

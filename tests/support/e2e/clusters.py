@@ -121,9 +121,10 @@ class Cluster:
         *,
         identity: str = "kube-scheduler",
         feature_gates: Mapping[str, bool] | None = None,  # instead of those of the cluster
+        elected: bool = False,  # with the leader election of the configuration, in place of none
         ready: bool = True,  # wait until it schedules pods
     ) -> kube_schedulers.Scheduler:
-        """Start a kube-scheduler without leader election."""
+        """Start a kube-scheduler."""
         kubeconfig = self.kubeconfig(identity)
         connection = {"qps": 500, "burst": 1000, "kubeconfig": str(kubeconfig)}
         config = self.folder / f"scheduler-{name}.yaml"
@@ -131,7 +132,7 @@ class Cluster:
             yaml.safe_dump(
                 configuration
                 | {"clientConnection": configuration.get("clientConnection", {}) | connection}
-                | {"leaderElection": {"leaderElect": False}}
+                | ({} if elected else {"leaderElection": {"leaderElect": False}})
             )
         )
         port, full_name = child_processes.free_port(), f"kube-scheduler-{name}"
