@@ -58,6 +58,25 @@ def test_the_readme_is_right(certificate: str, tmp_path: pathlib.Path) -> None:
     assert checked(block.partition("```")[0], tmp_path, "--server-cert", certificate).wrong() == {}
 
 
+@pytest.mark.parametrize(
+    ("name", "election", "wrong"),
+    [
+        ("topolog-scheduler", {}, True),
+        ("topolog-scheduler", {"resourceName": "topolog-scheduler"}, False),
+        ("topolog-scheduler", {"resourceNamespace": "topolog-system"}, False),
+        ("topolog-scheduler", {"leaderElect": False}, False),
+        # In place of the configuration of the cluster's kube-scheduler.
+        ("default-scheduler", {}, False),
+    ],
+)
+def test_a_second_scheduler_with_the_lease_of_the_default_one_is_a_warning(
+    certificate: str, tmp_path: pathlib.Path, name: str, election: Json, wrong: bool
+) -> None:
+    document = {**shipped(), "profiles": [{"schedulerName": name}], "leaderElection": election}
+    run = checked(document, tmp_path, "--server-cert", certificate)
+    assert run.wrong() == ({"S12": "warning"} if wrong else {})
+
+
 def entry(**fields: object) -> Callable[[Json], None]:
     """Change fields of the extender; None removes one."""
 

@@ -87,9 +87,12 @@ OWN_PODS = doctor_checks.Check(
 )
 LEASE = doctor_checks.Check(
     "S12",
-    "Schedulers of one name share a Lease.",
-    "two of them place the same pods at once: Bindings conflict, and pods wait for the next attempt",
-    "leaderElection.leaderElect: true with one resourceName in all of them",
+    "Schedulers of one name share a Lease, and those of other names have another one.",
+    "two of one name without a common Lease place the same pods at once: Bindings conflict, and pods wait for"
+    " the next attempt; of those with different names and one Lease only one is active, and the pods of the"
+    " others wait",
+    "leaderElection.leaderElect: true, with one resourceName in all schedulers of a name, and another one in"
+    " those of another name, whose account needs a right on that Lease",
     f"{_PAGE}#several-schedulers",
 )
 SKEW = doctor_checks.Check(

@@ -22,7 +22,9 @@ Form = Literal["file", "live", "policy"]
 KIND: Final = "KubeSchedulerConfiguration"
 VERSION: Final = "kubescheduler.config.k8s.io/v1"
 DEFAULT_PROFILE: Final = "default-scheduler"
-DEFAULT_LEASE: Final = "kube-scheduler"
+_LEASE_NAMESPACE: Final = "kube-system"
+_LEASE_NAME: Final = "kube-scheduler"
+DEFAULT_LEASE: Final = f"{_LEASE_NAMESPACE}/{_LEASE_NAME}"
 DEFAULT_TIMEOUT: Final = 5.0
 """Seconds, if httpTimeout is 0 or absent (kube-scheduler, pkg/scheduler/extender.go)."""
 
@@ -115,7 +117,7 @@ class SchedulerConfiguration:
     percentage: int | None = None
     """percentageOfNodesToScore; None or 0: fewer, the larger the cluster."""
     elected: bool = True
-    lease: str = f"kube-system/{DEFAULT_LEASE}"
+    lease: str = DEFAULT_LEASE
     """Namespace and name of the Lease, if ``elected``."""
     started: float = 0.0
     """Of a running kube-scheduler: seconds since 1970 of its start; 0 if that was not seen."""
@@ -176,7 +178,7 @@ def _configuration(document: Mapping[str, Any], source: str, form: Form) -> Sche
         for one in _mappings(document.get("profiles"))
     )
     election = _mapping(document.get("leaderElection"))
-    namespace = election.get("resourceNamespace") or "kube-system"
+    namespace = election.get("resourceNamespace") or _LEASE_NAMESPACE
     entries = tuple(
         _entry(one, f"extenders[{at}]", form) for at, one in enumerate(_mappings(document.get("extenders")))
     )
@@ -188,7 +190,7 @@ def _configuration(document: Mapping[str, Any], source: str, form: Form) -> Sche
         entries,
         _whole(document.get("percentageOfNodesToScore")),
         election.get("leaderElect") is not False,
-        f"{namespace}/{election.get('resourceName') or DEFAULT_LEASE}",
+        f"{namespace}/{election.get('resourceName') or _LEASE_NAME}",
     )
 
 

@@ -58,6 +58,7 @@ def of_files(given: Given) -> list[doctor_checks.Result]:
     log = _gathered(given, None, None)
     seen = known_schedulers.Seen(tuple((one, None) for one in found), given.expected, (), log)
     results = list(_of_configurations(seen)) if found else []
+    results += [result for one in found for result in fleet_checks.default_lease(one, one.source)]
     if isinstance(log, api_reader.Unseen):
         results += log.unsure(log_evidence.SHOWN)
     if given.written:

@@ -64,7 +64,8 @@ def leases(
     schedulers: Sequence[scheduler_pods.Scheduler],
     live: Sequence[configurations.SchedulerConfiguration] = (),
 ) -> Iterator[doctor_checks.Result]:
-    """S12 for each name of a scheduler, and for each scheduler whose names are not known.
+    """S12 for each name of a scheduler, for each scheduler whose names are not known, and for each Lease that
+    schedulers with different names have.
 
     ``live``: running configurations.
     """
@@ -76,7 +77,7 @@ def leases(
     for one in unread:
         yield catalog.LEASE.unsure(
             f"pod {one.pod}",
-            f"{one.unseen}: whether it has the name of another one, and then its Lease, is not known",
+            f"{one.unseen}: whether it has the name or the Lease of another one is not known",
             fix=one.fix
             or f"compare schedulerName and leaderElection in {one.file} of pod {one.pod} with those of the"
             f" other schedulers; or {scheduler_pods.forward(one)}",
@@ -101,6 +102,45 @@ def leases(
             yield catalog.LEASE.problem(subject, f"different Leases: {spelled}")
         else:
             yield catalog.LEASE.ok(subject, f"{len(held)} share the Lease {distinct.pop()}")
+    yield from _shared(schedulers)
+    if configurations.DEFAULT_PROFILE not in by_name:
+        for one in schedulers:
+            if one.configuration is not None:
+                yield from default_lease(one.configuration, f"pod {one.pod}")
+
+
+def _shared(schedulers: Sequence[scheduler_pods.Scheduler]) -> Iterator[doctor_checks.Result]:
+    """S12 for each Lease that schedulers with different names have."""
+    by_lease: dict[str, dict[frozenset[str], str]] = defaultdict(dict)
+    for one in schedulers:
+        found = one.configuration
+        if found is not None and found.elected:
+            by_lease[found.lease].setdefault(_names(found), one.pod)
+    for lease, pods in sorted(by_lease.items()):
+        if len(pods) > 1:
+            spelled = [f"{pod} ({', '.join(sorted(names))})" for names, pod in pods.items()]
+            overlap = sum(map(len, pods)) > len(frozenset().union(*pods))
+            yield catalog.LEASE.problem(
+                f"Lease {lease}",
+                f"shared by different schedulers: {plurals.listed(spelled)}",
+                # With a name in common, they would place the same pods if each had its own Lease.
+                fix="the same profiles in all of them" if overlap else "",
+            )
+
+
+def default_lease(
+    configuration: configurations.SchedulerConfiguration, subject: str
+) -> Iterator[doctor_checks.Result]:
+    """S12 for a scheduler of another name that has the Lease of default-scheduler, which is not seen.
+
+    A managed control plane does not show its kube-scheduler.
+    """
+    names, lease = _names(configuration), configuration.lease
+    usual = configurations.DEFAULT_PROFILE
+    if configuration.elected and lease == configurations.DEFAULT_LEASE and usual not in names:
+        yield catalog.LEASE.warning(
+            subject, f"{', '.join(sorted(names))} has the Lease {lease}, by default that of {usual}"
+        )
 
 
 def _with_live(
@@ -121,8 +161,8 @@ def _with_live(
     return [replace(one, configuration=one.configuration or others[0]) for one in schedulers]
 
 
-def _names(one: configurations.SchedulerConfiguration) -> set[str]:
-    return {profile.name for profile in one.profiles}
+def _names(one: configurations.SchedulerConfiguration) -> frozenset[str]:
+    return frozenset(profile.name for profile in one.profiles)
 
 
 def skew(schedulers: Sequence[scheduler_pods.Scheduler], server: str) -> Iterator[doctor_checks.Result]:
