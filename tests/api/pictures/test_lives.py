@@ -112,11 +112,25 @@ def test_a_life_is_complete_if_the_decisions_were_read_back_to_the_creation(
     assert (found["complete"], [row["kind"] for row in found["items"]]) == (False, ["seen"])
     # The records that were read are older than the next pod.
     monkeypatch.setattr(decisions, "_AHEAD_MS", 0)
-    monkeypatch.setattr(lives, "_DECIDED_MS", 0)
-    created = times.rfc3339(time.time() + 0.01)
-    world.append(events.PodSeen(pod=msgspec.structs.replace(api_worlds.pod("next"), created=created)))
+    monkeypatch.setattr(lives, "_BEHIND_MS", 0)
+    created = time.time() + 0.01
+    following = msgspec.structs.replace(api_worlds.pod("next"), created=times.rfc3339(created))
+    while time.time() < created + 0.01:
+        time.sleep(0.01)
+    world.append(events.PodSeen(pod=following))
     found = life(world, "next")
     assert (found["complete"], [row["kind"] for row in found["items"]]) == (True, ["seen"])
+
+
+def test_the_life_of_a_pod_is_whole_if_the_clock_of_the_store_is_behind(world: api_worlds.World) -> None:
+    """The API server, which created the pod, is 10 seconds ahead of the store and of the extender."""
+    pod = msgspec.structs.replace(api_worlds.pod("late"), created=times.rfc3339(time.time() + 10))
+    world.append(events.PodSeen(pod=pod))
+    decided = api_worlds.decide(world, pod, at=times.rfc3339(time.time()))
+    world.append(events.placed(pod, "host-3"))
+    found = life(world, "late")
+    assert [row["kind"] for row in found["items"]] == ["seen", "attempt", "placed"]
+    assert (found["items"][1]["decision"], found["complete"]) == (decided[0], True)
 
 
 def test_a_pod_that_never_was_has_no_life(still: api_worlds.World) -> None:

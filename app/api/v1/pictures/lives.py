@@ -15,10 +15,9 @@ from app.verbs.pictures import chronicles
 routes = blueprints.create("lives", "/apis/v1", "What happened to a pod.")
 _MOST_EVENTS = 100_000
 """Events that are read: the log has no index by subject."""
-_BEFORE_MS = 2000
-"""A pod is seen after its creation, by another clock."""
-_DECIDED_MS = 60_000
-"""A decision about it is taken after that, by the clock of an extender: it may be behind by as much."""
+_BEHIND_MS = 60_000
+"""A pod is seen, and a decision about it taken, after its creation: by the clock of the store, or of an
+extender, which may be behind that of the API server by as much."""
 
 
 class LifeQuery(queries.Moment):
@@ -107,13 +106,22 @@ def _since(shown: moments.Moment, pod: model.Pod | None) -> tuple[int, bool]:
     first = max(oldest, last - _MOST_EVENTS + 1)
     if pod is None:
         return first, first == 1
-    try:
-        created = histories.offset_at(times.milliseconds(pod.created) - _BEFORE_MS) + 1
-    except ValueError:
+    before_ms = _before_ms(pod)
+    if before_ms is None:
         return first, first == 1
+    try:
+        created = histories.offset_at(before_ms) + 1
     except store_errors.Trimmed:
         return first, False
     return max(first, created), created >= first
+
+
+def _before_ms(pod: model.Pod) -> int | None:
+    """A time before everything about the pod, in milliseconds; None if it is not known."""
+    try:
+        return times.milliseconds(pod.created) - _BEHIND_MS
+    except ValueError:
+        return None
 
 
 def _unlisted(offset: int) -> frozenset[str]:
@@ -162,7 +170,9 @@ def _attempts(
     """
     incarnation = shown.position.incarnation
     asked = records.DecisionQuery(pod=key if pod is None else pod.uid)
-    scan = decisions.Scan(asked, shown.position, since=_created(pod))
+    before_ms = None if pod is None else _before_ms(pod)
+    since = None if before_ms is None else moments.At(time_ms=before_ms)
+    scan = decisions.Scan(asked, shown.position, since=since)
     found: list[pages.Body] = [
         {
             "offset": one.position.offset,
@@ -177,15 +187,6 @@ def _attempts(
         if one.position.incarnation == incarnation
     ]
     return found, scan.unfinished is None
-
-
-def _created(pod: model.Pod | None) -> moments.At | None:
-    """A moment before all decisions about the pod; None if it is not known."""
-    try:
-        created = times.milliseconds(pod.created) if pod is not None else 0
-    except ValueError:
-        return None
-    return moments.At(time_ms=created - _DECIDED_MS) if created else None
 
 
 def _answer(decision: records.Decision) -> str:
