@@ -75,7 +75,7 @@ class Counter:
     """A family of counts that a plugin keeps over the pods on nodes, and over those that wait for one.
 
     The increments of an append are sums of contributions, so amounts are integers, and a count stays below
-    2^53: memory is counted in KiB.
+    2^53: the larger its amounts, the larger the unit in which they are counted.
     """
 
     family: str

@@ -224,8 +224,8 @@ def test_every_kind_must_be_listed() -> None:
 
 def test_the_form_of_the_counts_names_every_family() -> None:
     assert schema.Schema().forms == ""
-    assert declared.SCHEMA.forms == f"{schema.FIRST_FORMS},quota.5,sigsquota.3" == "2,quota.5,sigsquota.3"
-    assert gadgets.SCHEMA.forms == "2,quota.5,shares.1,sigsquota.3,sizes.1"
+    assert declared.SCHEMA.forms == f"{schema.FIRST_FORMS},quota.6,sigsquota.4" == "2,quota.6,sigsquota.4"
+    assert gadgets.SCHEMA.forms == "2,quota.6,shares.1,sigsquota.4,sizes.1"
     later = dataclasses.replace(gadgets.SIZES, form=3)
     assert schema.Schema(gadgets.SCHEMA.kinds, (later, gadgets.SHARES)).forms == "shares.1,sizes.3"
 

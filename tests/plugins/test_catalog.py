@@ -70,7 +70,7 @@ def test_a_distribution_brings_kinds_and_counters(site: Path) -> None:
     found = plugins.catalog()
     assert [one.name for one in found.classes][-1] == "Gadgeteer"
     assert found.schema.names == declared.SCHEMA.names | {"gadgets"}
-    assert found.schema.forms == "2,quota.5,sigsquota.3,sizes.1"
+    assert found.schema.forms == "2,quota.6,sigsquota.4,sizes.1"
     # It is enabled by its name only.
     assert plugins.names(("*",)) == tuple(plugin.name for plugin in plugins.USUAL)
     chosen = registry_builder.build(

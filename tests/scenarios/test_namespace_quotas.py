@@ -146,14 +146,14 @@ def test_pods_of_an_invalid_quota_are_refused_or_ignored() -> None:
 
 @pytest.mark.parametrize("fields", [("min", "max"), ("min",)])
 def test_a_request_that_is_counted_in_part_is_refused(fields: tuple[str, ...]) -> None:
-    large = {field: {"cpu": 10 * CORE, "memory": 40 * 1024 * GIB} for field in fields}
+    large = {field: {"cpu": 10 * CORE, "memory": 5 * 1024 * GIB} for field in fields}
     small = cluster(node("n1", 100), of("a", 10, 20, **large))
-    assert not small.filter(pod("p", 1, namespace="a", memory=32 * 1024)).refused
-    assert small.why(pod("p", 1, namespace="a", memory=64 * 1024)) == (
-        "elastic quota a/quota: requests of more than 32Ti of memory cannot be counted"
+    assert not small.filter(pod("p", 1, namespace="a", memory=4 * 1024)).refused
+    assert small.why(pod("p", 1, namespace="a", memory=8 * 1024)) == (
+        "elastic quota a/quota: requests of more than 4Ti of memory cannot be counted"
     )
-    assert not small.filter(pod("p", 1, namespace="b", memory=64 * 1024)).refused
-    assert not two().filter(pod("p", 1, namespace="a", memory=64 * 1024)).refused
+    assert not small.filter(pod("p", 1, namespace="b", memory=8 * 1024)).refused
+    assert not two().filter(pod("p", 1, namespace="a", memory=8 * 1024)).refused
 
 
 def test_with_strict_resources_every_resource_of_a_quota_is_tested() -> None:

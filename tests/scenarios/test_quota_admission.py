@@ -282,13 +282,13 @@ def test_pods_stay_while_those_of_children_hold_all_of_the_excess() -> None:
 
 @pytest.mark.parametrize("named", [True, False])
 def test_a_request_that_is_counted_in_part_is_refused(named: bool) -> None:
-    most = {"cpu": 10 * CORE, **({"memory": 40 * 1024 * GIB} if named else {})}
+    most = {"cpu": 10 * CORE, **({"memory": 5 * 1024 * GIB} if named else {})}
     small = cluster(node("n1", 100), msgspec.structs.replace(quota("q", 0, 10), max=most), runtime=False)
-    assert not small.filter(pod("p", 1, "q", memory=32 * 1024)).refused
-    large = pod("p", 1, "q", memory=64 * 1024)
+    assert not small.filter(pod("p", 1, "q", memory=4 * 1024)).refused
+    large = pod("p", 1, "q", memory=8 * 1024)
     if named:
-        assert small.why(large) == "elastic quota q: requests of more than 32Ti of memory cannot be counted"
-        assert small.filter(pod("p", 1, "q", memory=32 * 1024 + 1)).refused
+        assert small.why(large) == "elastic quota q: requests of more than 4Ti of memory cannot be counted"
+        assert small.filter(pod("p", 1, "q", memory=4 * 1024 + 1)).refused
     else:
         assert not small.filter(large).refused
 

@@ -77,13 +77,13 @@ def keys_of(store: stores.Store) -> set[str]:
 def test_counts_of_another_form_are_not_used(older: stores.Store, store_server: embedded.Server) -> None:
     with pytest.raises(
         errors.SchemaMismatch,
-        match=r"keeps counts:2,quota.5,sigsquota.3, .* keeps counts:2,quota.5,shares.1,sigsquota.3,sizes.1",
+        match=r"keeps counts:2,quota.6,sigsquota.4, .* keeps counts:2,quota.6,shares.1,sigsquota.4,sizes.1",
     ):
         newer(older, store_server.url)
     status = schemas.status(older.client, names(older))
     assert (status.ready, status.pending) == (
         False,
-        ("counts:2,quota.5,sigsquota.3 to counts:2,quota.5,shares.1,sigsquota.3,sizes.1",),
+        ("counts:2,quota.6,sigsquota.4 to counts:2,quota.6,shares.1,sigsquota.4,sizes.1",),
     )
     assert "topolog migrate up" in status.advice
 
@@ -111,38 +111,52 @@ def test_the_new_counts_are_those_of_the_log(older: stores.Store, store_server: 
         opened.close()
 
 
-def test_a_store_that_counted_larger_amounts_for_quotas_is_counted_again(
-    store_server: embedded.Server, cluster: str, monkeypatch: pytest.MonkeyPatch
+FORMER = {1: {"_UNIT_BITS": 10, "LARGEST": 2**40}, 3: {"_UNIT_BITS": 10, "LARGEST": 2**35}}
+"""Form of the counts of both families of quotas -> how they were counted: bytes in KiB."""
+
+
+@pytest.mark.parametrize("form", FORMER)
+@pytest.mark.parametrize(("asked", "kib"), [(2**60, 2**50), (5 * 2**30, 5 * 2**20)])
+def test_a_store_that_counted_other_amounts_for_quotas_is_counted_again(
+    store_server: embedded.Server,
+    cluster: str,
+    monkeypatch: pytest.MonkeyPatch,
+    form: int,
+    asked: int,
+    kib: int,
 ) -> None:
-    """Form 1 of the quotas' counts was cut at 2^40 units, form 2 at 2^35."""
     quotas = (quota_counts.COUNTER, namespace_counts.COUNTER)
-    first = [dataclasses.replace(one, form=1) if one in quotas else one for one in declared.SCHEMA.counters]
-    former = schema.Schema(declared.SCHEMA.kinds, first)
-    asking = pod(1).pod
-    asking = msgspec.structs.replace(asking, requests={"memory": 2**60, "cpu": 1})
+    counters = [
+        dataclasses.replace(one, form=form) if one in quotas else one for one in declared.SCHEMA.counters
+    ]
+    former = schema.Schema(declared.SCHEMA.kinds, counters)
+    asking = msgspec.structs.replace(pod(1).pod, requests={"memory": asked, "cpu": 1})
     happened = [
         HISTORY[0],
         quota_kinds.QUOTAS.observed(small_quotas.quota("blue", namespace="blue", max={"memory": 2**70})),
         namespace_quota.KIND.observed(namespace_quota.NamespaceQuota("s", "blue", "s", max={"cpu": 9})),
         events.PodSeen(pod=asking),
     ]
-    wanted = {"quota||blue|memory": 2**35, "sigsquota|blue|memory": 2**35, "sigsquota||memory": 2**35}
+    counts = "quota||blue|memory", "sigsquota|blue|memory", "sigsquota||memory"
+    before = min(kib, FORMER[form]["LARGEST"])
+    afterwards = min(16 * kib, quota_counts.LARGEST)
     with contextlib.closing(redis.Redis.from_url(store_server.url)) as client:
         names = keys.Keys(cluster, former.forms)
         schemas.migrate(client, names, former)
         url = settings.Store(url=store_server.url)
-        monkeypatch.setattr(quota_counts, "LARGEST", 2**40)
+        for name, value in FORMER[form].items():
+            monkeypatch.setattr(quota_counts, name, value)
         with contextlib.closing(stores.open_store(url, schema=former, cluster=cluster)) as opened:
             writers.facts(opened.log, opened.follower.catch_up(), happened)
-            assert materialised.counts(opened).items() >= dict.fromkeys(wanted, 2**40).items()
+            assert materialised.counts(opened).items() >= dict.fromkeys(counts, before).items()
         monkeypatch.undo()
-        with pytest.raises(errors.SchemaMismatch, match=r"quota\.1"):
+        with pytest.raises(errors.SchemaMismatch, match=rf"quota\.{form}"):
             stores.open_store(url, schema=declared.SCHEMA, cluster=cluster)
         assert schemas.migrate(client, declared.names(cluster), declared.SCHEMA).ready
     with contextlib.closing(stores.open_store(url, schema=declared.SCHEMA, cluster=cluster)) as opened:
         snapshot = opened.follower.catch_up()
         assert materialised.counts(opened) == dict(snapshot.counts)
-        assert dict(snapshot.counts).items() >= wanted.items()
+        assert dict(snapshot.counts).items() >= dict.fromkeys(counts, afterwards).items()
 
 
 def test_a_writer_of_the_former_counts_is_rejected_afterwards(older: stores.Store) -> None:
@@ -186,7 +200,7 @@ def test_a_run_that_was_killed_leaves_a_key_that_expires(
         patched.setattr(count_rebuild._Rebuild, "_swapped", killed)
         with pytest.raises(KeyboardInterrupt):
             schemas.migrate(older.client, names(older), gadgets.SCHEMA)
-    (left,) = keys_of(older) - {"counts:2,quota.5,sigsquota.3"}
+    (left,) = keys_of(older) - {"counts:2,quota.6,sigsquota.4"}
     anything: Any = older.client
     assert 0 < anything.ttl(older.keys.prefix + left) <= 3600
     assert materialised.counts(older) == {"blue/web|zone=a": 3}

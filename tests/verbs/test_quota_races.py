@@ -38,13 +38,13 @@ RACES = {
         one_quota,
         {
             "quota||q|cpu": 10_000,
-            "quota||q|memory": 10 * 2**20,
+            "quota||q|memory": 10 * 2**24,
             "quota||q|pending|cpu": 30_000,
         },
     ),
     "quotas of namespaces": (
         namespaces,
-        {"sigsquota||cpu": 10_000, "sigsquota||memory": 10 * 2**20},
+        {"sigsquota||cpu": 10_000, "sigsquota||memory": 10 * 2**24},
     ),
 }
 """Creates the quotas and 40 pods of a core; some of the counts once 10 are placed."""

@@ -17,17 +17,18 @@ FIRM = "np|"
 """Before the resource, in keys of what non-preemptible pods use or request."""
 PENDING = "pending|"
 """Before the resource, in keys of what pods without a node request."""
-LARGEST = 2**35
-"""What one pod counts at most, in counted units (32 TiB): the store's sums are exact below 2^53, which a
-quarter of a million pods do not reach, whatever they request; pending ones need no node to be counted."""
+LARGEST = 2**36
+"""What one pod counts at most, in counted units (4 TiB): the store's sums are exact below 2^53, which 131,071
+pods do not reach, whatever they request; pending ones need no node to be counted (decision 60)."""
 
-_KIB = 10
-_MEMORY = frozenset(("memory", "ephemeral-storage", "koordinator.sh/gpu-memory"))
+_UNIT_BITS = 6
+"""64 bytes are the largest unit of which each M, G and T is a multiple, as well as each Ki, Mi, Gi and Ti."""
+_BYTES = frozenset(("memory", "ephemeral-storage", "koordinator.sh/gpu-memory"))
 
 
 def bits(resource: str) -> int:
-    """The counted unit: amounts in bytes are counted in KiB, everything else as it is."""
-    return _KIB if resource in _MEMORY or resource.startswith("hugepages-") else 0
+    """The counted unit: amounts in bytes are counted in units of 64 bytes, everything else as it is."""
+    return _UNIT_BITS if resource in _BYTES or resource.startswith("hugepages-") else 0
 
 
 def counted(resource: str, amount: int) -> int:
@@ -143,7 +144,7 @@ def _reads(quota: Quota) -> tuple[object, ...]:
 
 COUNTER = schema.Counter(
     family=FAMILY,
-    form=5,
+    form=6,
     contributions=_used,
     pending=_pending,
     selects=_selects,

@@ -1,8 +1,10 @@
 """Counts of quotas after any history equal those of the facts, and their increments are the differences."""
 
 from hypothesis import given
+from hypothesis import strategies as st
 
 from app.domain import events, model, projections, snapshots
+from app.domain.fit import quantities
 from app.plugins.elastic_quota import kinds, quota_counts
 from app.plugins.elastic_quota.quota_model import Quota
 from app.plugins.elastic_quota.sigs import namespace_quota
@@ -71,10 +73,19 @@ def test_a_pod_counts_whether_its_node_exists_or_not() -> None:
 
 
 def test_amounts_are_counted_in_units_that_stay_exact() -> None:
-    assert quota_counts.counted("memory", 1025) == 2
-    assert quota_counts.counted("hugepages-2Mi", 2**21) == 2**11
+    assert quota_counts.counted("memory", 65) == 2
+    assert quota_counts.counted("hugepages-2Mi", 2**21) == 2**15
     assert quota_counts.counted("cpu", 1025) == 1025
-    assert quota_counts.ceiling("memory", 2047) == 1
-    assert quota_counts.amount("memory", 3) == 3072
+    assert quota_counts.ceiling("memory", 127) == 1
+    assert quota_counts.amount("memory", 3) == 192
     assert quota_counts.counted("memory", 2**62) == quota_counts.counted("gpu", 2**62) == quota_counts.LARGEST
-    assert 250_000 * quota_counts.LARGEST < 2**53
+    assert 131_071 * quota_counts.LARGEST < 2**53
+
+
+@given(st.integers(0, 10**6), st.sampled_from(["M", "G", "T", "Ki", "Mi", "Gi", "Ti"]))
+def test_a_whole_number_with_a_suffix_is_counted_exactly(number: int, suffix: str) -> None:
+    """But for the small k: 1k is no multiple of 64."""
+    asked = quantities.parse(f"{number}{suffix}")
+    count = quota_counts.ceiling("memory", asked)
+    assert quota_counts.amount("memory", count) == asked
+    assert quota_counts.counted("memory", asked) == min(count, quota_counts.LARGEST)

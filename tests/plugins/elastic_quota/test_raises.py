@@ -89,7 +89,7 @@ def check(small: scheduling_driver.Cluster, changes: tuple[minimal_changes.Chang
         assert fits(small, overrides), change
         for place in amounts(overrides):
             assert not fits(small, without(overrides, *place)), (place, change)
-            unit = 1024 if place[2] == "memory" else 1
+            unit = 64 if place[2] == "memory" else 1
             assert not fits(small, lowered(overrides, *place, by=unit)), (place, change)
 
 

@@ -26,7 +26,7 @@ def counts(snapshot: snapshots.Snapshot, quotas: list[Quota], spaces: set[str]) 
         for resource, amount in pod.requests.items():
             if limited and resource not in used[name].max:
                 continue
-            units = math.ceil(amount / 1024) if resource == "memory" else amount
+            units = math.ceil(amount / 64) if resource == "memory" else amount
             for above in _upwards(name, used) if node else (name,):
                 tree = used[above].tree if above in used and above not in BUILT_IN else ""
                 for firm in ("", "np|") if pod.labels.get(_FIRM) == "false" else ("",):
@@ -42,7 +42,7 @@ def _of_namespaces(snapshot: snapshots.Snapshot, spaces: set[str]) -> dict[str, 
         if pod.namespace not in spaces or ended or not node:
             continue
         for resource, amount in pod.requests.items():
-            units = math.ceil(amount / 1024) if resource == "memory" else amount
+            units = math.ceil(amount / 64) if resource == "memory" else amount
             for space in ("", pod.namespace):
                 key = f"sigsquota|{space}|{resource}"
                 found[key] = found.get(key, 0) + units

@@ -55,7 +55,7 @@ def _reads(_: NamespaceQuota) -> object:
 
 COUNTER = schema.Counter(
     family=FAMILY,
-    form=3,
+    form=4,
     contributions=_used,
     selects=_selects,
     pod_fields=("namespace", "phase", "requests"),

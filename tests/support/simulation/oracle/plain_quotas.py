@@ -43,7 +43,7 @@ def firm(pod: model.Pod) -> bool:
 
 
 def request(pod: model.Pod, name: str, quotas: Mapping[str, Quota]) -> dict[str, int]:
-    """The requests that count in the quota, memory in KiB: the resources of max, all in the default quota."""
+    """The requests that count in the quota: the resources of max, all in the default quota."""
     return {
         resource: units(resource, amount)
         for resource, amount in pod.requests.items()
@@ -52,8 +52,8 @@ def request(pod: model.Pod, name: str, quotas: Mapping[str, Quota]) -> dict[str,
 
 
 def units(resource: str, amount: int) -> int:
-    """A request as it is counted: memory in KiB."""
-    return -(-amount // 1024) if resource == "memory" else amount
+    """A request as it is counted: memory in units of 64 bytes."""
+    return -(-amount // 64) if resource == "memory" else amount
 
 
 def counts(pods: Iterable[tuple[model.Pod, str]], quotas: Mapping[str, Quota]) -> dict[str, int]:

@@ -39,7 +39,7 @@ def overspent(fold: plain_fold.Fold) -> list[str]:
     """The limits that the state exceeds: the max of any quota, and the sum of the mins of namespaces.
 
     A resource that max does not name is not limited by it, nor one that no quota of a namespace names by the
-    sum. No namespace has two quotas, and limits of memory are whole KiB.
+    sum. No namespace has two quotas, and limits of memory are multiples of 64 bytes.
     """
     limits = {
         f"quota||{quota['name']}|{resource}": plain_quotas.units(resource, most)
