@@ -46,6 +46,28 @@ def test_amount(text: str | int | float, resource: str, amount: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("resource", "amount", "text"),
+    [
+        ("cpu", 1500, "1500m"),
+        ("cpu", 2000, "2"),
+        ("memory", 2**36, "64Gi"),
+        ("memory", 4 * 10**9, "3906250Ki"),
+        ("memory", 0, "0"),
+        ("hugepages-2Mi", 2**21, "2Mi"),
+        ("kubernetes.io/batch-memory", 2**36, "64Gi"),
+        ("kubernetes.io/mid-memory", 2**36, "64Gi"),
+        ("kubernetes.io/batch-cpu", 2048, "2048"),
+        ("koordinator.sh/gpu-memory", 2**36, "64Gi"),
+        ("koordinator.sh/gpu-memory-ratio", 1024, "1024"),
+        ("nvidia.com/gpu", 1024, "1024"),
+    ],
+)
+def test_an_amount_is_written_in_its_unit(resource: str, amount: int, text: str) -> None:
+    assert quantities.written(resource, amount) == text
+    assert quantities.parse(text, resource) == amount
+
+
+@pytest.mark.parametrize(
     "text", ["", "m", ".", "1 Gi", "1gi", "1e", "0x10", "1e9999", "1" * 41, "NaN", float("nan"), "1\u0662"]
 )
 def test_an_invalid_quantity_is_refused(text: str | float) -> None:

@@ -23,8 +23,17 @@ _SUFFIXES: dict[str, Fraction] = {
     **{suffix: Fraction(1024**power) for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)},
 }
 
-
 _BINARY = (("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10))
+_BYTES = frozenset(
+    (
+        "memory",
+        "ephemeral-storage",
+        "kubernetes.io/batch-memory",
+        "kubernetes.io/mid-memory",
+        "koordinator.sh/gpu-memory",
+    )
+)
+"""Resources in bytes, Koordinator's included (its apis/extension: resource.go, device_share.go)."""
 
 
 def parse(text: str | int | float, resource: str = "") -> int:
@@ -57,11 +66,16 @@ def _value(text: str | int | float) -> Fraction:
     return number * _SUFFIXES.get(suffix, Fraction(1)) if suffix else number
 
 
+def in_bytes(resource: str) -> bool:
+    """Whether amounts of the resource are bytes; otherwise they are milli-units of cpu, or plain numbers."""
+    return resource in _BYTES or resource.startswith("hugepages-")
+
+
 def written(resource: str, amount: int) -> str:
     """An amount (milli-units of cpu, bytes, plain numbers) as a quantity: ``1500m``, ``64Gi``, ``8``."""
     if resource == "cpu":
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
-    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+    if in_bytes(resource):
         for suffix, bits in _BINARY:
             if amount and amount % (1 << bits) == 0:
                 return f"{amount >> bits}{suffix}"

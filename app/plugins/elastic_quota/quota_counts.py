@@ -23,12 +23,11 @@ pods do not reach, whatever they request; pending ones need no node to be counte
 
 _UNIT_BITS = 6
 """64 bytes are the largest unit of which each M, G and T is a multiple, as well as each Ki, Mi, Gi and Ti."""
-_BYTES = frozenset(("memory", "ephemeral-storage", "koordinator.sh/gpu-memory"))
 
 
 def bits(resource: str) -> int:
     """The counted unit: amounts in bytes are counted in units of 64 bytes, everything else as it is."""
-    return _UNIT_BITS if resource in _BYTES or resource.startswith("hugepages-") else 0
+    return _UNIT_BITS if quantities.in_bytes(resource) else 0
 
 
 def counted(resource: str, amount: int) -> int:

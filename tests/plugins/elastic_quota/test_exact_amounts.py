@@ -14,6 +14,7 @@ from tests.support.decisions import scheduling_driver, small_quotas
 
 AMOUNTS = [("500M", "4G"), ("1G", "10G"), ("100M", "1G"), ("512Mi", "4Gi")]
 """What each pod requests, and the max of its quota."""
+COLOCATED = ["kubernetes.io/batch-memory", "kubernetes.io/mid-memory", "koordinator.sh/gpu-memory"]
 
 
 def pod(name: str, resource: str, request: str, **changed: object) -> model.Pod:
@@ -42,7 +43,7 @@ def filled(small: scheduling_driver.Cluster, resource: str, request: str, number
 
 
 @pytest.mark.parametrize("runtime", [True, False])
-@pytest.mark.parametrize("resource", ["memory", "ephemeral-storage", "hugepages-2Mi"])
+@pytest.mark.parametrize("resource", ["memory", "ephemeral-storage", "hugepages-2Mi", *COLOCATED])
 @pytest.mark.parametrize(("asked", "most"), AMOUNTS)
 def test_a_quota_is_filled_to_its_max_and_not_beyond(
     asked: str, most: str, resource: str, runtime: bool
@@ -87,3 +88,17 @@ def own(namespace: str, number: int, request: str, **changed: object) -> model.P
     uid = f"{namespace}-{number}"
     there: dict[str, object] = {"namespace": namespace, "uid": uid, "priority": int(namespace == "c")}
     return pod(uid, "memory", request, **{**there, **changed})
+
+
+@pytest.mark.parametrize("resource", COLOCATED)
+def test_memory_of_koordinator_is_counted_in_bytes(resource: str) -> None:
+    small = cluster(resource, "500Gi", runtime=True)
+    filled(small, resource, "64Gi", 7)
+    eighth = pod("eighth", resource, "64Gi")
+    small.see(eighth)
+    assert small.why(eighth) == f"elastic quota team: no capacity in {resource}"
+    (detail,) = small.filter(eighth).refusals[0].details
+    assert detail == f"team: {resource} used 448Gi + requested 64Gi > limit 500Gi"
+    assert small.why(pod("large", resource, "5Ti")) == (
+        f"elastic quota team: requests of more than 4Ti of {resource} cannot be counted"
+    )
