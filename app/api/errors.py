@@ -98,6 +98,8 @@ def from_store(error: store_errors.StoreError) -> Problem:
             return Problem(429, "TooManyRequests", f"{error}; try again")
         case store_errors.Behind():
             return Problem(503, "Behind", f"this process has not read the log to its end: {error}; try again")
+        case store_errors.ArchiveAway():
+            return Problem(503, "ArchiveAway", f"the archive is away: {error}; try again")
         case store_errors.StoreAway():
             return Problem(503, "StoreAway", f"the store is away: {store_errors.cause(error)}; try again")
         case store_errors.Rewound() | store_errors.Gap():

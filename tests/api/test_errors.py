@@ -75,6 +75,7 @@ def test_an_unsupported_format_is_406(still: api_worlds.World) -> None:
     ("raised", "status", "code"),
     [
         (store_errors.StoreAway("refused"), 503, "StoreAway"),
+        (store_errors.ArchiveAway("it cannot be listed"), 503, "ArchiveAway"),
         (store_errors.Behind("offset 3 of 9"), 503, "Behind"),
         (store_errors.Rewound("another log"), 503, "StoreRewound"),
         (store_errors.Gap("7 is missing"), 503, "StoreRewound"),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., None])
 _HTTPS_PORT = 443
-_OF_THE_STORE = ("Behind", "StoreAway", "StoreRefused", "StoreRewound")
+_OF_THE_STORE = ("ArchiveAway", "Behind", "StoreAway", "StoreRefused", "StoreRewound")
 """Reason codes of a process that cannot read the log; the status 503 has other causes, too."""
 _EXTENDER, _VIEW = "the extender", "`topolog view`"
 
