@@ -18,7 +18,7 @@ _DESCRIPTION = (
     " Every response carries the log position that it shows (X-Topolog-Position) and its age in seconds"
     " (X-Topolog-Age). Lists have at most 1000 items and about 1 MiB per page: metadata.continue"
     " leads to the others. Answers about a window carry the oldest offset that can be shown"
-    " (X-Topolog-Oldest)."
+    " (X-Topolog-Oldest); while the archive is away, it is that of the store."
 )
 Compose = Callable[[], Mapping[str, Any]]
 

@@ -39,7 +39,7 @@ class Stretch:
                 f"the range has {last - first} events; a bundle holds at most {layout.MOST_EVENTS}: choose a"
                 " shorter one"
             )
-        if first and first < (oldest := past.oldest()):
+        if first and first < (oldest := past.oldest(first)):
             raise errors.Trimmed(oldest)
         self._past = past
         self._log = log

@@ -59,6 +59,16 @@ def covering(segments: Sequence[File], offset: int) -> File | None:
     return next((file for file in segments[begin:] if file.first <= offset), None)
 
 
+def begin(segments: Sequence[File]) -> int:
+    """The first offset of the run of segments that reaches the last one; 0 if there is none."""
+    first = 0
+    for file in reversed(segments):
+        if first and file.last + 1 < first:
+            break
+        first = min(first or file.first, file.first)
+    return first
+
+
 def missing(segments: Sequence[File]) -> Iterator[tuple[int, int, str]]:
     """The gaps between segments that are sorted by offset: first, last, incarnation of what follows."""
     reached = segments[0].last if segments else 0

@@ -16,6 +16,7 @@ import time
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -31,6 +32,9 @@ _PARSED = 2
 """Decoded segments in the cache: consecutive queries usually read the same ones."""
 _LISTED_SECONDS = 10.0
 """Seconds for which a listing is used again: one of an object store has a request for each 1,000 names."""
+_PATIENCE = 5.0
+"""Seconds of a call without an answer after which no other one is made for a bound: a mounted volume whose
+server is gone blocks each of them."""
 _HEADER = 64 * 1024
 """Bytes of a file in which its first line is found: it is a gzip member of its own."""
 _TEXT = 64 * 1024
@@ -54,6 +58,11 @@ class Segment(msgspec.Struct, frozen=True):
     """When the last one was."""
     sha256: str
     """Over all other lines, each with its newline."""
+
+
+class _Listing(NamedTuple):
+    segments: list[archive_files.File]
+    checkpoints: list[archive_files.File]
 
 
 _encoder = msgspec.json.Encoder()
@@ -84,8 +93,8 @@ class Archive:
         """Monotonic: when each call of the storage that has not returned began."""
         self._parsed: OrderedDict[str, list[readers.Entry]] = OrderedDict()
         self._lock = threading.Lock()
-        self._listed = "", 0.0, list[archive_files.File]()
-        """The last listing of segments: its incarnation, until when it is used, and the history."""
+        self._listed = "", 0.0, _Listing([], [])
+        """The last listing that is used again: its incarnation, until when, and the history."""
 
     @property
     def waiting(self) -> float:
@@ -178,33 +187,42 @@ class Archive:
         return [raw for raw in self.raws(file.name) if first <= raw.offset <= min(last, file.last)]
 
     def _covering(self, offset: int) -> archive_files.File | None:
-        """The segment of the history that has an offset.
+        """The segment of the history that has an offset."""
+        recent = self._recent()
+        found = archive_files.covering(recent.segments, offset) if recent is not None else None
+        return found or archive_files.covering(self._list().segments, offset)
 
-        A listing is used again for some seconds. What it has of former incarnations is final once it has a
-        file of the present one.
-        """
-        own, now = self._incarnation(), self._monotonic()
-        incarnation, until, segments = self._listed
-        found = archive_files.covering(segments, offset) if incarnation == own and now < until else None
-        if found is None:
-            segments = self.history("segment")
-            if any(file.incarnation == own for file in segments):
-                self._listed = own, now + _LISTED_SECONDS, segments
-            found = archive_files.covering(segments, offset)
+    def _recent(self) -> _Listing | None:
+        """The history as it was listed some seconds ago."""
+        incarnation, until, found = self._listed
+        return found if incarnation == self._incarnation() and self._monotonic() < until else None
+
+    def _list(self) -> _Listing:
+        """The history. What is listed of former incarnations is final once this one has a segment."""
+        own, until = self._incarnation(), self._monotonic() + _LISTED_SECONDS
+        files = self.files()
+        found = _Listing(*(archive_files.history(files, own, kind) for kind in ("segment", "checkpoint")))
+        if any(file.incarnation == own for file in found.segments):
+            self._listed = own, until, found
         return found
 
     def history(self, kind: str) -> list[archive_files.File]:
         """The files of this incarnation and of those that it continues (archive_files.history)."""
         return archive_files.history(self.files(), self._incarnation(), kind)
 
+    def bounds(self) -> tuple[int, list[int]]:
+        """The first offset (see ``oldest``) and those of the checkpoints, as they were some seconds ago."""
+        found = self._recent()
+        if found is None and self.waiting > _PATIENCE:
+            raise errors.ArchiveAway(
+                f"the archive cannot be listed: a call has no answer for {_PATIENCE:g} s"
+            )
+        found = found or self._list()
+        return archive_files.begin(found.segments), [file.last for file in found.checkpoints]
+
     def oldest(self) -> int:
         """The first offset of the run of segments that reaches the newest; 0 if there is none."""
-        oldest = 0
-        for file in reversed(self.history("segment")):
-            if oldest and file.last + 1 < oldest:
-                break
-            oldest = min(oldest or file.first, file.first)
-        return oldest
+        return self.bounds()[0]
 
     def latest(self) -> archive_files.File | None:
         """The last segment of this incarnation."""

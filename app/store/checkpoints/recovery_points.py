@@ -43,11 +43,8 @@ class RecoveryPoints:
         self._archive = archive
 
     def newest(self, *, indexed: frozenset[str]) -> RecoveryPoint:
-        """The newest checkpoint that the log continues; raises StoreAway.
-
-        The archive, which may be slow to answer, is asked only if the log cannot be followed without it.
-        """
-        for candidate in self._in_turn(indexed):
+        """The newest checkpoint that the log continues; raises StoreAway."""
+        for candidate in self._candidates(indexed):
             header = _read(candidate.header)
             if header is not None and self.follows(header):
                 found = _loaded(candidate, header)
@@ -61,13 +58,16 @@ class RecoveryPoints:
         """The newest at or before the offset; None if no checkpoint is worth reading.
 
         ``better_than``: the offset of an available snapshot. A checkpoint is read only if it saves more
-        events than it has items: an event and an item take equally long.
+        events than it has items, because an event and an item take equally long, or if the log continues it
+        and not that snapshot.
         """
-        for candidate in self._candidates(offset, indexed):
+        continued = self._log.oldest() - 1
+        for candidate in self._candidates(indexed, until=offset, better_than=better_than):
             header = _read(candidate.header)
             if header is None:
                 continue
-            if better_than is not None and header.offset - better_than <= header.items:
+            needed = better_than is None or better_than < continued <= header.offset
+            if not needed and header.offset - (better_than or 0) <= header.items:
                 return None
             if self._belongs(header):
                 found = _loaded(candidate, header)
@@ -75,15 +75,21 @@ class RecoveryPoints:
                     return found
         return self._empty(indexed) if better_than is None else None
 
-    def oldest(self) -> int | None:
-        """The oldest offset whose snapshot can be restored; None without a checkpoint."""
+    def oldest(self, since: int = 0, *, archived: bool = True) -> int | None:
+        """``since``, or the first offset behind it whose snapshot can be restored; None without a checkpoint.
+
+        Raises ArchiveAway: the archive is asked about what log and store do not cover, unless not
+        ``archived``.
+        """
         reached = self._log.oldest()
-        if self._archive is not None and (archived := self._archive.oldest()):
-            reached = min(archived, reached or archived)
         if reached <= 1:
-            return 0
-        offsets = [one.offset for one in self._candidates(None, frozenset())]
-        return min((offset for offset in offsets if offset >= reached - 1), default=None)
+            return max(0, since)
+        offsets = [header.offset for header in self._kept.headers()]
+        found = _first(offsets, reached - 1)
+        if archived and self._archive is not None and (found is None or found > since):
+            oldest, checkpoints = self._archive.bounds()
+            found = _first([*offsets, *checkpoints], min(oldest or reached, reached) - 1)
+        return None if found is None else max(found, since)
 
     def follows(self, header: snapshot_format.Header) -> bool:
         """Whether the log still has the entry at which the checkpoint was made; raises StoreAway."""
@@ -94,16 +100,20 @@ class RecoveryPoints:
             return False
         return True
 
-    def _candidates(self, offset: int | None, indexed: frozenset[str]) -> Iterator[_Candidate]:
-        """Those of the store and the archive, the newest first; a stored one before its archived copy."""
-        found = [*self._in_store(indexed), *self._archived(indexed)]
-        return iter(_newest_first(one for one in found if offset is None or one.offset <= offset))
+    def _candidates(
+        self, indexed: frozenset[str], *, until: int | None = None, better_than: int | None = None
+    ) -> Iterator[_Candidate]:
+        """Those at or before ``until``: those of the store that the log continues, then all others.
 
-    def _in_turn(self, indexed: frozenset[str]) -> Iterator[_Candidate]:
-        """Those of the store, then those of the archive unless the log has its first entry."""
-        yield from _newest_first(self._in_store(indexed))
-        if self._log.oldest() > 1:
-            yield from _newest_first(self._archived(indexed))
+        The newest first; a stored one before its archived copy. The archive, which may be slow to answer, is
+        listed only if the log lacks the events behind the others, and behind the snapshot at ``better_than``.
+        """
+        continued = self._log.oldest() - 1
+        stored = [one for one in self._in_store(indexed) if until is None or one.offset <= until]
+        yield from _newest_first(one for one in stored if one.offset >= continued)
+        if continued > (better_than or 0):
+            others = [one for one in self._archived(indexed) if until is None or one.offset <= until]
+            yield from _newest_first([*(one for one in stored if one.offset < continued), *others])
 
     def _in_store(self, indexed: frozenset[str]) -> Iterator[_Candidate]:
         kept, incarnation = self._kept, self._log.incarnation
@@ -145,6 +155,11 @@ class RecoveryPoints:
             snapshots.empty(schema=self._kept.schema, indexed=indexed, incarnation=self._log.incarnation),
             None,
         )
+
+
+def _first(offsets: Iterable[int], least: int) -> int | None:
+    """The first of the offsets that is not below ``least``; 0, the empty snapshot, if that may be it."""
+    return 0 if least <= 0 else min((offset for offset in offsets if offset >= least), default=None)
 
 
 def _newest_first(candidates: Iterable[_Candidate]) -> list[_Candidate]:

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from app import telemetry
 from app.domain import event_subjects, events, model, projections, snapshots
 from app.store import errors
 from app.store.checkpoints import archives, recovery_points
@@ -104,15 +105,38 @@ class Histories:
         except errors.Trimmed:
             return None
 
-    def oldest(self) -> int:
-        """The first offset whose event can still be read."""
-        archived = self._archive.oldest() if self._archive is not None else 0
-        return archived or max(1, self._log.oldest())
+    def oldest(self, since: int = 1) -> int:
+        """``since``, or the first offset behind it whose event can still be read.
 
-    def reachable(self) -> int:
-        """The oldest offset whose snapshot can be made; 0 is the empty one before the first event."""
-        found = self._begin.oldest() if self._begin is not None else None
-        return max(0, self.oldest() - 1) if found is None else found
+        Raises ArchiveAway: the archive is asked about events that the log lacks.
+        """
+        found = max(1, self._log.oldest())
+        if self._archive is not None and found > max(1, since):
+            found = min(self._archive.oldest() or found, found)
+        return max(found, since)
+
+    def reachable(self, since: int = 0, *, needed: bool = True) -> int:
+        """``since``, or the first offset behind it whose snapshot can be made; 0 is before the first event.
+
+        The archive is asked about what the log and the store's checkpoints do not cover. While it is away,
+        raises ArchiveAway if the bound is ``needed``; else it is theirs, with a line in the log.
+        """
+        try:
+            found = self._restorable(since)
+        except errors.ArchiveAway as away:
+            if needed:
+                raise
+            telemetry.log.warning("the archive cannot be read", error=str(away))
+            found = self._restorable(since, archived=False)
+        return max(since, self._log.oldest() - 1) if found is None else found
+
+    def readable(self, since: int = 0) -> int:
+        """``since``, or the first offset behind it whose snapshot and event can be read; 0 has no event.
+
+        The snapshot before the oldest event may not be reconstructible. Raises ArchiveAway.
+        """
+        oldest = self.oldest(since)
+        return max(self.reachable(since), oldest if oldest > 1 else 0)
 
     def of(
         self, position: model.Position, *, attended: fold_limit.Check = fold_limit.always_attended
@@ -272,8 +296,11 @@ class Histories:
 
     def _oldest(self) -> int:
         """The oldest offset available, for the error about an older one."""
-        found = self._begin.oldest() if self._begin is not None else None
+        found = self._restorable()
         return self.oldest() if found is None else found
+
+    def _restorable(self, since: int = 0, *, archived: bool = True) -> int | None:
+        return self._begin.oldest(since, archived=archived) if self._begin is not None else None
 
     # -- snapshots -------------------------------------------------------------------------
 

@@ -49,3 +49,45 @@ def test_a_follower_of_a_trimmed_log_starts_from_the_archive_if_the_store_has_no
         assert other.follower.catch_up().offset == 40
     with compactions.reopened(store, store_server) as other, pytest.raises(errors.Trimmed):
         other.follower.catch_up()
+
+
+@pytest.mark.parametrize("trimmed", [False, True])
+def test_the_past_that_log_and_store_cover_asks_no_archive(
+    store: stores.Store, store_server: embedded.Server, tmp_path: pathlib.Path, trimmed: bool
+) -> None:
+    past = compactions.History(store)
+    past.go_on(30)
+    if trimmed:
+        compactors.Compactor(store, settings.Compaction(events=20, keep=0, checkpoints=3)).run_once()
+    past.go_on(10)
+    with compactions.reopened(store, store_server, str(tmp_path)) as other:
+        assert other.archive is not None
+        other.follower.catch_up()
+        with mock.patch.object(other.archive.storage, "names", side_effect=ASKED):
+            assert [other.histories.at(offset).offset for offset in (35, 33, 38, 30)] == [35, 33, 38, 30]
+            first = 30 if trimmed else 3
+            assert (other.histories.oldest(first), other.histories.reachable(first)) == (first, first)
+            assert other.histories.readable(first) == first
+            if trimmed:
+                with pytest.raises(AssertionError, match="asked"):
+                    other.histories.oldest(29)
+                with pytest.raises(AssertionError, match="asked"):
+                    other.histories.reachable(29)
+
+
+def test_a_snapshot_that_only_the_archive_continues_is_left_for_a_checkpoint_of_the_store(
+    store: stores.Store, store_server: embedded.Server, tmp_path: pathlib.Path
+) -> None:
+    """A process has it from before the log was trimmed."""
+    past = compactions.History(store)
+    past.go_on(30)
+    with compactions.reopened(store, store_server, str(tmp_path)) as other:
+        assert other.archive is not None
+        compactors.Compactor(other, settings.Compaction(events=20, keep=0, checkpoints=3)).run_once()
+        past.go_on(10)
+        assert other.log.oldest() == 30
+        with mock.patch.object(other.archive.storage, "names", side_effect=ASKED):
+            found = other.recovery_points.not_after(33, indexed=frozenset(), better_than=28)
+            assert other.recovery_points.not_after(33, indexed=frozenset(), better_than=32) is None
+    assert found is not None
+    assert found.snapshot.offset == 30

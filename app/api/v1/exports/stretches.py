@@ -24,14 +24,15 @@ def asked(query: pages.Query, head: moments.Moment) -> tuple[int, int]:
             "from and to name a range; at and around name its middle,"
             " and minutes how far a bundle reaches from it: give one of the two"
         )
+    past = services.current().histories
     if ranged:
-        last = _offset(query.get("to"), "to", head, head.snapshot.offset)
-        first = _offset(query.get("from_"), "from", head, _clipped(0))
+        last = _offset(query["to"], "to", head) if "to" in query else head.snapshot.offset
+        first = _offset(query["from_"], "from", head) if "from_" in query else past.readable()
         if first > last:
             raise errors.bad(f"from: offset {first} is after to, which is offset {last}")
         _begun(last, "to", head)
         return first, last
-    past, now_ms = services.current().histories, services.current().wall() * 1000
+    now_ms = services.current().wall() * 1000
     at, around = query.get("at"), query.get("around")
     middle = _time(at, head) if at is not None else now_ms
     if around is not None:
@@ -45,7 +46,7 @@ def asked(query: pages.Query, head: moments.Moment) -> tuple[int, int]:
         first = past.offset_at(int(middle - half))
     except store_errors.Trimmed:
         first = 0
-    return min(last, _clipped(first)), last
+    return min(last, past.readable(first)), last
 
 
 def _begun(last: int, path: str, head: moments.Moment) -> None:
@@ -57,9 +58,7 @@ def _begun(last: int, path: str, head: moments.Moment) -> None:
     raise errors.bad(f"{path}: the stretch ends before the first event of the log{when}: name a later moment")
 
 
-def _offset(at: moments.At | None, path: str, head: moments.Moment, otherwise: int) -> int:
-    if at is None:
-        return otherwise
+def _offset(at: moments.At, path: str, head: moments.Moment) -> int:
     found = moments.offset(at, path)
     if found > head.snapshot.offset:
         raise moments.beyond(path, found, head.snapshot.offset)
@@ -70,19 +69,12 @@ def _time(at: moments.At, head: moments.Moment) -> float:
     """The time that a moment names: milliseconds since the epoch."""
     if at.time_ms is not None:
         return moments.reached(at.time_ms, "at")
-    offset = _offset(at, "at", head, 0)
+    offset = _offset(at, "at", head)
     past = services.current().histories
     found = past.appended_ms(offset) if offset else 0
     if found is None:
         raise store_errors.Trimmed(past.oldest())
     return found
-
-
-def _clipped(first: int) -> int:
-    """The offset, or the oldest one whose state and event can still be read."""
-    past = services.current().histories
-    oldest = past.oldest()
-    return max(first, past.reachable(), oldest if oldest > 1 else 0)
 
 
 def _latest_of(key: model.NamespacedName, head: moments.Moment) -> float:
@@ -106,9 +98,8 @@ def _latest_of(key: model.NamespacedName, head: moments.Moment) -> float:
 def _latest_event(key: model.NamespacedName, last: int) -> int | None:
     """When the latest event about the pod was appended; None if the latest events have none."""
     past = services.current().histories
-    oldest = max(past.oldest(), last - _MOST_READ + 1)
-    while last >= oldest:
-        first = max(oldest, last - _READ + 1)
+    least = last - _MOST_READ + 1
+    while last >= (first := past.oldest(max(least, last - _READ + 1))):
         about = [
             entry.at_ms
             for run in walks.entries(first, last)

@@ -99,7 +99,7 @@ def window(query: pages.Query, *, usual: int, most: int | None = None) -> Window
     first, end = moments.span(query.get("from_"), query.get("to") or moments.NOW)
     last = end.snapshot.offset
     if first is None:
-        first = max(services.current().histories.reachable(), last - usual)
+        first = services.current().histories.reachable(last - usual, needed=False)
     if last - first > (most := most or MOST_EVENTS):
         raise errors.Problem(
             400, "TooMuch", f"from: the window has {last - first} events; at most {most} are read at once"
@@ -116,9 +116,10 @@ def windowed(found: Window, compute: Callable[[], Mapping[str, object]]) -> flas
     """As ``respond`` at the end of a window, in turn with the other heavy questions.
 
     The oldest offset that can still be shown is in X-Topolog-Oldest: a trim changes it, and not the answer.
+    While the archive is away, it is that of the store.
     """
     response = respond(found.end, compute, heavy=True)
-    response.headers["X-Topolog-Oldest"] = str(services.current().histories.reachable())
+    response.headers["X-Topolog-Oldest"] = str(services.current().histories.reachable(needed=False))
     return response
 
 

@@ -101,19 +101,22 @@ def _body(shown: moments.Moment, key: model.NamespacedName, limit: int) -> pages
 
 def _since(shown: moments.Moment, pod: model.Pod | None) -> tuple[int, bool]:
     """The offset to read from, and whether it is before everything about the pod."""
-    histories, last = services.current().histories, shown.snapshot.offset
-    oldest = histories.oldest()
-    first = max(oldest, last - _MOST_EVENTS + 1)
+    began = _began(pod)
+    first = services.current().histories.oldest(max(began, shown.snapshot.offset - _MOST_EVENTS + 1))
+    return first, first == began
+
+
+def _began(pod: model.Pod | None) -> int:
+    """The offset of the first event that may be about the pod; 0 if it is no longer kept."""
     if pod is None:
-        return first, first == 1
+        return 1
     before_ms = _before_ms(pod)
     if before_ms is None:
-        return first, first == 1
+        return 1
     try:
-        created = histories.offset_at(before_ms) + 1
+        return services.current().histories.offset_at(before_ms) + 1
     except store_errors.Trimmed:
-        return first, False
-    return max(first, created), created >= first
+        return 0
 
 
 def _before_ms(pod: model.Pod) -> int | None:
@@ -125,10 +128,10 @@ def _before_ms(pod: model.Pod) -> int | None:
 
 
 def _unlisted(offset: int) -> frozenset[str]:
-    """The kinds that were not listed yet; none if the state at the offset is no longer kept."""
+    """The kinds that were not listed yet; none if the state at the offset cannot be made."""
     try:
         return frozenset(services.current().histories.at(offset, attended=heavy.attended()).unlisted)
-    except store_errors.Trimmed:
+    except (store_errors.Trimmed, store_errors.ArchiveAway):
         return frozenset()
 
 

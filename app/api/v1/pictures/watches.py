@@ -90,7 +90,7 @@ def _start(query: pages.Query) -> model.Position:
     now = shown.position
     if offset is None:
         return now
-    oldest = given.histories.oldest()
+    oldest = given.histories.oldest(offset + 1)
     if offset + 1 < oldest:
         raise store_errors.Trimmed(oldest)
     return model.Position(now.incarnation, offset)

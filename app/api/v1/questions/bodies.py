@@ -101,14 +101,8 @@ def kept_span(asked: question_schema.Replay) -> tuple[int | None, moments.Moment
 
 
 def oldest() -> int:
-    """Where a range without ``from`` begins: at the oldest state that can be made.
-
-    After the oldest event that can be read if it is not the first of the log: the state before it may not be
-    reconstructible.
-    """
-    past = services.current().histories
-    found = past.oldest()
-    return max(past.reachable(), found if found > 1 else 0)
+    """Where a range without ``from`` begins: at the oldest state that can be made. Raises ArchiveAway."""
+    return services.current().histories.readable()
 
 
 def hypothesis(
