@@ -209,3 +209,12 @@ def test_a_bundle_of_what_the_log_has_needs_no_archive(
     with bundled.opened(store_server, data) as shown:
         assert shown.store.follower.catch_up().offset == last
         assert len(items(shown.client.get(f"/apis/v1/nodes?at={first}"))) == 7
+
+
+def test_a_flag_whose_event_cannot_be_read_has_its_value(trimmed: Started) -> None:
+    world = trimmed()
+    with away(world):
+        without = items(world.client.get("/apis/v1/flags"))[0]
+    flag = items(world.client.get("/apis/v1/flags"))[0]
+    assert (flag["value"], flag["by"]) == ("3", "operator@example")
+    assert without == flag | {"by": "", "at": ""}

@@ -84,7 +84,7 @@ class Flag(Schema):
     until = schemas.text("When it returns to the value at start (RFC 3339); empty for never.")
     about = schemas.text("What it does.")
     changed = schemas.number("The offset of the event that set it last; 0 if there is none.")
-    by = schemas.text("Who set it; empty if none did, or if the event is no longer kept.")
+    by = schemas.text("Who set it; empty if none did, or if the event is no longer kept or cannot be read.")
     at = schemas.text("When it was set (RFC 3339); empty likewise.")
 
 
@@ -118,8 +118,8 @@ def present(shown: moments.Moment, kind: FlagKind) -> pages.Body:
 
 
 def _setter(offset: int) -> tuple[str, str]:
-    """Who appended the event that set a flag, and when."""
-    with contextlib.suppress(errors.Trimmed):
+    """Who appended the event that set a flag, and when; empty if it cannot be read: the value is known."""
+    with contextlib.suppress(errors.StoreError):
         for entry in services.current().histories.entries(offset, offset) if offset else ():
             if isinstance(entry.event, events.FlagSet):
                 return entry.event.by, times.rfc3339(entry.at_ms / 1000)
