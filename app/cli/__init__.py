@@ -13,7 +13,7 @@ from click import shell_completion
 
 from app import __version__, exit_codes
 from app.cli import exits
-from app.cli.output import colours, standard_error, standard_output
+from app.cli.output import colours
 
 _COMMANDS = types.MappingProxyType(
     {
@@ -82,18 +82,6 @@ class Commands(click.Group):
             if name.startswith(incomplete)
         ]
         return found + click.Command.shell_complete(self, ctx, incomplete)
-
-    def invoke(self, ctx: click.Context) -> object:
-        """Run the command. Raises Unwritten if the reader of standard error has closed it.
-
-        Click ends with exit code 1 after EPIPE of anything.
-        """
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError as error:
-            if standard_error.closed():
-                raise standard_output.Unwritten(error) from error
-            raise
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -12,7 +12,7 @@ from typing import NoReturn
 import click
 
 from app import exit_codes, settings
-from app.cli.output import standard_output
+from app.cli.output import standard_error, standard_output
 from app.framework import registry
 
 
@@ -63,6 +63,7 @@ def of_serving() -> Iterator[None]:
 def run(command: click.Command, name: str = "topolog") -> NoReturn:
     """Run the command line; never returns. ``name``: as the help and errors of usage show it."""
     standard_output.guard()
+    standard_error.guard()
     try:
         try:
             sys.exit(command.main(prog_name=name, standalone_mode=False) or exit_codes.OK)
@@ -72,22 +73,16 @@ def run(command: click.Command, name: str = "topolog") -> NoReturn:
         standard_output.discard()
         if unwritten.closed:
             sys.exit(exit_codes.OUTPUT_CLOSED)
-        _show(Failed(exit_codes.OUTPUT_LOST, f"cannot write the output: {unwritten}"))
+        Failed(exit_codes.OUTPUT_LOST, f"cannot write the output: {unwritten}").show()
         sys.exit(exit_codes.OUTPUT_LOST)
     except Failed as error:
-        _show(error)
+        error.show()
         sys.exit(error.code)
     except click.ClickException as error:
-        _show(error)
+        error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(exit_codes.INTERRUPTED)
     except (settings.SettingsRefused, registry.ConfigurationRefused) as error:
-        _show(Failed(exit_codes.SETTINGS, exit_codes.message(error)))
+        Failed(exit_codes.SETTINGS, exit_codes.message(error)).show()
         sys.exit(exit_codes.SETTINGS)
-
-
-def _show(error: click.ClickException) -> None:
-    """Write the message if standard error takes it: the exit code is that of the cause."""
-    with contextlib.suppress(OSError):
-        error.show()

@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -148,14 +150,14 @@ def test_a_command_that_is_alone_ends_with_its_code(
 
 
 def ended(
-    *arguments: str, output: int | None, errors: int = subprocess.PIPE, **variables: str
+    *arguments: str, output: int | None, errors: int | None = subprocess.PIPE, **variables: str
 ) -> tuple[int, str]:
     """The exit code and standard error of a command that writes to a descriptor; None: it has none.
 
     ``errors``: the descriptor of standard error, of which nothing is returned then.
     """
-    # Python tests itself whether it has standard output, so that a shell has to close it.
-    closed = ">&-" if output is None else ""
+    # Python tests itself whether it has these streams, so that a shell has to close them.
+    closed = f"{'>&-' * (output is None)} {'2>&-' * (errors is None)}"
     done = subprocess.run(
         ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "app.cli", *arguments],
         stdout=output,
@@ -194,13 +196,28 @@ def test_an_output_that_its_reader_has_closed_is_no_negative_result(arguments: s
 
 
 @pytest.mark.parametrize("read", [True, False])
-def test_a_note_whose_reader_has_closed_it_is_no_negative_result(
-    read: bool, unread: int, tmp_path: pathlib.Path
+def test_a_note_that_cannot_be_written_is_no_negative_result(
+    read: bool, unread: int, full: int, tmp_path: pathlib.Path
 ) -> None:
-    """As with ``topolog archive ls 2>&1 | head -1``, of an archive that has nothing but a note."""
+    """As with ``topolog archive ls 2>&1 | true``, of an archive that has nothing but a note."""
     output = subprocess.DEVNULL if read else unread
-    done = ended("archive", "ls", "--directory", str(tmp_path), output=output, errors=unread)
-    assert done == (exit_codes.OUTPUT_CLOSED, "")
+    for errors in (unread, full, None):
+        done = ended("archive", "ls", "--directory", str(tmp_path), output=output, errors=errors)
+        assert done == (exit_codes.OK, "")
+
+
+def test_an_interrupted_command_needs_no_standard_error(unread: int, tmp_path: pathlib.Path) -> None:
+    """As with Ctrl-C of ``topolog get nodes 2>&1 | tee FILE``, which ends tee, too."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        environ = commands.environment(
+            {"TOPOLOG_CLIENT_URL": url, "KUBECONFIG": commands.kubeconfig(tmp_path)}
+        )
+        command = [sys.executable, "-m", "app.cli", "get", "nodes"]
+        with subprocess.Popen(command, env=environ, stderr=unread) as process, silent.accept()[0]:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+    assert process.returncode == exit_codes.INTERRUPTED
 
 
 @pytest.mark.parametrize("arguments", WRITING)
@@ -231,7 +248,8 @@ def test_an_error_that_cannot_be_written_keeps_its_code(
     config = tmp_path / "topolog.yaml"
     config.write_text("store: {nonsense: 1}")
     words = arguments.replace("FILE", str(config)).split()
-    assert ended(*words, output=full, errors=full, **nowhere) == (FAILING[arguments], "")
+    for errors in (full, None):
+        assert ended(*words, output=full, errors=errors, **nowhere) == (FAILING[arguments], "")
 
 
 def test_a_command_that_writes_nothing_needs_no_output() -> None:

@@ -1,13 +1,32 @@
-"""Standard error, which may be closed like standard output, as by ``2>&1 | head``."""
+"""Standard error, which drops what it cannot write: a command that works needs no reader of its notes."""
 
-import select
+import io
+import os
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 
-def closed() -> bool:
-    """Whether its reader has closed it, such as head."""
-    if sys.stderr is None:
-        return False  # Its descriptor may be that of any file.
-    poller = select.poll()
-    poller.register(2, 0)
-    return any(happened & (select.POLLERR | select.POLLHUP) for _, happened in poller.poll(0))
+class _File(io.FileIO):
+    def write(self, data: "ReadableBuffer", /) -> int:
+        """Write what the system takes at once; drop all if it refuses, such as on a full disk."""
+        try:
+            return super().write(data)
+        except OSError:
+            return memoryview(data).nbytes
+
+
+def guard() -> None:
+    """Let standard error raise no OSError, even if the caller has closed it; one of a test stays as it is."""
+    given = sys.stderr
+    if given is not sys.__stderr__:
+        return
+    if given is None:
+        # Of the lowest number that is free: no file that is opened later gets the notes.
+        file, encoding = os.open(os.devnull, os.O_WRONLY), None
+    else:
+        file, encoding = given.fileno(), given.encoding
+    buffer = io.BufferedWriter(_File(file, "w", closefd=False))
+    sys.stderr = io.TextIOWrapper(buffer, encoding, "backslashreplace", line_buffering=True)
