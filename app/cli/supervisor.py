@@ -147,9 +147,11 @@ class Supervisor:
             try:
                 telemetry.loops.Loop("supervisor", watch, wait=self._pause, longest=FIRST_PAUSE).run()
             finally:
-                self.report("stopping")
-                for child in reversed(self.children):
-                    child.stop()
+                # The store is stopped next: no child is left running, even if a report or a stop fails.
+                with contextlib.ExitStack() as stops:
+                    for child in self.children:
+                        stops.callback(child.stop)
+                    self.report("stopping")
                 self.report("stopped")
         return self._code
 

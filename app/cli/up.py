@@ -228,4 +228,3 @@ def _announce(shared: settings.Settings, children: Sequence[supervisor.Child], h
 
 def _report(line: str) -> None:
     click.echo(f"topolog up: {line}", err=True)
-    sys.stderr.flush()

@@ -100,6 +100,25 @@ def test_an_interrupt_stops_all_children_in_reverse_start_order(
     assert reported[-1] == "stopped"
 
 
+def test_a_report_that_fails_leaves_no_child_running(tmp_path: pathlib.Path) -> None:
+    """The store is stopped after them, however they end."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    members = [child("one", one), child("two", two)]
+
+    def report(line: str) -> None:
+        if line == "stopping":
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        run_with(
+            supervisor.Supervisor(members, report=report),
+            lambda: until(lambda: written(one) != [] != written(two)),
+        )
+    assert [written(path)[1:] for path in (one, two)] == [["terminated"], ["terminated"]]
+    assert two.stat().st_mtime_ns < one.stat().st_mtime_ns
+    assert all(member.process is None for member in members)
+
+
 def test_a_killed_child_is_restarted_and_reported(tmp_path: pathlib.Path, reported: list[str]) -> None:
     path = tmp_path / "one"
 
