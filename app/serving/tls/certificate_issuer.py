@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509 import oid
 
 from app.serving import errors
-from app.serving.tls import certificate_checks, role_names
+from app.serving.tls import certificate_checks, file_sets, role_names
 
 HOST = re.compile(r"(\*\.)?[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?)*")
 HASH = hashes.SHA256()
@@ -91,12 +91,14 @@ def issue(
 
     `hosts` are the DNS names and addresses of the server. With a password, server.p12 and ca.p12 are also
     written: the stores of TLS_KEYSTORE_PATH and TLS_TRUSTSTORE_PATH. `authority_key` is the key of the
-    directory's ca.crt if it is stored elsewhere. Raises BadHost, BadMaterial and WouldReplace before anything
-    is written.
+    directory's ca.crt if it is stored elsewhere. Completes what an interrupted call has left. Raises BadHost,
+    BadMaterial and WouldReplace before anything else is written. After an OSError no file has changed, or the
+    next call completes the set.
     """
     alternative_names(hosts)
     now = now or datetime.datetime.now(datetime.UTC)
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file_sets.complete(directory)
     starting_over = replace is Replace.ALL and authority_key is None
     kept = None if starting_over else _kept_authority(directory, authority_key, now)
     authority = kept or new_authority(now, authority_days)
@@ -113,13 +115,11 @@ def issue(
     own = _signed_by(authority, directory, password) if replace is Replace.SIGNED else frozenset()
     if foreign := [] if replace is Replace.ALL else [name for name in replaced if name not in own]:
         raise errors.WouldReplace(_refusal(directory, foreign, renewing=replace is Replace.SIGNED))
+    file_sets.replace(directory, contents)
     return Issued(
         directory=directory,
         hosts=tuple(hosts),
-        files={
-            **({"ca.crt": directory / "ca.crt"} if kept else {}),
-            **{name: _write(directory / name, content) for name, content in contents.items()},
-        },
+        files={name: directory / name for name in (*(["ca.crt"] if kept else []), *contents)},
         expires={name: pair.certificate.not_valid_after_utc for name, pair in pairs.items()},
         authority_kept=kept is not None,
         replaced=replaced,
@@ -375,16 +375,3 @@ def _stores(server: Pair, authority: Pair, password: str) -> dict[str, bytes]:
             [pkcs12.PKCS12Certificate(authority.certificate, b"ca")], encryption
         ),
     }
-
-
-def _write(path: pathlib.Path, content: bytes) -> pathlib.Path:
-    """Write a file atomically, readable only by its owner."""
-    new = path.with_name(f".{path.name}.new")
-    new.unlink(missing_ok=True)
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
-    return path

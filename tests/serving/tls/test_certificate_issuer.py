@@ -1,10 +1,15 @@
 """The files of `topolog certs`, also verified by openssl if it is installed."""
 
+import contextlib
 import datetime
+import errno
+import itertools
+import os
 import pathlib
 import shutil
 import stat
 import subprocess
+from collections.abc import Callable, Iterator
 
 import pytest
 from cryptography import x509
@@ -17,15 +22,17 @@ from app.serving.tls import certificate_checks, certificate_issuer, keystores, r
 openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 
 
+NAMES = ("ca", "server", *role_names.ROLES)
+PAIRS = {f"{name}.{end}" for name in NAMES for end in ("crt", "key")}
+
+
 def load(directory: pathlib.Path, name: str) -> x509.Certificate:
     return x509.load_pem_x509_certificate((directory / f"{name}.crt").read_bytes())
 
 
 def test_files_are_readable_only_by_their_owner(tmp_path: pathlib.Path) -> None:
     issued = certificate_issuer.issue(tmp_path / "new", ["localhost"], password="secret")
-    names = ("ca", "server", "scheduler", "viewer", "operator")
-    pairs = {f"{name}.{end}" for name in names for end in ("crt", "key")}
-    assert set(issued.files) == {*pairs, "server.p12", "ca.p12"}
+    assert set(issued.files) == {*PAIRS, "server.p12", "ca.p12"}
     modes = {stat.S_IMODE(path.stat().st_mode) for path in issued.files.values()}
     assert modes == {0o600}
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
@@ -159,6 +166,48 @@ def test_a_renewal_replaces_only_files_that_the_ca_has_signed(tmp_path: pathlib.
     )
     assert set(forced.replaced) == set(before)
     assert not forced.authority_kept
+
+
+@pytest.mark.parametrize("replace", certificate_issuer.Replace)
+@pytest.mark.parametrize("killed", [False, True])
+def test_certificates_that_were_written_in_part_are_renewed(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, replace: certificate_issuer.Replace, killed: bool
+) -> None:
+    issue = certificate_issuer.issue
+    monkeypatch.setattr(os, "fsync", lambda number: None)
+    for last in itertools.count():
+        folder = tmp_path / str(last)
+        folder.mkdir()
+        if replace is not certificate_issuer.Replace.NOTHING:
+            issue(folder, ["localhost"])
+        before = contents(folder)
+        with contextlib.suppress(OSError), pytest.MonkeyPatch.context() as patch:
+            steps = itertools.count()
+            for name in ("fsync", "replace"):
+                patch.setattr(os, name, until_full(getattr(os, name), steps, last))
+            if killed:
+                patch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)
+            issue(folder, ["localhost"], replace=replace)
+            break
+        if not killed and not (folder / ".written").exists():
+            assert contents(folder) == before
+        issue(folder, ["localhost"], replace=certificate_issuer.Replace.SIGNED)
+        keystores.read(keystores.Source(folder / "server.crt", folder / "ca.crt", folder / "server.key"))
+        for role in role_names.ROLES:
+            certificate_issuer.load_pair(*((folder / f"{role}.{end}").read_bytes() for end in ("crt", "key")))
+        assert contents(folder).keys() == PAIRS
+    assert last >= 20
+
+
+def until_full(call: Callable[..., None], steps: Iterator[int], last: int) -> Callable[..., None]:
+    """A call of the system that fails from one step on, as on a disk that is full then."""
+
+    def called(*arguments: object) -> None:
+        if next(steps) >= last:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        call(*arguments)
+
+    return called
 
 
 def contents(folder: pathlib.Path) -> dict[str, bytes]:
