@@ -180,6 +180,19 @@ def test_two_do_not_share_the_data_of_a_store(kubeconfig: pathlib.Path, tmp_path
     assert "started" not in done.stderr
 
 
+def test_a_folder_that_the_store_cannot_use_is_named(
+    kubeconfig: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    up, file = Up(kubeconfig, tmp_path), tmp_path / "file"
+    file.touch()
+    done = commands.called("up", TOPOLOG_STORE_EMBEDDED_DIR=str(file / "store"), **up.environ)
+    assert done.returncode == exit_codes.STORE
+    (line,) = [line for line in done.stderr.splitlines() if not line.startswith("topolog up: ")]
+    assert line.startswith("topolog: the embedded store cannot be started ")
+    assert f"'{file / 'store'}'" in line
+    assert "store.embedded_dir" in line
+
+
 def names_of(file: pathlib.Path) -> set[str]:
     """The names and addresses of a certificate."""
     found = x509.load_pem_x509_certificate(file.read_bytes()).extensions

@@ -4,6 +4,7 @@ For one machine, the demo and the tests. The binary is redis-server or valkey-se
 least version 7, for functions), else the one of the ``embedded`` extra.
 """
 
+import contextlib
 import fcntl
 import importlib.util
 import os
@@ -13,6 +14,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -70,6 +72,18 @@ def _version(path: str) -> str:
     return f"{found[1]} {found[2]}" if found else ""
 
 
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    """Raise NoServer for an error of the system, such as of a folder that cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise errors.NoServer(
+            f"the embedded store cannot be started ({error}): it needs a writable folder, which is that of"
+            " store.embedded_dir, or else of TMPDIR"
+        ) from error
+
+
 def _fits(directory: Path) -> bool:
     """Whether the path of a socket in the directory is short enough for the system."""
     return len(os.fsencode(directory / _SOCKET)) <= _SOCKET_PATH_LIMIT
@@ -82,6 +96,12 @@ def _short_directory() -> Path:
         return made
     made.rmdir()
     return Path(tempfile.mkdtemp(prefix="topolog-", dir="/tmp"))
+
+
+def _removed(ending: contextlib.ExitStack, directory: Path) -> Path:
+    """The directory, which is removed at the end."""
+    ending.callback(shutil.rmtree, directory, ignore_errors=True)
+    return directory
 
 
 def _locked(directory: Path) -> BinaryIO:
@@ -105,6 +125,7 @@ def _locked(directory: Path) -> BinaryIO:
 class Server:
     """One server process. With ``append_only`` its data survives ``kill`` and ``restart``."""
 
+    @_translated()
     def __init__(
         self,
         directory: Path | None = None,
@@ -119,22 +140,20 @@ class Server:
         ``synced``: it is append-only, and replies to a write once that is on disk (store.placements: fsync).
         ``bound``: the server ends with the thread that starts it, even if that is killed (parent_death).
         """
-        self._temporary = directory is None
-        self._directory = Path(tempfile.mkdtemp(prefix="topolog-")) if directory is None else directory
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._directory.chmod(0o700)
-        self._lock = _locked(self._directory)
-        self._sockets = self._directory if _fits(self._directory) else _short_directory()
-        self._socket = self._sockets / _SOCKET
         self._append_only = append_only or synced
         self._synced = synced
         self._bound = bound
         self._process: subprocess.Popen[bytes] | None = None
-        try:
+        with contextlib.ExitStack() as ending:
+            self._directory = directory or _removed(ending, Path(tempfile.mkdtemp(prefix="topolog-")))
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._directory.chmod(0o700)
+            self._lock = ending.enter_context(_locked(self._directory))
+            fits = _fits(self._directory)
+            self._socket = (self._directory if fits else _removed(ending, _short_directory())) / _SOCKET
+            ending.callback(self._end, signal.SIGKILL)
             self.start()
-        except BaseException:
-            self._lock.close()
-            raise
+            self._ending = ending.pop_all()
 
     @property
     def url(self) -> str:
@@ -146,6 +165,7 @@ class Server:
         """The process id while the server runs."""
         return self._process.pid if self._process is not None else None
 
+    @_translated()
     def start(self) -> None:
         """Start the server and wait until it replies; raises NoServer."""
         self._socket.unlink(missing_ok=True)
@@ -226,11 +246,7 @@ class Server:
     def stop(self) -> None:
         """Shut the server down; temporary data is removed."""
         self._end(signal.SIGTERM)
-        self._lock.close()
-        if self._temporary:
-            shutil.rmtree(self._directory, ignore_errors=True)
-        if self._sockets != self._directory:
-            shutil.rmtree(self._sockets, ignore_errors=True)
+        self._ending.close()
 
     def _options(self) -> list[str]:
         options = {

@@ -88,6 +88,25 @@ def test_a_temporary_one_leaves_nothing() -> None:
     server.stop()
 
 
+def test_one_that_cannot_start_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(embedded, "find_binary", lambda: "/bin/false")
+    with pytest.raises(errors.NoServer, match="did not start"):
+        embedded.Server()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_log_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    server = embedded.Server(tmp_path)
+    try:
+        (tmp_path / "server.log").unlink()
+        (tmp_path / "server.log").mkdir()
+        with pytest.raises(errors.NoServer, match=re.escape(f"'{tmp_path / 'server.log'}'")):
+            server.restart()
+    finally:
+        server.stop()
+
+
 def test_a_long_folder_name_is_not_an_obstacle(tmp_path: Path) -> None:
     server = embedded.Server(tmp_path / ("long-" * 20))
     connections.connect(server.url).close()
