@@ -146,15 +146,18 @@ class Compactor:
             raise away
 
     def _shorten(self, snapshot: snapshots.Snapshot, kept: list[snapshot_format.Header]) -> None:
-        """Archive and trim, unless the archive has failed and is not due again."""
-        if self._monotonic() < self._archive_due:
-            return
-        self._archiver.extend(kept[0])
-        self._archive_pauses.reset()
-        self.problem.pop("archive", None)
-        self._pending = not self._trim(self._target(snapshot.offset - self._options.keep, kept), kept[0])
-        self._shed(kept)
-        self._thin(self._store.checkpoints.headers())
+        """Archive, trim and thin; only the last while the archive is away, or is not due again."""
+        if self._monotonic() >= self._archive_due:
+            try:
+                self._archiver.extend(kept[0])
+            except (errors.ArchiveAway, errors.Damaged):
+                self._thin()
+                raise
+            self._archive_pauses.reset()
+            self.problem.pop("archive", None)
+            self._pending = not self._trim(self._target(snapshot.offset - self._options.keep, kept), kept[0])
+            self._shed(kept)
+        self._thin()
 
     def _usable(
         self, kept: list[snapshot_format.Header], offset: int, at_ms: int | None
@@ -256,9 +259,12 @@ class Compactor:
             return None
         return serialized
 
-    def _thin(self, kept: list[snapshot_format.Header]) -> None:
-        """Delete checkpoints that the log no longer continues from, and those that are too many."""
-        oldest = self._store.log.oldest()
+    def _thin(self) -> None:
+        """Delete checkpoints that the log no longer continues from, and those that are too many.
+
+        This needs no archive: while that is away, checkpoints would fill the store.
+        """
+        kept, oldest = self._store.checkpoints.headers(), self._store.log.oldest()
         useless = {header.offset for header in kept if header.offset < oldest - 1}
         useful = [header.offset for header in kept if header.offset not in useless]
         useless.update(checkpoints.superfluous(useful, self._options.checkpoints))

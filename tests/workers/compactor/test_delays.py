@@ -123,6 +123,48 @@ def test_an_archive_that_does_not_answer_is_reported(
         assert store.log.oldest() == 25
 
 
+def test_checkpoints_are_thinned_while_the_archive_is_away(
+    store: stores.Store, store_server: embedded.Server, tmp_path: pathlib.Path
+) -> None:
+    away = True
+
+    class Refusing(archive_storage.Folder):
+        def names(self) -> list[str]:
+            if away:
+                raise OSError("refused")
+            return super().names()
+
+    past, clock, kept = compactions.History(store), Clock(10.0), list[list[int]]()
+
+    def wait(seconds: float) -> bool:
+        kept.append([header.offset for header in store.checkpoints.headers()])
+        past.go_on(20)
+        return clock.wait(seconds)
+
+    with compactions.reopened(store, store_server) as other:
+        archive = archives.Archive(Refusing(tmp_path), other.keys.cluster, lambda: other.log.incarnation)
+        options = settings.Compaction(events=20, seconds=10**6, keep=0, checkpoints=3)
+        compactor = compactors.Compactor(
+            dataclasses.replace(other, archive=archive), options, monotonic=lambda: clock.now
+        )
+        with mock.patch.object(compactor, "_stopped", mock.Mock(wait=wait)):
+            compactor.run()
+        newest = kept[-1][0]
+        assert newest >= 200
+        assert kept[-1] == [newest, newest - 20, 20]
+        assert max(map(len, kept)) == 3
+        assert store.log.oldest() == 1
+        away = False
+        clock.now += 60.0
+        compactor.run_once()
+        newest += 20
+        segment = archive.latest()
+        assert segment is not None
+        assert (segment.first, segment.last) == (1, newest)
+        assert store.log.oldest() == newest
+        assert [header.offset for header in store.checkpoints.headers()] == [newest]
+
+
 def filling() -> Iterator[memory_use.Memory]:
     """The memory of a server: half of what is free is taken between any two measurements."""
     limit = 1 << 1000
