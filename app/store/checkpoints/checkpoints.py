@@ -2,7 +2,7 @@
 
 A checkpoint is a serialized snapshot, cut into values of some hundred kilobytes, and a header that names
 them. The values are written first and expire unless the header is written: a writer that dies leaves nothing
-behind, and a reader never sees half of one. Reading verifies the digest.
+behind, one that fails deletes them, and a reader never sees half of one. Reading verifies the digest.
 """
 
 import contextlib
@@ -53,11 +53,17 @@ class Checkpoints:
         header = msgspec.structs.replace(serialized.header, parts=secrets.token_hex(4))
         values = self._values(header)
         with connections.translated():
-            for key, member in zip(values, serialized.members, strict=True):
-                self._client.set(key, member, ex=_FLOATING_SECONDS)
-            while True:
-                with contextlib.suppress(redis.WatchError):
-                    return self._settled(header, values)
+            try:
+                for key, member in zip(values, serialized.members, strict=True):
+                    self._client.set(key, member, ex=_FLOATING_SECONDS)
+                while True:
+                    with contextlib.suppress(redis.WatchError):
+                        return self._settled(header, values)
+            except BaseException:
+                # What a full store has accepted of it would keep the store full until it expires.
+                with contextlib.suppress(redis.RedisError, OSError):
+                    self._discard(header, values)
+                raise
 
     def _settled(self, header: snapshot_format.Header, values: Sequence[str]) -> snapshot_format.Header:
         """Persist the values and write the header; raises WatchError."""
@@ -81,6 +87,20 @@ class Checkpoints:
             pipeline.hset(names.checkpoints, field, snapshot_format.encoded(header))
             pipeline.execute()
         return header
+
+    def _discard(self, header: snapshot_format.Header, values: Sequence[str]) -> None:
+        """Delete the values, unless their header was written and only the reply was lost.
+
+        If it is written meanwhile, this raises WatchError; later it cannot be, as its writer watches them.
+        """
+        names = self._names
+        pipeline: Any = self._client.pipeline(transaction=True)
+        with pipeline:
+            pipeline.watch(names.checkpoints)
+            if pipeline.hget(names.checkpoints, str(header.offset)) != snapshot_format.encoded(header):
+                pipeline.multi()
+                pipeline.unlink(*values)
+                pipeline.execute()
 
     def read(
         self, header: snapshot_format.Header, *, incarnation: str, indexed: frozenset[str] = frozenset()

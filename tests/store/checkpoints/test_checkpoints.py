@@ -1,8 +1,10 @@
 """Checkpoints in a real store: written atomically, verified, thinned, and skipped if unusable."""
 
 import itertools
+from unittest import mock
 
 import pytest
+import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -146,6 +148,24 @@ def test_a_writer_that_dies_half_way_leaves_nothing_behind(store: stores.Store) 
     assert store.checkpoints.serialized(header).members == image.members
     store.checkpoints.remove(header)
     assert store.client.exists(*values, store.keys.checkpoints) == 0
+
+
+def test_a_checkpoint_is_whole_although_the_reply_to_its_header_was_lost(store: stores.Store) -> None:
+    states = written(store, pods(5))
+    image = snapshot_format.serialize(states[5], cluster="c", at_ms=1)
+    execute = redis.client.Pipeline.execute
+
+    def lose(pipeline: redis.client.Pipeline) -> None:
+        execute(pipeline)
+        raise redis.TimeoutError("Timeout reading from socket")
+
+    with (
+        mock.patch.object(redis.client.Pipeline, "execute", lose),
+        pytest.raises(errors.StoreAway, match="Timeout"),
+    ):
+        store.checkpoints.keep(image)
+    (header,) = store.checkpoints.headers()
+    assert store.checkpoints.serialized(header).members == image.members
 
 
 def test_a_checkpoint_is_in_one_slot(store: stores.Store) -> None:

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from unittest import mock
 
 import pytest
 from click import testing
@@ -119,6 +120,9 @@ def _compact(store: stores.Store) -> None:
     assert at_ms is not None
     # Another compactor has written the same checkpoint.
     assert store.checkpoints.write(snapshot, at_ms) in store.checkpoints.headers()
+    full = mock.patch.object(store.checkpoints, "_settled", side_effect=errors.away("full"))
+    with full, pytest.raises(errors.StoreAway):
+        store.checkpoints.write(snapshot, at_ms)
 
 
 def _audit(store: stores.Store) -> None:

@@ -7,12 +7,13 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 import redis
 
 from app import settings
 from app.domain import snapshots
-from app.store import errors, schemas, stores
+from app.store import errors, schemas, snapshot_format, stores
 from app.store.decisions import records
 from app.store.health import durability, readiness
 from app.store.log import batches, readers
@@ -94,6 +95,25 @@ def test_a_full_memory_stops_appends_and_not_reads_and_trimming_frees_memory(tmp
         assert append(store).first == last + 1
         nothing_is_missing(store, last + 1)
         assert _info(server, "evicted_keys:") == "0"
+
+
+def test_a_checkpoint_that_a_full_memory_refuses_leaves_nothing_in_it(tmp_path: Path) -> None:
+    with served(tmp_path, "maxmemory-policy noeviction") as (server, store):
+        append(store)
+        taken = snapshot_format.serialize(store.follower.catch_up(), cluster="c", at_ms=1)
+        parts = [secrets.token_bytes(250_000) for _ in range(20)]
+        large = snapshot_format.SerializedSnapshot(
+            msgspec.structs.replace(taken.header, lines=len(parts)), parts
+        )
+        server.ask("CONFIG", "SET", "maxmemory", str(int(_info(server, "used_memory:")) + 2_000_000))
+        for _ in range(3):
+            with pytest.raises(errors.StoreAway, match="maxmemory"):
+                store.checkpoints.keep(large)
+            assert (
+                list(store.client.scan_iter(NAMES.checkpoint(taken.header.offset, "*", 0)[:-1] + "*")) == []
+            )
+        append(store, 50, weight=5_000)
+        assert store.checkpoints.keep(taken).lines == taken.header.lines
 
 
 # -- disk ----------------------------------------------------------------------------------
