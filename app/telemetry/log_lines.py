@@ -6,6 +6,7 @@ reader of standard error causes dropped lines, which are counted, and delays no 
 
 import atexit
 import collections
+import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -36,14 +37,14 @@ class LineWriter:
 
     def put(self, line: bytes) -> None:
         """Queue a line, including its line break; drop it if the queue is full."""
+        if self._thread is None:
+            self._start()
         if len(self._waiting) >= self._max_lines:
             metrics.LINES_DROPPED.inc()
             return
         self._waiting.append(line)
         if not self._arrived.is_set():
             self._arrived.set()
-            if self._thread is None:
-                self._start()
 
     def flush(self) -> None:
         """Write the queued lines in this thread."""
@@ -54,7 +55,8 @@ class LineWriter:
                 self._write(b"".join(lines))
 
     def _start(self) -> None:
-        with self._starting:
+        """Start the thread; where none can be started (``pids.max``), the next line tries again."""
+        with self._starting, contextlib.suppress(RuntimeError):
             if self._thread is None:
                 self._thread = loops.Loop("log-lines", self._run, wait=threading.Event().wait).start()
 

@@ -110,7 +110,7 @@ STORE_SECONDS = declared(
 )
 preset(STORE_SECONDS, ("append", "read"))
 LINES_DROPPED = _counter(
-    "topolog_log_lines_dropped_total", "Log lines dropped because standard error was blocked.", *ALL
+    "topolog_log_lines_dropped_total", "Log lines dropped because they could not be written in time.", *ALL
 )
 LOOP_FAILURES = _counter(
     "topolog_loop_failures_total", "Failures of a background loop that was then retried.", *ALL, loop=()

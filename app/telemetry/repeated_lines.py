@@ -5,6 +5,7 @@ window, and only the first few different ones. The number of suppressed lines is
 window, as ``repeated``, with the fields that all of them have in common.
 """
 
+import contextlib
 import os
 import threading
 import time
@@ -68,6 +69,8 @@ class RepeatFilter:
         """Return the line unchanged. Raises DropEvent if it is suppressed."""
         if method not in _LEVELS or "repeated" in event:
             return event
+        if self._thread is None:
+            self.flush(until=time.monotonic())
         text = str(event.get("event", ""))
         fingerprint = repr(sorted((name, repr(value)) for name, value in event.items()))
         with self._lock:
@@ -76,6 +79,8 @@ class RepeatFilter:
             if window is None:
                 window = self._windows[key] = _Window()
                 self._ends[key] = time.monotonic() + self._length
+                self._wakes.set()
+            if self._thread is None:
                 self._start()
             if fingerprint not in window.written and len(window.written) < self._max_distinct:
                 window.written.add(fingerprint)
@@ -95,7 +100,7 @@ class RepeatFilter:
                 self._write(method, text, window.suppressed, window.common)
 
     def stop(self) -> None:
-        """Write all counts and end the thread; the next window starts another one."""
+        """Write all counts and end the thread; the next line starts another one."""
         with self._lock:
             thread, self._thread = self._thread, None
         self._wakes.set()
@@ -104,10 +109,15 @@ class RepeatFilter:
         self.flush()
 
     def _start(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="log-repeats", daemon=True)
-            self._thread.start()
-        self._wakes.set()
+        """Start the thread. Where none can be started (``pids.max``), the next line tries again.
+
+        Until then each line ends the windows that are over. Raises nothing: that no thread can be started is
+        what many of these lines report.
+        """
+        thread = threading.Thread(target=self._run, name="log-repeats", daemon=True)
+        with contextlib.suppress(RuntimeError):
+            thread.start()
+            self._thread = thread
 
     def _run(self) -> None:
         while True:

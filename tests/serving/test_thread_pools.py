@@ -7,22 +7,15 @@ import pytest
 from structlog import testing
 
 from app.serving import thread_pools
-from tests.support import polling
+from tests.support import polling, thread_limits
 
 SIZE = 4
 
 
 @pytest.fixture
 def limit(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """No thread of a pool can be started until it is undone."""
-    start = threading.Thread.start
-
-    def refuse(thread: threading.Thread) -> None:
-        if thread.name.startswith("verb"):
-            raise RuntimeError("can't start new thread")
-        start(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    """No thread can be started until it is undone."""
+    monkeypatch.setattr(threading.Thread, "start", thread_limits.refuse)
     return monkeypatch
 
 

@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from app.telemetry import log_lines, log_setup
+from tests.support import polling, thread_limits
 from tests.support.monitoring import samples
 
 CANARY = "cAn4ry-hunter2"
@@ -170,3 +171,18 @@ def test_a_blocked_reader_causes_dropped_lines_and_blocks_no_call() -> None:
     writer.flush()
     assert dropped >= 10
     assert b"".join(written).count(b"line\n") == 20 - dropped
+
+
+def test_lines_that_came_while_no_thread_could_be_started_are_written_with_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: list[bytes] = []
+    writer = log_lines.LineWriter(written.append, max_lines=2)
+    with monkeypatch.context() as limit:
+        limit.setattr(threading.Thread, "start", thread_limits.refuse)
+        for line in (b"1\n", b"2\n", b"dropped\n"):
+            writer.put(line)
+    writer.put(b"dropped, too\n")
+    polling.eventually(lambda: written == [b"1\n2\n"], "the thread writes what has waited")
+    writer.put(b"3\n")
+    polling.eventually(lambda: written == [b"1\n2\n", b"3\n"], "and what follows")

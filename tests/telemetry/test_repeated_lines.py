@@ -4,12 +4,14 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 
 import pytest
 import structlog
 
 from app.telemetry import repeated_lines
+from tests.support import thread_limits
 from tests.support.workers import recordings
 
 
@@ -91,6 +93,24 @@ def test_a_stopped_filter_has_written_its_counts_and_has_no_thread() -> None:
         assert written.lines == [("error", "away", 2)] * turn
         assert not thread.is_alive()
     written.processor.stop()
+
+
+def test_where_no_thread_can_be_started_lines_end_the_windows_that_are_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written = Written(window=0.05)
+    with monkeypatch.context() as limit:
+        limit.setattr(threading.Thread, "start", thread_limits.refuse)
+        assert [written.line("away") for _ in range(3)] == [True, False, False]
+        written.processor.stop()
+        assert written.lines == [("error", "away", 2)]
+        written.line("away")
+        time.sleep(0.1)
+        assert written.line("away"), "in a window of its own"
+        assert not written.line("away")
+    assert not written.line("away"), "a thread is started"
+    recordings.eventually(lambda: len(written.lines) == 2, "it writes the count")
+    assert written.lines == [("error", "away", 2)] * 2
 
 
 def test_lines_follow_a_standard_error_that_is_replaced_and_closed() -> None:

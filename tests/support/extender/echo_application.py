@@ -28,6 +28,7 @@ from app.serving.access import authorization, roles
 from app.serving.http import conn_metrics, deadlines
 from app.serving.tls import keystores, role_names, rotation
 from app.telemetry import probes
+from tests.support import thread_limits
 
 BODY_LIMIT = 4 * 1024 * 1024
 EXPORTED, PIECE = 64 * 1024 * 1024, 32 * 1024
@@ -169,14 +170,14 @@ def application(
             start("200 OK", [("Content-Type", "text/event-stream")])
             return streamed(ticking())
         elif path == "/apis/v1/threadless":
-            refuse_threads("stream")
+            refuse_threads()
             start("200 OK", [("Content-Type", "text/event-stream")])
             return Unstarted()
         elif path == "/apis/v1/brief":
             start("200 OK", [("Content-Type", "text/event-stream")])
             return streamed(iter([b"data: only\n\n"]))
         elif path == "/apis/v1/poolless":
-            refuse_threads("verb", "introspection", "forwarded")
+            refuse_threads()
             body = b"done"
         elif path == "/apis/v1/export":
             start("200 OK", [("Content-Type", "application/x-tar")])
@@ -189,16 +190,9 @@ def application(
     return authorization.Middleware(answer, roster, lambda _: BODY_LIMIT)
 
 
-def refuse_threads(*names: str) -> None:
-    """From now on no thread whose name begins so can be started, as in a process at its limit."""
-    start = threading.Thread.start
-
-    def refuse(thread: threading.Thread) -> None:
-        if thread.name.startswith(names):
-            raise RuntimeError("can't start new thread")
-        start(thread)
-
-    mock.patch.object(threading.Thread, "start", refuse).start()
+def refuse_threads() -> None:
+    """From now on this process can start no thread."""
+    mock.patch.object(threading.Thread, "start", thread_limits.refuse).start()
 
 
 class Unstarted:
@@ -246,7 +240,7 @@ def seen_elsewhere(
         telemetry.log.info("a slow call began")
         time.sleep(0.5)
     elif path == "/apis/v1/poolless":
-        refuse_threads("forwarded")
+        refuse_threads()
     elif path == "/apis/v1/slower":
         telemetry.log.info("a slower call began")
         time.sleep(3.0)
