@@ -5,7 +5,6 @@ response while all other threads are busy. Slow clients cannot block that thread
 connections and closes each after one response or after two seconds.
 """
 
-import concurrent.futures
 import contextlib
 import io
 import selectors
@@ -20,7 +19,7 @@ from typing import Any
 import structlog
 
 from app import telemetry
-from app.serving import ports
+from app.serving import ports, thread_pools
 from app.serving.http import whole_responses
 
 SECONDS = 2.0
@@ -40,7 +39,7 @@ class ProbeServer:
         self._application = application
         self._poller: selectors.BaseSelector
         self._heads: dict[socket.socket, tuple[bytes, float]] = {}
-        self._pool = concurrent.futures.ThreadPoolExecutor(THREADS, thread_name_prefix="probe")
+        self._pool = thread_pools.ThreadPool(THREADS, "probe")
         self._stopped = threading.Event()
         self._loop = telemetry.loops.Loop("probes", self._run, wait=self._stopped.wait, longest=1.0)
 
