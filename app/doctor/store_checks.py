@@ -49,7 +49,9 @@ _BY_SUBJECT: Final[Mapping[str, doctor_checks.Check]] = {
     "nodes": _check("Q16", "A Redis Cluster has three masters or more."),
     "transport": _check("Q17", "The connection is encrypted."),
     "configuration": _check("Q18", "The server's configuration can be read."),
-    "user default": _check("Q19", "A client without a password may do nothing."),
+    "user default": _check(
+        "Q19", "A client without a password may do nothing, and what was appended can be loaded."
+    ),
     "users of roles": _check("Q20", "Each process has a user of its own."),
     "users": _check("Q20", "Each process has a user of its own."),
     "functions": _check("Q22", "The functions are those of this version.", f"{_PAGE}#upgrade"),

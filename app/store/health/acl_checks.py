@@ -25,18 +25,26 @@ def users(
             "every process runs with the rights of another, and may do more than it must",
             f"{acl.INSTALL}, and name the users in store.url",
         )
-        return [_default(client, target), none]
-    return [_default(client, target), *(_role(client, names, role) for role in roles)]
+        return [_default(client, names, target), none]
+    return [_default(client, names, target), *(_role(client, names, role) for role in roles)]
 
 
 def _missing(client: redis.Redis, role: acl.Role, names: keys.Keys) -> bool:
     return _refusal(client, role.user(names.cluster), ["PING"]).startswith("ERR User")
 
 
-def _default(client: redis.Redis, target: urls.Target) -> checks.Finding:
-    """Whether a client without a password is let in."""
+def _default(client: redis.Redis, names: keys.Keys, target: urls.Target) -> checks.Finding:
+    """Whether a client without a password is let in, and the server may load what was appended."""
     user: Any = client.acl_getuser("default")
     flags = {connections.text(flag) for flag in user["flags"]}
+    if _refusal(client, "default", ["XADD", names.log, "*", "field", "value"]):
+        return checks.Finding(
+            "user default",
+            "bad",
+            "may not write",
+            "many releases load the append-only file with its rights, so that a restart loses the log",
+            acl.INSTALL,
+        )
     if target.kind == "unix" or "off" in flags:
         return checks.Finding("user default", "good", "off" if "off" in flags else "behind a unix socket")
     return checks.Finding(

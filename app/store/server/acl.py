@@ -183,6 +183,10 @@ ROLES: tuple[Role, ...] = (
 CERTIFICATES = Role("certificates", (), ("config|set",))
 """The user by which ``topolog bootstrap`` makes the bundled store read its certificate again."""
 
+_DEFAULT = "default off resetchannels ~* -@all +@write"
+"""No client can log in as this user. Many releases load the transactions of an append-only file with its
+rights, and drop those that it may not write: every append (valkey-io/valkey issue 3983, redis/redis issue
+14541)."""
 _SERVERS = (
     # What a replica and the sentinels need of the servers, by the documentation of Redis.
     f"{PREFIX}replica on #PASSWORD resetchannels -@all +psync +replconf +ping",
@@ -209,7 +213,7 @@ def access_list(cluster: str, placements: str = "acknowledged") -> str:
     """
     needed = roles(placements)
     users = (f"{role.user(cluster)} on #PASSWORD {role.rules(cluster)}" for role in needed)
-    return "".join(f"user {line}\n" for line in ("default off -@all", *users, *_SERVERS))
+    return "".join(f"user {line}\n" for line in (_DEFAULT, *users, *_SERVERS))
 
 
 def filled(
@@ -231,7 +235,7 @@ def filled(
     if own := passwords.get(CERTIFICATES.name):
         # Without the keys and the commands that all roles share.
         users.append(f"{CERTIFICATES.user(cluster)} on {own} resetchannels -@all +config|set")
-    return "".join(f"user {line}\n" for line in ("default off -@all", *users))
+    return "".join(f"user {line}\n" for line in (_DEFAULT, *users))
 
 
 def _call(function: str, schema: int = keys.SCHEMA) -> tuple[str, str]:

@@ -158,6 +158,18 @@ def test_an_open_door_is_found(guarded: guarded_server.Guarded) -> None:
         guarded.run("ACL", "LOAD")
 
 
+def test_a_default_user_with_whose_rights_the_log_cannot_be_loaded_is_found(
+    guarded: guarded_server.Guarded,
+) -> None:
+    guarded.run("ACL", "SETUSER", "default", "-@all")
+    try:
+        found = guarded_server.examined(guarded)["user default"]
+        assert (found.grade, found.found) == ("bad", "may not write")
+    finally:
+        guarded.run("ACL", "LOAD")
+    assert guarded_server.examined(guarded)["user default"].grade == "good"
+
+
 def test_a_check_without_permission_is_reported_as_unsure(guarded: guarded_server.Guarded) -> None:
     found = guarded_server.examined(guarded, "recorder")
     unseen = {one.subject for one in found.values() if one.grade == "unsure"}

@@ -20,7 +20,14 @@ from app.store.server import acl, connections
 from tests.project import reference_pages
 from tests.support import declared
 from tests.support.extender import api_worlds
-from tests.support.store import guarded_server, materialised, servers, writers
+from tests.support.store import (
+    crash_safe_server,
+    deployments,
+    guarded_server,
+    materialised,
+    servers,
+    writers,
+)
 from workers.compactor import compactors
 
 
@@ -226,6 +233,27 @@ def test_a_server_starts_with_the_users_of_a_second_cluster_in_its_list(tmp_path
         path = tmp_path / "users.acl"
         path.write_text(first + "".join(added))
         servers.Server(tmp_path / "server", [f"aclfile {path}"]).kill()
+
+
+@pytest.mark.parametrize(
+    "binary", sorted({"", servers.tls_binary()}), ids=lambda binary: "tls" if binary else "usual"
+)
+def test_a_server_with_the_list_loads_every_append(tmp_path: pathlib.Path, binary: str) -> None:
+    """Redis loads the transactions of its append-only file with the rights of the default user."""
+    users = guarded_server.installed(tmp_path)
+    server = servers.Server(tmp_path / "s", [*users, "appendonly yes"], binary=binary)
+    url = f"redis://admin:any@{server.address}"
+    try:
+        store = deployments.opened(url, guarded_server.CLUSTER)
+        appended = deployments.append(store, "a", "b")
+        crash_safe_server.await_written(url)
+        server.kill()
+        server.start()
+        servers.eventually(store.client.ping, "the file is loaded")
+        assert store.log.head().offset == appended.last
+        store.close()
+    finally:
+        server.kill()
 
 
 def test_clients_without_a_password_are_refused(guarded: guarded_server.Guarded) -> None:
