@@ -138,7 +138,8 @@ def _confirmed(output: str) -> bool:
     "--hashes",
     type=click.Path(exists=True, file_okay=False, path_type=pathlib.Path),
     metavar="DIRECTORY",
-    help="Fill in the passwords: a file per role, named as the role, with the SHA-256 of its password.",
+    help="Fill in the passwords: a file per role, named as the role, with the SHA-256 of its password; with"
+    " replicas and sentinels of your own also the files `replica` and `sentinel`.",
 )
 @click.option(
     "--store-tls",
@@ -164,8 +165,9 @@ def users_command(
     password (the server does not start with the placeholder): `printf %s "$SECRET" | sha256sum`. Does not
     connect to a server.
 
-    With --hashes, the passwords are filled in, and the list has no users for replicas and sentinels. The
-    bundled store of deploy/ makes its access list in this way whenever it starts.
+    With --hashes, the passwords are filled in, and topolog-replica and topolog-sentinel are in the list only
+    if DIRECTORY has files of theirs. The bundled store of deploy/ makes its access list in this way whenever
+    it starts.
     """
     from app.store import errors
     from app.store.server import acl
@@ -177,7 +179,9 @@ def users_command(
         if hashes is None:
             text = acl.access_list(loaded.cluster, loaded.store.placements)
         else:
-            known = {each.name: _text(hashes / each.name) for each in (*acl.ROLES, acl.CERTIFICATES)}
+            names = (*(role.name for role in (*acl.ROLES, acl.CERTIFICATES)), *acl.SERVERS)
+            files = [file for name in names if (file := hashes / name).exists()]
+            known = {file.name: file.read_text(errors="replace") for file in files}
             text = acl.filled(loaded.cluster, known, loaded.store.placements, tls=store_tls)
         if path is None:
             click.echo(text, nl=False)
@@ -191,11 +195,3 @@ def users_command(
     except OSError as error:
         raise exits.Failed(exit_codes.SETTINGS, f"{error.filename}: {error.strerror}") from error
     click.echo(f"wrote the access list of cluster {loaded.cluster} to {path}")
-
-
-def _text(path: pathlib.Path) -> str:
-    """The text of a file; empty if there is none."""
-    try:
-        return path.read_text(errors="replace").strip()
-    except FileNotFoundError:
-        return ""

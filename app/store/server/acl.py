@@ -187,12 +187,12 @@ _DEFAULT = "default off resetchannels ~* -@all +@write"
 """No client can log in as this user. Many releases load the transactions of an append-only file with its
 rights, and drop those that it may not write: every append (valkey-io/valkey issue 3983, redis/redis issue
 14541)."""
-_SERVERS = (
-    # What a replica and the sentinels need of the servers, by the documentation of Redis.
-    f"{PREFIX}replica on #PASSWORD resetchannels -@all +psync +replconf +ping",
-    f"{PREFIX}sentinel on #PASSWORD allchannels -@all +multi +slaveof +ping +exec +subscribe +config|rewrite"
+SERVERS: Mapping[str, str] = {
+    "replica": "resetchannels -@all +psync +replconf +ping",
+    "sentinel": "allchannels -@all +multi +slaveof +ping +exec +subscribe +config|rewrite"
     " +role +publish +info +client|setname +client|kill +script|kill",
-)
+}
+"""Those who log in to a server on behalf of another -> their rules, by the documentation of Redis."""
 
 
 INSTALL = "install what `topolog doctor users` prints as aclfile (deploy/store/users.acl)"
@@ -213,19 +213,21 @@ def access_list(cluster: str, placements: str = "acknowledged") -> str:
     """
     needed = roles(placements)
     users = (f"{role.user(cluster)} on #PASSWORD {role.rules(cluster)}" for role in needed)
-    return "".join(f"user {line}\n" for line in (_DEFAULT, *users, *_SERVERS))
+    servers = (f"{PREFIX}{name} on #PASSWORD {rules}" for name, rules in SERVERS.items())
+    return "".join(f"user {line}\n" for line in (_DEFAULT, *users, *servers))
 
 
 def filled(
     cluster: str, hashes: Mapping[str, str], placements: str = "acknowledged", *, tls: bool = False
 ) -> str:
-    """The access list of a server without replicas and sentinels.
+    """The access list with passwords; with the users of replicas and of sentinels if these have any.
 
-    ``hashes``: role -> SHA-256 in hex; several, in words, while passwords are replaced. ``tls``: with a user
-    for the certificate of the server. Raises BadHashes if a role has none.
+    ``hashes``: role, ``replica`` or ``sentinel`` -> SHA-256 in hex; several, in words, while passwords are
+    replaced. ``tls``: with a user for the certificate of the server. Raises BadHashes if one has none.
     """
     needed = roles(placements)
-    given = [role.name for role in needed] + [CERTIFICATES.name] * tls
+    servers = {name: rules for name, rules in SERVERS.items() if name in hashes}
+    given = [role.name for role in needed] + [CERTIFICATES.name] * tls + list(servers)
     accepted = {name: hashes.get(name, "").split() for name in given}
     wrong = [name for name, each in accepted.items() if not each or not all(map(_SHA256.fullmatch, each))]
     if wrong:
@@ -235,6 +237,7 @@ def filled(
     if own := passwords.get(CERTIFICATES.name):
         # Without the keys and the commands that all roles share.
         users.append(f"{CERTIFICATES.user(cluster)} on {own} resetchannels -@all +config|set")
+    users += [f"{PREFIX}{name} on {passwords[name]} {rules}" for name, rules in servers.items()]
     return "".join(f"user {line}\n" for line in (_DEFAULT, *users))
 
 

@@ -256,6 +256,20 @@ def test_a_server_with_the_list_loads_every_append(tmp_path: pathlib.Path, binar
         server.kill()
 
 
+def test_a_list_has_the_users_of_replicas_and_sentinels_that_have_passwords() -> None:
+    hashes = {role.name: "a" * 64 for role in acl.ROLES}
+    alone = acl.filled("east", hashes)
+    assert "topolog-replica" not in alone
+    assert "topolog-sentinel" not in alone
+    both = acl.filled("east", hashes | dict.fromkeys(acl.SERVERS, "b" * 64))
+    unfilled = acl.access_list("east").splitlines()
+    assert both.removeprefix(alone).splitlines() == [
+        line.replace("#PASSWORD", f"#{'b' * 64}") for line in unfilled[-2:]
+    ]
+    with pytest.raises(errors.BadHashes, match="for: replica"):
+        acl.filled("east", hashes | {"replica": ""})
+
+
 def test_clients_without_a_password_are_refused(guarded: guarded_server.Guarded) -> None:
     for url in (
         f"redis://{guarded.server.address}",
