@@ -21,7 +21,7 @@ LIMIT = 30.0
 """Seconds that anything here may take."""
 MASTER = "topolog"
 
-_HURRIED = ["INFO-PERIOD", "1000", "PUBLISH-PERIOD", "200"]
+HURRIED = ["INFO-PERIOD", "1000", "PUBLISH-PERIOD", "200"]
 """Milliseconds; they wait seconds otherwise before they make a returned master a replica."""
 _BOUNDS = (0, 5461, 10923, 16384)
 """Where the slots of the nodes begin."""
@@ -139,7 +139,7 @@ class Watched:
             Server(directory / f"s{number}", monitor, sentinel=True) for number in range(sentinels)
         ]
         for sentinel in self.sentinels:
-            sentinel.ask("SENTINEL", "DEBUG", *_HURRIED)
+            sentinel.ask("SENTINEL", "DEBUG", *HURRIED)
         self.await_complete()
 
     @property
