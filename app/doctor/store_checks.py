@@ -11,6 +11,7 @@ from app.store.health import checks, doctor
 
 _PAGE: Final = "how-to/store.md"
 _SET_UP: Final = f"{_PAGE}#set-up-the-server"
+_REPLICAS: Final = f"{_PAGE}#replicas-and-sentinels"
 _VERDICTS: Mapping[str, doctor_checks.Verdict] = {
     "good": doctor_checks.OK,
     "unsure": doctor_checks.UNSURE,
@@ -42,10 +43,10 @@ _BY_SUBJECT: Final[Mapping[str, doctor_checks.Check]] = {
         "Q10", "The server has a memory limit, and memory is left below it.", f"{_PAGE}#at-its-limits"
     ),
     "evicted keys": _check("Q11", "The server has evicted no key since it started."),
-    "replicas": _check("Q12", "There is a second copy of the log."),
-    "min-replicas-to-write": _check("Q13", "A master without replicas acknowledges no append."),
-    "min-replicas-max-lag": _check("Q14", "A replica that is far behind does not count as one."),
-    "sentinels": _check("Q15", "A majority of three sentinels or more names one master."),
+    "replicas": _check("Q12", "There is a second copy of the log.", _REPLICAS),
+    "min-replicas-to-write": _check("Q13", "A master without replicas acknowledges no append.", _REPLICAS),
+    "min-replicas-max-lag": _check("Q14", "A replica that is far behind does not count as one.", _REPLICAS),
+    "sentinels": _check("Q15", "A majority of three sentinels or more names one master.", _REPLICAS),
     "nodes": _check("Q16", "A Redis Cluster has three masters or more."),
     "transport": _check("Q17", "The connection is encrypted."),
     "configuration": _check("Q18", "The server's configuration can be read."),
@@ -60,7 +61,9 @@ _BY_SUBJECT: Final[Mapping[str, doctor_checks.Check]] = {
     "log": _check("Q25", "The log can be appended to.", "how-to/consistency.md#when-appends-are-blocked"),
     "other keys": _check("Q29", "The server is Topolog's alone."),
     "snapshot file": _check(
-        "Q30", "The server's snapshot file is at most a day old.", "how-to/history.md#back-up-and-restore"
+        "Q30",
+        "A snapshot file that the server writes is at most a day old.",
+        "how-to/history.md#back-up-and-restore",
     ),
     "round trip": _check("Q26", "The server is near.", f"{_PAGE}#at-its-limits"),
     "clock": _check("Q27", "The server's clock and that of this machine agree."),

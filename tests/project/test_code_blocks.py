@@ -13,8 +13,9 @@ import pytest
 from tests.support import documented_commands, how_to_pages
 
 NOT_RUN = {
-    "needs a container runtime": 2,
+    "needs a container runtime": 4,
     "needs a bucket of a provider": 1,
+    "needs a StorageClass with snapshots": 2,
     "needs a StorageClass that enlarges volumes": 1,
 }
 """Reason -> blocks."""

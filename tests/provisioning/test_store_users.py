@@ -1,6 +1,7 @@
 """A real server with the access list that the bundled store makes of the hashes."""
 
 import pathlib
+import re
 
 import pytest
 import redis
@@ -9,7 +10,7 @@ from click import testing
 from app import cli, settings
 from app.store import keys, schemas
 from app.store.health import doctor
-from tests.support import declared
+from tests.support import declared, manifests
 from tests.support.provisioning import namespaces, secrets_of
 from tests.support.store import servers
 
@@ -56,6 +57,27 @@ def test_each_role_logs_in_by_its_url_and_has_its_rights(
         assert {one.grade for one in found if one.subject.startswith("user ")} == {"good"}
         with pytest.raises(redis.AuthenticationError):
             redis.Redis(port=server.port).ping()
+    finally:
+        server.kill()
+
+
+def test_what_is_found_of_the_bundled_store_a_day_after_its_start_can_be_mended(
+    namespace: namespaces.Namespace, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No user of it may give the server's commands that mend another store."""
+    users = tmp_path / "users.acl"
+    listed(written(namespace, tmp_path / "hashes"), "--to", str(users))
+    lines = (manifests.DEPLOY / "components" / "bundled-valkey" / "valkey.conf").read_text().splitlines()
+    kept = [line for line in lines if line.partition(" ")[0] not in ("port", "dir", "aclfile", "logfile")]
+    server = servers.Server(tmp_path / "s", [*kept, f"aclfile {users}", "maxmemory 100mb"])
+    monkeypatch.setattr(doctor, "_now", lambda client: client.time()[0] + 25 * 3600)
+    try:
+        url = secrets_of.data(namespace.secrets()["topolog-store"])["doctor-url"].decode()
+        options = settings.Store(url=url.replace("topolog-valkey:6379", server.address))
+        found = [one for one in doctor.examine(options, NAMES) if one.grade != "good"]
+        commands = [one for one in found if re.search("CONFIG|BGSAVE|BGREWRITEAOF|REPLICAOF|ACL", one.run)]
+        assert [one.subject for one in commands if "the bundled store" not in one.run] == []
+        assert "snapshot file" not in {one.subject for one in found}
     finally:
         server.kill()
 

@@ -82,7 +82,8 @@ def _role(client: redis.Redis, names: keys.Keys, role: acl.Role) -> checks.Findi
         "bad" if lacking else "poor",
         ", ".join(found),
         ", ".join(why),
-        f"ACL SETUSER {user} {role.rules(names.cluster)}",
+        f"ACL SETUSER {user} {role.rules(names.cluster)}; the bundled store: the store.placements"
+        " of this process, and a restart (docs/how-to/install.md)",
     )
 
 

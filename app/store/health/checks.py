@@ -202,7 +202,12 @@ def others(foreign: int, seen: int) -> Finding:
 
 
 def snapshot(facts: ServerFacts, now: float) -> Finding:
-    """The age of the server's latest RDB file; ``now``: seconds since 1970, by the server's clock."""
+    """The age of the server's latest RDB file; ``now``: seconds since 1970, by the server's clock.
+
+    A server that writes none, and keeps an append-only file, is backed up by a copy of that.
+    """
+    if (facts.config or {}).get("save") == "" and facts.info.get("aof_enabled") == "1":
+        return Finding("snapshot file", "good", "none is written: back up the append-only file")
     hours = (now - float(facts.info.get("rdb_last_save_time") or now)) / 3600
     since_start = float(facts.info.get("uptime_in_seconds") or 0) / 3600
     if hours <= _DAY_HOURS:

@@ -61,7 +61,7 @@ def examine(options: settings.Store, names: keys.Keys) -> list[checks.Finding]:
             *_tried(names, "keys", "type", lambda: _types(client, names)),
             *_tried(names, "log", "xinfo|stream", lambda: _tail(client, names)),
             *_tried(names, "other keys", "scan", lambda: [_others(client)]),
-            *_tried(names, "snapshot file", "time", lambda: [checks.snapshot(seen, _now(client))]),
+            *_tried(names, "snapshot file", "time", lambda: _snapshot(client, names, seen)),
             checks.latency(_round_trips(client)),
             *_tried(names, "clock", "time", lambda: [checks.clock(_ahead(client))]),
         ]
@@ -75,6 +75,12 @@ def _placements(
     if seen.config is None:
         return [_unseen(names, "placements", "config|get")]
     return [durability.placements(seen.config)]
+
+
+def _snapshot(client: redis.Redis, names: keys.Keys, seen: checks.ServerFacts) -> Sequence[checks.Finding]:
+    if seen.config is None:
+        return [_unseen(names, "snapshot file", "config|get")]
+    return [checks.snapshot(seen, _now(client))]
 
 
 def _tried(

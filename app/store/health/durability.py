@@ -51,7 +51,7 @@ def persistence(facts: checks.ServerFacts) -> Iterator[checks.Finding]:
             "poor",
             "the last one failed",
             "the file grows until the disk is full",
-            "see the server's log, then: BGREWRITEAOF",
+            "see the server's log, then: BGREWRITEAOF; the bundled store tries again by itself",
         )
     sync = config.get("appendfsync")
     if sync == "no":
@@ -88,7 +88,7 @@ def placements(config: Mapping[str, str]) -> checks.Finding:
         "bad",
         f"{found.are}, and store.placements is fsync",
         "no placement is known to be on disk: no pod that needs one is bound, and no extender becomes ready",
-        f"{found.fix}, then CONFIG REWRITE",
+        found.fix,
     )
 
 
@@ -148,8 +148,10 @@ def memory(facts: checks.ServerFacts) -> Iterator[checks.Finding]:
                 "bad" if share >= _FULL else "poor",
                 full,
                 "appends are refused once it is full",
-                "see that a compactor runs; raise it (CONFIG SET maxmemory), keep less"
-                " (compaction.keep_bytes, compaction.decision_bytes)",
+                "see that a compactor runs; keep less (compaction.keep_bytes, compaction.decision_bytes), or"
+                " raise it: CONFIG SET maxmemory, then CONFIG REWRITE; the bundled store:"
+                " store.bundled.maxMemory and store.bundled.resources of the chart, or a patch of --maxmemory"
+                " and the memory limit",
             )
     evicted = _number(facts, "evicted_keys")
     if evicted:
@@ -174,7 +176,9 @@ def replication(facts: checks.ServerFacts) -> Iterator[checks.Finding]:
             grade,
             "none",
             "the log is on one disk only" if grade != "good" else "",
-            "REPLICAOF MASTER PORT, on another server" if grade != "good" else "",
+            "REPLICAOF MASTER PORT, on another server; the bundled store: replace it by one of yours"
+            if grade != "good"
+            else "",
         )
         return
     yield checks.Finding("replicas", "good", str(replicas))

@@ -20,6 +20,7 @@ _CONFIG = (
     "no-appendfsync-on-rewrite",
     "min-replicas-to-write",
     "min-replicas-max-lag",
+    "save",
 )
 
 EVERY = 10.0

@@ -21,7 +21,7 @@ class Difference:
     are: str
     """Each with its value, as a clause."""
     fix: str
-    """The command that changes them."""
+    """What to run to change them."""
 
 
 def difference(config: Mapping[str, str]) -> Difference | None:
@@ -31,7 +31,8 @@ def difference(config: Mapping[str, str]) -> Difference | None:
         return None
     return Difference(
         ", ".join(f"{name} is {config.get(name, 'unknown')}" for name in wrong),
-        f"CONFIG SET {' '.join(f'{name} {_SYNCED[name]}' for name in wrong)}",
+        f"CONFIG SET {' '.join(f'{name} {_SYNCED[name]}' for name in wrong)}, then CONFIG REWRITE;"
+        " the bundled store: config.store.placements of the chart, or the patch of docs/how-to/install.md",
     )
 
 

@@ -96,13 +96,26 @@ def test_keys_of_another_program_are_found(guarded: guarded_server.Guarded) -> N
 
 def test_an_old_snapshot_file_is_found(guarded: guarded_server.Guarded) -> None:
     guarded.admin.save()
-    seen = readiness.facts(guarded.admin)
+    with guarded.set_to("save", "3600 1"):
+        seen = readiness.facts(guarded.admin)
     now = guarded.admin.time()[0]
     assert checks.snapshot(seen, now).grade == "good"
     assert checks.snapshot(seen, now + 23 * 3600).grade == "good"
     late = checks.snapshot(seen, now + 25 * 3600)
     assert (late.grade, late.found) == ("poor", "25 h old")
     assert "BGSAVE" in late.run
+
+
+def test_a_server_that_writes_no_snapshot_file_needs_an_append_only_file(
+    guarded: guarded_server.Guarded,
+) -> None:
+    guarded.admin.save()
+    late = guarded.admin.time()[0] + 25 * 3600
+    with guarded.set_to("save", ""):
+        right = checks.snapshot(readiness.facts(guarded.admin), late)
+        assert (right.grade, right.found) == ("good", "none is written: back up the append-only file")
+        with guarded.set_to("appendonly", "no"):
+            assert checks.snapshot(readiness.facts(guarded.admin), late).grade == "poor"
 
 
 def test_functions_that_are_not_this_versions_are_found(guarded: guarded_server.Guarded) -> None:
@@ -142,7 +155,9 @@ def test_a_user_with_too_many_or_too_few_permissions_is_found(
         assert found.grade == grade
         assert text in found.found
         # The suggested command fixes it.
-        guarded.run(*found.run.replace(f"SETUSER {user}", f"SETUSER {user} resetkeys").split())
+        command, _, bundled = found.run.partition("; the bundled store: ")
+        assert bundled
+        guarded.run(*command.replace(f"SETUSER {user}", f"SETUSER {user} resetkeys").split())
         assert guarded_server.examined(guarded)[f"user {user}"].grade == "good"
     finally:
         guarded.run("ACL", "LOAD")
@@ -173,9 +188,17 @@ def test_a_default_user_with_whose_rights_the_log_cannot_be_loaded_is_found(
 def test_a_check_without_permission_is_reported_as_unsure(guarded: guarded_server.Guarded) -> None:
     found = guarded_server.examined(guarded, "recorder")
     unseen = {one.subject for one in found.values() if one.grade == "unsure"}
-    assert unseen == {"configuration", "users", "functions", "keys", "other keys", "log", "clock"} - (
-        {"clock"} if found["clock"].grade == "good" else set()
-    )
+    unreadable = {
+        "configuration",
+        "users",
+        "functions",
+        "keys",
+        "other keys",
+        "log",
+        "snapshot file",
+        "clock",
+    }
+    assert unseen == unreadable - ({"clock"} if found["clock"].grade == "good" else set())
     assert found["appendonly"].grade == "good"
     synced = dataclasses.replace(guarded.options("recorder"), placements="fsync")
     (placements,) = (
@@ -233,10 +256,13 @@ def test_a_cluster_node_that_misloads_its_file_is_found(info: Mapping[str, str],
 
 def test_a_disk_or_memory_that_is_full_is_found() -> None:
     failed = checks.ServerFacts(INFO | {"aof_last_write_status": "err", "aof_last_bgrewrite_status": "err"})
-    assert [one.grade for one in durability.persistence(failed)] == ["good", "bad", "poor"]
+    found = list(durability.persistence(failed))
+    assert [one.grade for one in found] == ["good", "bad", "poor"]
+    assert "the bundled store" in found[-1].run
     for used, grade in ((50, "good"), (85, "poor"), (99, "bad")):
         facts = checks.ServerFacts(INFO | {"maxmemory": "100", "used_memory": str(used)})
-        assert [one.grade for one in durability.memory(facts)] == [grade]
+        (one,) = durability.memory(facts)
+        assert (one.grade, "store.bundled.maxMemory" in one.run) == (grade, grade != "good")
     evicted = checks.ServerFacts(INFO | {"maxmemory": "100", "evicted_keys": "7"})
     assert [one.subject for one in durability.memory(evicted)] == ["maxmemory", "evicted keys"]
 

@@ -81,7 +81,8 @@ def test_an_extender_is_not_ready_while_its_server_does_not_sync(store: stores.S
     reason = (
         "an appended placement is not known to be on disk: appendfsync is everysec, no-appendfsync-on-rewrite"
         " is yes, and store.placements is fsync; run CONFIG SET appendfsync always no-appendfsync-on-rewrite"
-        " no"
+        " no, then CONFIG REWRITE; the bundled store: config.store.placements of the chart, or the patch of"
+        " docs/how-to/install.md"
     )
     assert readiness.AcceptanceCheck(store.log).problem() == reason
     store.client.config_set("no-appendfsync-on-rewrite", "no")
