@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 
 from app.api.introspection import pages
+from app.domain import events
+from app.store.log import batches, incarnations
+from tests.support import polling
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem, body, items
 
@@ -69,6 +72,21 @@ def test_the_second_page_is_from_the_moment_of_the_first(world: api_worlds.World
     assert names == ["host-1", "host-2", "host-3", "host-4", "member-1", "member-2"]
     assert second.headers["X-Topolog-Position"] == first.headers["X-Topolog-Position"]
     assert len(items(world.client.get("/apis/v1/nodes"))) == 8
+
+
+@pytest.mark.parametrize("path", ["/apis/v1/events", "/apis/v1/nodes"])
+def test_a_list_does_not_go_on_in_another_history(world: api_worlds.World, path: str) -> None:
+    """Its offsets are those of other events."""
+    token = body(world.client.get(f"{path}?limit=2"))["metadata"]["continue"]
+    former = world.store.follower.catch_up().position
+    begun = incarnations.new((former.incarnation,))
+    event = events.StoreRewound(former.incarnation, former.offset, former.offset, "a test")
+    guard = batches.Guard(epoch="9", writer="w")
+    assert world.store.log.rewind(event, begun, found=former.incarnation, guard=guard)
+    world.store.log.follow(begun)
+    polling.eventually(lambda: world.store.follower.snapshot.position.incarnation == begun, "the new history")
+    response = world.client.get(f"{path}?limit=2&continue={token}")
+    assert_problem(response, 410, "PositionGone", former.incarnation)
 
 
 def test_events_go_on_behind_a_window_without_matches(

@@ -36,7 +36,7 @@ def listing(query: pages.Query) -> pages.Body:
     moment = moments.take(query.get("at") or moments.NOW)
     last = min(moment.snapshot.offset, _end(query.get("to"), moment))
     cursor = pages.read(query)
-    since = cursor.index if cursor is not None else _begin(query.get("from_"))
+    since = _begin(query.get("from_")) if cursor is None else _following(cursor)
     try:
         found, behind = _window(query, since, last)
     except store_errors.Trimmed as trimmed:
@@ -78,6 +78,12 @@ def _begin(at: moments.At | None) -> int:
     if at.time_ms is not None:
         return services.current().histories.offset_at(moments.reached(at.time_ms, "from") - 1) + 1
     return max(1, moments.offset(at, "from"))
+
+
+def _following(cursor: pages.Cursor) -> int:
+    """The offset of the next page; raises Superseded if it is one of another incarnation."""
+    services.current().histories.check(cursor.incarnation)
+    return cursor.index
 
 
 def _end(at: moments.At | None, shown: moments.Moment) -> int:
