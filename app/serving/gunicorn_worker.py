@@ -173,10 +173,10 @@ class ExtenderWorker(gthread.ThreadWorker):
         self, conn: connections.Connection, refusal: bodies.RequestRefusal, *, keep_alive: bool = False
     ) -> None:
         """Send a refusal without calling the application."""
-        self._release(conn)
         conn.closing = not keep_alive
         try:
-            conn.send(*fast_path.refusal_response(refusal, keep_alive=keep_alive))
+            conn.send(*fast_path.refusal_response(refusal, conn.exchange, keep_alive=keep_alive))
+            self._release(conn)
             self._reply(conn)
         except (OSError, ValueError):
             self._end(conn)
@@ -311,11 +311,11 @@ class ExtenderWorker(gthread.ThreadWorker):
             if streams.start(conn, begun, self._stream):
                 return False
             keep_alive = False
-            head, body = fast_path.refusal_response(bodies.THREADLESS)
+            head, body = fast_path.refusal_response(bodies.THREADLESS, exchange)
         except Exception:
             log.exception("request failed", path=exchange.environ.get("PATH_INFO"))
             keep_alive = False
-            head, body = fast_path.refusal_response(FAULT)
+            head, body = fast_path.refusal_response(FAULT, exchange)
         self._release(conn)
         conn.closing = not keep_alive
         return conn.send(head, body) and keep_alive and exchange.verb and not thread_pools.lacking(self.tpool)

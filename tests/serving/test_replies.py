@@ -55,6 +55,20 @@ def test_unread_replies_are_a_bounded_number(start: server_processes.Starts) -> 
             assert scheduler.connection.getresponse().status == 200
 
 
+def test_a_connection_goes_on_after_a_refusal_of_head(start: server_processes.Starts) -> None:
+    """A body would be read as the next response."""
+    server = start(threads=2, reply=REPLY, answer=60.0)
+    asked = b"%b /apis/v1/small HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with unread(server, "viewer", CAPACITY), server.connect("viewer") as more:
+        more.settimeout(server_processes.PATIENCE)
+        more.sendall(asked % b"HEAD" + asked % b"GET")
+        reader = more.makefile("rb")
+        for _ in range(2):
+            assert reader.readline() == b"HTTP/1.1 429 Too Many Requests\r\n"
+            while reader.readline() != b"\r\n":
+                pass
+
+
 def test_the_place_of_a_reply_that_was_read_or_abandoned_is_free(start: server_processes.Starts) -> None:
     server = start(threads=2, reply=REPLY, answer=60.0)
     with unread(server, "viewer", CAPACITY) as held:

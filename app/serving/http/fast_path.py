@@ -129,8 +129,7 @@ class Exchange:
         and ValueError for invalid headers.
         """
         response = application(self.environ, self._start)
-        bodiless = self.environ.get("REQUEST_METHOD") == "HEAD"
-        if not bodiless and self._is_stream():
+        if not self.for_head and self._is_stream():
             raise StreamBegun(stream_head(self._status, self._headers), response)
         try:
             body = b"".join((*self._written, *response))
@@ -139,9 +138,14 @@ class Exchange:
             if close is not None:
                 close()
         head = response_head(
-            self._status, self._headers, None if bodiless else len(body), keep_alive=keep_alive
+            self._status, self._headers, None if self.for_head else len(body), keep_alive=keep_alive
         )
-        return head, b"" if bodiless else body
+        return head, b"" if self.for_head else body
+
+    @property
+    def for_head(self) -> bool:
+        """Whether the response to the request has no body, whatever its status."""
+        return self.environ.get("REQUEST_METHOD") == "HEAD"
 
     def _is_stream(self) -> bool:
         return any(
@@ -182,12 +186,15 @@ def stream_head(status: str, given: Iterable[tuple[str, str]]) -> bytes:
     return head.replace(b"\r\nContent-Length: 0\r\n", b"\r\n", 1)
 
 
-def refusal_response(refusal: bodies.RequestRefusal, *, keep_alive: bool = False) -> tuple[bytes, bytes]:
-    """Return the head and body of the response to a refused request."""
+def refusal_response(
+    refusal: bodies.RequestRefusal, exchange: Exchange | None, *, keep_alive: bool = False
+) -> tuple[bytes, bytes]:
+    """Return the head and body of the response to a refused request; None: its head could not be read."""
     status = HTTPStatus(refusal.status)
     body = json.dumps({"message": refusal.message, "reasonCode": refusal.reason_code}).encode()
     headers = [("Content-Type", "application/json"), *refusal.headers]
-    return response_head(f"{status.value} {status.phrase}", headers, len(body), keep_alive=keep_alive), body
+    head = response_head(f"{status.value} {status.phrase}", headers, len(body), keep_alive=keep_alive)
+    return head, b"" if exchange is not None and exchange.for_head else body
 
 
 class RequestReader:

@@ -142,16 +142,23 @@ class Pieces:
         self.closed = True
 
 
-def run(headers: list[tuple[str, str]], answer: Iterable[bytes], written: bytes = b"") -> tuple[bytes, bytes]:
+def run(
+    headers: list[tuple[str, str]],
+    answer: Iterable[bytes],
+    written: bytes = b"",
+    *,
+    status: str = "200 OK",
+    method: str = "GET",
+) -> tuple[bytes, bytes]:
     """Return the head and body that are sent for an application's response."""
 
     def application(_: object, start: wsgiref.types.StartResponse) -> Iterable[bytes]:
-        write = start("200 OK", headers)
+        write = start(status, headers)
         if written:
             write(written)
         return answer
 
-    return fast_path.Exchange({}).run(application, keep_alive=True)
+    return fast_path.Exchange({"REQUEST_METHOD": method}).run(application, keep_alive=True)
 
 
 def test_a_response_in_pieces_is_joined_measured_and_closed() -> None:
@@ -160,6 +167,21 @@ def test_a_response_in_pieces_is_joined_measured_and_closed() -> None:
     assert (body, pieces.closed) == (b"abc", True)
     assert head.startswith(b"HTTP/1.1 200 OK\r\nX-A: b\r\nContent-Length: 3\r\n")
     assert head.count(b"Connection: keep-alive") == head.count(b"Connection") == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "status"),
+    [(b"/nothing", b"", 403), (b"/filter", b"", 405), (b"/docs", b"Content-Length: 900000\r\n", 413)],
+)
+def test_a_refusal_of_head_has_no_body(
+    shared: server_processes.Server, path: bytes, more: bytes, status: int
+) -> None:
+    name = "scheduler" if status == 405 else "viewer"
+    with shared.connect(name) as connection:
+        connection.sendall(b"HEAD %b HTTP/1.1\r\nHost: localhost\r\n%b\r\n" % (path, more))
+        head, body = connection.makefile("rb").read().split(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status)
+    assert body == b""
 
 
 @pytest.mark.parametrize("headers", [[("Content-Length", "4")], [("X-A", "b\r\nX-B: c")]])
