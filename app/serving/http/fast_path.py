@@ -35,6 +35,8 @@ HEAD = re.compile(
 """The head of a JSON POST as formatted by Go's net/http."""
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 TOO_LONG: Final = bodies.RequestRefusal(431, "HeadersTooLarge", "the request headers are too large")
+_BODILESS: Final = ("1", "204", "304")
+"""How the statuses begin whose responses have no body (RFC 9110, 6.4.1)."""
 _VARIABLES = ("PATH_INFO", "HTTP_HOST", "HTTP_USER_AGENT", "CONTENT_LENGTH", "CONTENT_TYPE")
 _REFUSALS: Final = (
     (errors.LimitRequestLine, 414, "PathTooLong"),
@@ -137,10 +139,9 @@ class Exchange:
             close = getattr(response, "close", None)
             if close is not None:
                 close()
-        head = response_head(
-            self._status, self._headers, None if self.for_head else len(body), keep_alive=keep_alive
-        )
-        return head, b"" if self.for_head else body
+        if self.for_head or self._status.startswith(_BODILESS):
+            return response_head(self._status, self._headers, None, keep_alive=keep_alive), b""
+        return response_head(self._status, self._headers, len(body), keep_alive=keep_alive), body
 
     @property
     def for_head(self) -> bool:
@@ -162,7 +163,10 @@ class Exchange:
 def response_head(
     status: str, given: Iterable[tuple[str, str]], length: int | None, *, keep_alive: bool
 ) -> bytes:
-    """Format the head of a response of `length` bytes (None: to HEAD). Raises ValueError for bad headers."""
+    """Format the head of a response of `length` bytes. Raises ValueError for bad headers.
+
+    None: no length is sent but a declared one, because there is no body, or it ends with the connection.
+    """
     lines, declared = [f"HTTP/1.1 {status}"], []
     for name, value in given:
         if util.is_hoppish(name):
@@ -170,8 +174,8 @@ def response_head(
         if name.lower() == "content-length":
             declared.append(value)
         lines.append(f"{name}: {value}")
-    if not declared:
-        lines.append(f"Content-Length: {length or 0}")
+    if length is not None and not declared:
+        lines.append(f"Content-Length: {length}")
     elif length is not None and declared != [str(length)]:
         raise ValueError(f"the response has {length} bytes but declares {', '.join(declared)}")
     if not all(map(str.isprintable, lines)):
@@ -182,8 +186,7 @@ def response_head(
 def stream_head(status: str, given: Iterable[tuple[str, str]]) -> bytes:
     """Format the head of a response that ends with its connection. Raises ValueError for bad headers."""
     kept = [(name, value) for name, value in given if name.lower() != "content-length"]
-    head = response_head(status, kept, None, keep_alive=False)
-    return head.replace(b"\r\nContent-Length: 0\r\n", b"\r\n", 1)
+    return response_head(status, kept, None, keep_alive=False)
 
 
 def refusal_response(

@@ -169,6 +169,20 @@ def test_a_response_in_pieces_is_joined_measured_and_closed() -> None:
     assert head.count(b"Connection: keep-alive") == head.count(b"Connection") == 1
 
 
+@pytest.mark.parametrize("status", ["103 Early Hints", "204 No Content", "304 Not Modified"])
+def test_a_status_without_a_body_has_no_length(status: str) -> None:
+    for answer in ((), (b"ignored",)):
+        head, body = run([("ETag", '"x"')], answer, status=status)
+        assert head.startswith(f'HTTP/1.1 {status}\r\nETag: "x"\r\nServer: '.encode())
+        assert (b"Content-Length" in head, body) == (False, b"")
+
+
+def test_the_length_of_what_get_would_get_is_declared_by_the_application_alone() -> None:
+    assert b"Content-Length" not in run([], (b"abc",), method="HEAD")[0]
+    head, body = run([("Content-Length", "7")], (), method="HEAD")
+    assert (head.count(b"Content-Length: 7\r\n"), body) == (1, b"")
+
+
 @pytest.mark.parametrize(
     ("path", "more", "status"),
     [(b"/nothing", b"", 403), (b"/filter", b"", 405), (b"/docs", b"Content-Length: 900000\r\n", 413)],
