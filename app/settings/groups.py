@@ -126,7 +126,8 @@ class Server:
     kustomization has to patch the 30 s of the Deployment."""
     insecure: bool = setting(False)
     """Serve plain HTTP without certificates and roles. Allowed only if ``bind`` is a loopback address: for
-    local experiments, never for a cluster."""
+    local experiments, never for a cluster. A request whose ``Host`` is not localhost or a loopback address is
+    refused (403): it may be of a page whose name leads to this machine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,6 +175,8 @@ def test_insecure_serving_is_plain_http_on_the_loopback(start: server_processes.
         assert client.ask("POST", "/filter", b" " * length) == (200, {"length": length, "who": "anonymous"})
     status, seen = client.ask("GET", "/apis/v1/nodes")
     assert (status, seen["scheme"], seen["nodelay"]) == (200, "http", True)
+    connection.request("GET", "/apis/v1/nodes", headers={"Host": "a-page.example"})
+    assert connection.getresponse().status == 403
     connection.close()
 
 

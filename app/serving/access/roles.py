@@ -6,6 +6,7 @@ routes are refused. An operator has all permissions of a viewer.
 """
 
 import dataclasses
+import re
 import types
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
@@ -23,6 +24,9 @@ SETTING: Final = frozenset({"GET", "HEAD", "PUT", "POST"})
 _OWN: Final = frozenset({"same-origin", "none"})
 """Values of Sec-Fetch-Site with which a page may do more than read: a browser presents its client certificate
 for the pages of others too."""
+_LOOPBACK: Final = re.compile(r"(?i:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?::[0-9]{1,5})?")
+"""Values of Host that a call without TLS may have. To a browser, a page whose own name leads to the loopback
+(DNS rebinding) is of the same origin, and its calls have that name."""
 REPLACING: Final = frozenset({"PUT", "DELETE"})
 
 
@@ -150,6 +154,9 @@ class RoleBindings:
         identity = self.identify(environ)
         if identity is None:
             return Denied(401, "this call requires a client certificate", "Unauthorized")
+        if identity is self._anonymous and not _LOOPBACK.fullmatch(environ.get("HTTP_HOST", "localhost")):
+            message = f"without TLS, {method} {path} requires localhost or a loopback address as Host"
+            return Denied(403, message, "Forbidden", identity)
         rules = self._rules(path)
         if not rules:
             return Denied(403, f"no role may call {method} {path}", "Forbidden", identity)

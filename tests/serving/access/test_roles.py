@@ -165,6 +165,24 @@ def test_without_tls_only_anonymous_roles_apply() -> None:
     assert known.roles == {"scheduler"}
 
 
+LOOPBACK = ("localhost", "LocalHost:8443", "127.0.0.1", "127.1.2.3:8443", "[::1]", "[::1]:65535")
+ELSEWHERE = (
+    *("evil.example", "evil.example:8443", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.7"),
+    *("[::2]:8443", "::1", "localhost:8443.evil.example", "localhost:", "evil.example#localhost", ""),
+)
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/apis/v1/pods"), ("PUT", "/debug/flags/s")])
+def test_without_tls_no_page_of_another_name_reaches_the_loopback(method: str, path: str) -> None:
+    bindings = roles.RoleBindings(anonymous=role_names.ROLES)
+    for host in LOOPBACK:
+        assert isinstance(bindings.authorize({"HTTP_HOST": host}, method, path), roles.Identity), host
+    for host in ELSEWHERE:
+        refused = bindings.authorize({"HTTP_HOST": host}, method, path)
+        assert isinstance(refused, roles.Denied), host
+        assert (refused.status, "loopback" in refused.message) == (403, True)
+
+
 def test_a_refusal_names_the_missing_role() -> None:
     bindings = roles.RoleBindings(anonymous=["viewer"])
     refused = bindings.authorize({}, "PUT", "/debug/flags/s")
