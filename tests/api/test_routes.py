@@ -6,9 +6,11 @@ Out of scope: the plugins' views themselves (tests/plugins), who may ask (tests/
 import re
 from typing import Any
 
+import flask
 import pytest
 
 from app import plugins
+from app.api import routes
 from app.domain import events, model
 from app.framework import registry
 from app.store.server import embedded
@@ -91,14 +93,30 @@ def test_a_wrong_method_is_405_and_lists_the_allowed_ones(still: api_worlds.Worl
 @pytest.mark.scenario("TR-16")
 def test_services_lists_every_view_in_koordinators_shape(still: api_worlds.World) -> None:
     listed = body(still.client.get("/apis/v1/__services__"))
-    assert set(listed) == {"GET"}
-    assert listed["GET"] == sorted(listed["GET"])
+    assert all(paths == sorted(paths) for paths in listed.values())
+    assert listed["PUT"] == listed["DELETE"] == ["/apis/v1/shadows/:name"]
     assert {
         "/apis/v1/__services__",
         "/apis/v1/nodes/:name",
         "/apis/v1/pods/:namespace/:name/explain",
         "/apis/v1/plugins/WorkloadPolicy/policies/:namespace/:name/quotas",
     } <= set(listed["GET"])
+
+
+@pytest.mark.scenario("TR-16")
+@pytest.mark.parametrize("viewed", [True, False])
+def test_services_lists_what_the_process_answers(still: api_worlds.World, viewed: bool) -> None:
+    """An extender answers 404 at the paths of `topolog view`."""
+    app = flask.Flask("process", static_folder=None)
+    routes.register(app, still.app.extensions["topolog"], viewed=viewed)
+    client = app.test_client()
+    listed = body(client.get("/apis/v1/__services__"))
+    documented: dict[str, list[str]] = {method: [] for method in listed}
+    for path, item in sorted(body(client.get("/openapi.json"))["paths"].items()):
+        for method in documented.keys() & {name.upper() for name in item} if "/apis/v1/" in path else ():
+            documented[method].append(path.replace("{", ":").replace("}", ""))
+    assert listed == {method: sorted(paths) for method, paths in documented.items()}
+    assert ("/apis/v1/frames" in listed["GET"]) == viewed
 
 
 @pytest.mark.scenario("TR-16")

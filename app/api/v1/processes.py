@@ -197,18 +197,24 @@ def overrides(_: pages.Query) -> pages.Body:
 class Listing(Schema):
     """Every path by method."""
 
-    GET = fields.List(fields.String(), required=True, metadata={"description": "Paths, sorted."})
+    GET = schemas.texts("Paths, sorted; a parameter begins with a colon.")
+    POST = schemas.texts("The same.")
+    PUT = schemas.texts("The same.")
+    DELETE = schemas.texts("The same.")
 
 
 @blueprints.get(routes, "/__services__", Listing, query=queries.Empty)
 def listing(_: pages.Query) -> dict[str, list[str]]:
-    """Every path under /apis/v1/ by method, in Koordinator's shape."""
-    paths = {
-        rule.rule.replace("<", ":").replace(">", "")
-        for rule in flask.current_app.url_map.iter_rules()
-        if rule.rule.startswith("/apis/v1/") and "GET" in (rule.methods or ())
-    }
-    return {"GET": sorted(paths)}
+    """Every path under /apis/v1/ that this process answers, by method, in Koordinator's shape."""
+    found: dict[str, set[str]] = {method: set() for method in Listing().fields}
+    for rule in flask.current_app.url_map.iter_rules():
+        # A path outside of the blueprints is that of another process.
+        mounted = rule.endpoint.partition(".")[0] in flask.current_app.blueprints
+        if mounted and rule.rule.startswith("/apis/v1/"):
+            path = rule.rule.replace("<", ":").replace(">", "")
+            for method in found.keys() & (rule.methods or ()):
+                found[method].add(path)
+    return {method: sorted(paths) for method, paths in found.items()}
 
 
 class LogReader(Schema):
