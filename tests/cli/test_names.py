@@ -34,6 +34,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[installations.
         stage.policy("shop", "spread", {**spec, "labelSelector": {"matchLabels": {"app": "web"}}})
         for kind, namespace, name in (
             ("elasticquotas", "quotas", "team"),
+            ("elasticquotas", "shop", "team"),
             ("sigselasticquotas", "shop", "team"),
             ("poddisruptionbudgets", "shop", "budget"),
         ):
@@ -91,25 +92,43 @@ WATCHED = [kind for kind in LISTS if kind != "events"]
 _numbers = itertools.count()
 
 
+def watched(found: installations.Installation, what: str) -> list[str]:
+    """The names that a watch prints while a pod is created."""
+
+    def moved() -> Iterator[str]:
+        yield "1"
+        other = f"other-{next(_numbers)}"
+        found.stage.pod("elsewhere", other)
+        polling.eventually(lambda: f"pods/elsewhere/{other}" in named(found, "pods"), "the log moved")
+        yield "2"
+
+    former = signal.getsignal(signal.SIGTERM)
+    try:
+        with mock.patch.object(streams, "positions", return_value=moved()):
+            done = topolog(found, "viewer", "get", what, "-w", "-o", "name")
+    finally:
+        signal.signal(signal.SIGTERM, former)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
 @pytest.mark.parametrize("kind", WATCHED)
 def test_a_watch_of_a_name_prints_it_once_while_other_things_happen(
     running: installations.Installation, kind: str
 ) -> None:
-    def moved() -> Iterator[str]:
-        yield "1"
-        other = f"other-{next(_numbers)}"
-        running.stage.pod("elsewhere", other)
-        polling.eventually(lambda: f"pods/elsewhere/{other}" in named(running, "pods"), "the log moved")
-        yield "2"
-
     name = named(running, kind)[-1]
-    former = signal.getsignal(signal.SIGTERM)
-    try:
-        with mock.patch.object(streams, "positions", return_value=moved()):
-            done = topolog(running, "viewer", "get", name, "-w", "-o", "name")
-    finally:
-        signal.signal(signal.SIGTERM, former)
-    assert (done.stdout.split(), done.stderr) == ([name], "")
+    assert watched(running, name) == [name]
+
+
+def test_quotas_of_one_name_in_two_namespaces_have_names_of_their_own(
+    running: installations.Installation,
+) -> None:
+    """One of them is not used: a watch prints it again only if it changes."""
+    (unused,) = (name for name in named(running, "quotas") if name.endswith("/team") and name.count("/") > 1)
+    assert watched(running, "quotas").count(unused) == 1
+    for name, valid in ((unused, "false"), ("quotas/team", "true")):
+        done = topolog(running, "viewer", "get", name, "-o", "jsonpath=$.valid")
+        assert done.stdout.strip() == valid, done.stderr
 
 
 def test_gangs_of_two_families_have_names_of_their_own(running: installations.Installation) -> None:

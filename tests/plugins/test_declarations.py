@@ -121,7 +121,9 @@ def test_a_table_shows_what_its_endpoint_returns(kind: type[NodeLabelPriority]) 
         assert table.named == any(path.startswith(f"{table.path}/<") for path in endpoints)
         if table.named:
             namespaced = f"{table.path}/<namespace>/<name>" in endpoints
-            assert bool(table.namespace) == namespaced, "get NAME -n NAMESPACE needs both"
+            if namespaced != bool(table.namespace):
+                assert namespaced, "get NAME -n NAMESPACE needs both"
+                assert table.identity, "only an identity is a name with and without a namespace"
         assert resources.RESOURCES[table.name].path == f"plugins/{kind.name}/{table.path}"
 
 

@@ -20,7 +20,8 @@ TABLES = (
         "quotas",
         "elastic quotas; with NAME the derivation of one",
         {
-            "QUOTA": "name",
+            "QUOTA": "key",
+            "NAMESPACE": "namespace",
             "PARENT": "parentName",
             "VALID": "valid",
             "MIN": "min",
@@ -32,6 +33,7 @@ TABLES = (
             "ERRORS": "errors",
         },
         named=True,
+        identity="key",
     ),
     namespace_endpoints.TABLE,
 )
@@ -44,7 +46,9 @@ def shown(rules: evictions.EvictionRules) -> views.Shown:
         remarks=partial(_remarks, rules),
         summary=partial(_lines, rules),
         followed=(
-            views.Followed("elasticquota", "elastic quotas", TABLES[0], shares.numbers, changed_by="counts"),
+            views.Followed(
+                "elasticquota", "elastic quotas", TABLES[0], shares.numbers, "key", changed_by="counts"
+            ),
             views.Followed(
                 "sigsquota",
                 "namespace quotas",
@@ -123,6 +127,12 @@ def _endpoints(rules: evictions.EvictionRules) -> tuple[views.Endpoint, ...]:
         views.Endpoint("quotas", "All quotas, the root among them", bound(quotas.listed), [samples.SUMMARY]),
         views.Endpoint(
             "quotas/<name>", "One quota and how its runtime was derived", bound(quotas.one), samples.QUOTA
+        ),
+        views.Endpoint(
+            "quotas/<namespace>/<name>",
+            "The same of the quota in a namespace, also of one that is not used",
+            bound(quotas.one),
+            samples.QUOTA,
         ),
         views.Endpoint(
             "quotas/<name>/pods",

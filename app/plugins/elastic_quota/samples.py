@@ -8,6 +8,7 @@ VIEWS = "plugins/ElasticQuota/quotas"
 """Where the introspection API shows them."""
 
 SUMMARY = {
+    "key": "team-a",
     "name": "team-a",
     "namespace": "quotas",
     "valid": True,

@@ -64,6 +64,37 @@ def test_the_built_in_quotas_have_koordinators_fields_and_their_max_as_runtime()
     assert system["runtime"] == {}
 
 
+def test_each_of_two_quotas_of_one_name_is_shown_by_a_key_of_its_own() -> None:
+    small = small_quotas.cluster(
+        node("n1", 64),
+        quota("team", 2, 8, namespace="z", created="2026-01-01T00:00:00Z"),
+        quota("team", 1, 4, namespace="a", created="2026-01-02T00:00:00Z"),
+        pod("runs", 6, "team", node="n1"),
+    )
+    shown = ElasticQuota().shown()
+    endpoints = {one.path: one for one in shown.endpoints}
+    listed = endpoints["quotas"].handle(small.snapshot, {})
+    assert isinstance(listed, views.Listed)
+    items: list[Any] = [listed.item(key) for key in sorted(listed.keys)]
+    keys = [item["key"] for item in items if item["name"] == "team"]
+    assert keys == ["a/team", "team"]
+    one, within = endpoints["quotas/<name>"], endpoints["quotas/<namespace>/<name>"]
+    used: Any = one.handle(small.snapshot, {"name": "team"})
+    unused: Any = within.handle(small.snapshot, {"namespace": "a", "name": "team"})
+    assert (used["key"], used["namespace"], used["used"]) == ("team", "z", {"cpu": "6"})
+    assert within.handle(small.snapshot, {"namespace": "z", "name": "team"}) == used
+    assert (unused["key"], unused["errors"]) == ("a/team", ["its name is used by the older quota z/team"])
+    assert (unused["overuse"], unused["preemption"], unused["derivation"]) == ([], None, {})
+    for wrong in (("b", "team"), ("a", "other"), ("", "koordinator-root-quota")):
+        assert within.handle(small.snapshot, dict(zip(("namespace", "name"), wrong, strict=True))) is None
+    followed = shown.followed[0]
+    assert followed.named_by == "key"
+    assert {key: bool(followed.numbers(small.snapshot, key)) for key in keys} == {
+        "a/team": False,
+        "team": True,
+    }
+
+
 def test_a_quota_is_followed_by_what_it_uses_and_what_waits_for_it() -> None:
     small = small_quotas.cluster(
         node("n1", 64),

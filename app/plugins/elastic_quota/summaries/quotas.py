@@ -18,7 +18,7 @@ Json = dict[str, Any]
 def listed(
     rules: evictions.EvictionRules, snapshot: snapshots.Snapshot, _: Mapping[str, str]
 ) -> views.Listed:
-    """All quotas in use or invalid, and the built-in ones beside them."""
+    """All quotas, and the built-in ones beside them. The key is a name, or NAMESPACE/NAME of one not used."""
     grown = usage.forest(snapshot)
     names = {*grown.quotas, *grown.unused}
     if grown.quotas:
@@ -30,8 +30,9 @@ def one(
     rules: evictions.EvictionRules, snapshot: snapshots.Snapshot, parameters: Mapping[str, str]
 ) -> Json | None:
     """One quota and how its runtime was derived; None if it does not exist."""
-    name, grown = parameters["name"], usage.forest(snapshot)
-    if name not in grown.quotas and not (name in quota_model.BUILT_IN and grown.quotas):
+    grown = usage.forest(snapshot)
+    name = _key(grown, parameters["name"], parameters.get("namespace"))
+    if name is None:
         return None
     later = evictions.without_terminating(snapshot)
     excess, members = overuse.over(later, name, rules), overuse.members(later, name)
@@ -45,6 +46,17 @@ def one(
     }
 
 
+def _key(grown: forests.Forest, name: str, namespace: str | None) -> str | None:
+    """The key in the list of the quota in use, or of the one in a namespace; None if there is none."""
+    used = grown.quotas.get(name)
+    if namespace is None:
+        return name if used is not None or (name in quota_model.BUILT_IN and grown.quotas) else None
+    if used is not None and used.namespace == namespace:
+        return name
+    identity = f"{namespace}/{name}"
+    return identity if identity in grown.unused else None
+
+
 def _summary(
     rules: evictions.EvictionRules, snapshot: snapshots.Snapshot, grown: forests.Forest, name: str
 ) -> Json:
@@ -52,12 +64,12 @@ def _summary(
         return _root(rules, snapshot, grown)
     quota = grown.quotas.get(name)
     if name in grown.unused:
-        held = snapshot.get(kinds.QUOTAS, name)
-        return {} if held is None else _specified(snapshot, held, (grown.unused[name],), held.warnings)
+        held = snapshot.all(kinds.QUOTAS)[name]
+        return _specified(snapshot, name, held, (grown.unused[name],), held.warnings)
     if quota is None:
         quota = Quota(uid="", namespace="", name=name)
     errors = grown.errors.get(name, ())
-    shown = _specified(snapshot, quota, errors, (*quota.warnings, *grown.warnings.get(name, ())))
+    shown = _specified(snapshot, name, quota, errors, (*quota.warnings, *grown.warnings.get(name, ())))
     amounts = _Amounts(snapshot, grown, quota)
     shown.update(
         {
@@ -79,9 +91,14 @@ def _summary(
 
 
 def _specified(
-    snapshot: snapshots.Snapshot, quota: Quota, errors: tuple[str, ...], warnings: tuple[str, ...]
+    snapshot: snapshots.Snapshot,
+    key: str,
+    quota: Quota,
+    errors: tuple[str, ...],
+    warnings: tuple[str, ...],
 ) -> Json:
     return {
+        "key": key,
         "name": quota.name,
         "namespace": quota.namespace,
         "valid": not errors,
@@ -140,7 +157,8 @@ def _undivided(quota: Quota, amounts: "_Amounts") -> Json:
 
 def _root(rules: evictions.EvictionRules, snapshot: snapshots.Snapshot, grown: forests.Forest) -> Json:
     """The root of the default tree: what it divides."""
-    shown = _specified(snapshot, Quota(uid="", namespace="", name=quota_model.ROOT, is_parent=True), (), ())
+    root = Quota(uid="", namespace="", name=quota_model.ROOT, is_parent=True)
+    shown = _specified(snapshot, root.name, root, (), ())
     if "" not in grown.trees:
         return shown
     found = usage.of_tree(snapshot, "", admission.sharing(rules))
