@@ -43,7 +43,8 @@ def up_command(
     plugins.configured(loaded.plugins)
     _check_cluster(loaded)
     _check_ports(loaded)
-    names = _names(loaded, hosts)
+    # Without TLS, requests to any other name than the loopback's are refused.
+    names = _names(loaded, () if loaded.server.insecure else hosts)
     called = next(name for name in names if "*" not in name)
     changes |= _certificates(loaded, names)
     with _store(loaded) as url:

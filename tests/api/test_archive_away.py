@@ -186,7 +186,7 @@ def test_a_window_begins_where_the_store_does_while_the_archive_is_away(trimmed:
 def test_the_life_of_a_pod_that_the_log_has_needs_no_archive(
     trimmed: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lives, "_BEFORE_MS", 0)
+    monkeypatch.setattr(lives, "_BEHIND_MS", 0)
     world = trimmed()
     last_ms = world.store.histories.appended_ms(world.append(api_worlds.node("later")))
     assert last_ms is not None
@@ -196,6 +196,19 @@ def test_the_life_of_a_pod_that_the_log_has_needs_no_archive(
         world.append(events.PodSeen(pod=msgspec.structs.replace(api_worlds.pod("late"), created=created)))
         found = body(world.client.get("/apis/v1/pods/shop/late/life"))
     assert ([one["kind"] for one in found["items"]], found["complete"]) == (["seen"], True)
+
+
+def test_the_latest_of_a_long_life_needs_no_archive(
+    trimmed: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pod is older than the log, of which only the last events are read."""
+    monkeypatch.setattr(lives, "_MOST_EVENTS", 1)
+    world = trimmed()
+    last = world.append(events.PodSeen(pod=api_worlds.pod("web-1", "host-2")))
+    with away(world):
+        found = body(world.client.get("/apis/v1/pods/shop/web-1/life"))
+    assert (found["first"], found["complete"]) == (last, False)
+    assert found["items"]
 
 
 def test_a_bundle_of_what_the_log_has_needs_no_archive(

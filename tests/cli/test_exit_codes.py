@@ -1,5 +1,6 @@
 """The exit code of every command, for each way in which it may end (app.exit_codes)."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -179,6 +180,19 @@ def unread() -> Iterator[int]:
 
 
 @pytest.fixture
+def stuffed() -> Iterator[int]:
+    """A pipe that takes no more and does not block, as another program may leave it."""
+    out, into = os.pipe()
+    os.set_blocking(into, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(into, bytes(65536))
+    yield into
+    os.close(into)
+    os.close(out)
+
+
+@pytest.fixture
 def full() -> Iterator[int]:
     """A file on a full disk."""
     with pathlib.Path("/dev/full").open("wb") as file:
@@ -197,11 +211,11 @@ def test_an_output_that_its_reader_has_closed_is_no_negative_result(arguments: s
 
 @pytest.mark.parametrize("read", [True, False])
 def test_a_note_that_cannot_be_written_is_no_negative_result(
-    read: bool, unread: int, full: int, tmp_path: pathlib.Path
+    read: bool, unread: int, full: int, stuffed: int, tmp_path: pathlib.Path
 ) -> None:
     """As with ``topolog archive ls 2>&1 | true``, of an archive that has nothing but a note."""
     output = subprocess.DEVNULL if read else unread
-    for errors in (unread, full, None):
+    for errors in (unread, full, stuffed, None):
         done = ended("archive", "ls", "--directory", str(tmp_path), output=output, errors=errors)
         assert done == (exit_codes.OK, "")
 

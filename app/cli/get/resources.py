@@ -307,7 +307,7 @@ def _within(kind: str, name: str | None, namespace: str) -> str | None:
 
 def named(kind: Resource, item: Mapping[str, Any]) -> str:
     """The name by which an item is requested: NAMESPACE/NAME, or what identifies it alone."""
-    if kind.identity:
+    if item.get(kind.identity):
         return str(item[kind.identity])
     # Some are known by their name alone, although their objects have a namespace.
     if kind.namespace and item.get("namespace") and item.get("name"):

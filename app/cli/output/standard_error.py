@@ -1,5 +1,6 @@
 """Standard error, which drops what it cannot write: a command that works needs no reader of its notes."""
 
+import contextlib
 import io
 import os
 import sys
@@ -12,10 +13,11 @@ if TYPE_CHECKING:
 class _File(io.FileIO):
     def write(self, data: "ReadableBuffer", /) -> int:
         """Write what the system takes at once; drop all if it refuses, such as on a full disk."""
-        try:
-            return super().write(data)
-        except OSError:
-            return memoryview(data).nbytes
+        # None: a pipe or a terminal that does not block, and is full.
+        with contextlib.suppress(OSError):
+            if (written := super().write(data)) is not None:
+                return written
+        return memoryview(data).nbytes
 
 
 def guard() -> None:
@@ -24,8 +26,11 @@ def guard() -> None:
     if given is not sys.__stderr__:
         return
     if given is None:
-        # Of the lowest number that is free: no file that is opened later gets the notes.
-        file, encoding = os.open(os.devnull, os.O_WRONLY), None
+        # Log lines are written to this number: no file that is opened later may get it.
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        file, encoding = os.dup2(nothing, 2), None
+        if nothing != file:
+            os.close(nothing)
     else:
         file, encoding = given.fileno(), given.encoding
     buffer = io.BufferedWriter(_File(file, "w", closefd=False))

@@ -94,7 +94,8 @@ INSTALLER = doctor_checks.Check(
     "C12",
     "With `--pre`: the user may create each kind of object that the installation has.",
     "the installation ends in the middle",
-    "install as a user with the ClusterRole cluster-admin",
+    "install as a user with the ClusterRole cluster-admin; without a right on resourcequotas:"
+    " resourceQuota.enabled: false in the chart",
     _PAGE,
 )
 VACANT = doctor_checks.Check(

@@ -33,7 +33,7 @@ _PARSED = 2
 _LISTED_SECONDS = 10.0
 """Seconds for which a listing is used again: one of an object store has a request for each 1,000 names."""
 _PATIENCE = 5.0
-"""Seconds of a call without an answer after which no other one is made for a bound: a mounted volume whose
+"""Seconds of a listing without an answer after which no other one is made for a bound: a mounted volume whose
 server is gone blocks each of them."""
 _HEADER = 64 * 1024
 """Bytes of a file in which its first line is found: it is a gzip member of its own."""
@@ -89,7 +89,7 @@ class Archive:
         self.cluster = cluster
         self._incarnation = incarnation
         self._monotonic = monotonic
-        self._calls: dict[object, float] = {}
+        self._calls: dict[object, tuple[str, float]] = {}
         """Monotonic: when each call of the storage that has not returned began."""
         self._parsed: OrderedDict[str, list[readers.Entry]] = OrderedDict()
         self._lock = threading.Lock()
@@ -99,7 +99,12 @@ class Archive:
     @property
     def waiting(self) -> float:
         """Seconds for which the oldest call of the storage has not returned; 0 without one."""
-        return max((self._monotonic() - began for began in tuple(self._calls.values())), default=0.0)
+        return self._waiting()
+
+    def _waiting(self, done: str = "") -> float:
+        """The same; ``done`` limits it to calls of a kind, as `_reached` names it."""
+        begun = [began for kind, began in tuple(self._calls.values()) if done in ("", kind)]
+        return max((self._monotonic() - began for began in begun), default=0.0)
 
     def files(self, kind: str = "") -> list[archive_files.File]:
         """The files by offset; ``kind`` (segment, checkpoint) limits it. Raises ArchiveAway."""
@@ -213,10 +218,8 @@ class Archive:
     def bounds(self) -> tuple[int, list[int]]:
         """The first offset (see ``oldest``) and those of the checkpoints, as they were some seconds ago."""
         found = self._recent()
-        if found is None and self.waiting > _PATIENCE:
-            raise errors.ArchiveAway(
-                f"the archive cannot be listed: a call has no answer for {_PATIENCE:g} s"
-            )
+        if found is None and self._waiting("listed") > _PATIENCE:
+            raise errors.ArchiveAway(f"the archive cannot be listed: no answer for {_PATIENCE:g} s")
         found = found or self._list()
         return archive_files.begin(found.segments), [file.last for file in found.checkpoints]
 
@@ -340,7 +343,7 @@ class Archive:
     def _reached(self, done: str) -> Iterator[None]:
         """Any failure of the storage is an outage of the archive; ``done``: what could not be."""
         call = object()
-        self._calls[call] = self._monotonic()
+        self._calls[call] = done, self._monotonic()
         try:
             yield
         except OSError as problem:

@@ -78,10 +78,10 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise errors.NoServer(
-            f"the embedded store cannot be started ({error}): it needs a writable folder, which is that of"
-            " store.embedded_dir, or else of TMPDIR"
-        ) from error
+        fix = ""
+        if error.filename is not None:
+            fix = ": it needs a writable folder, which is that of store.embedded_dir, or else of TMPDIR"
+        raise errors.NoServer(f"the embedded store cannot be started ({error}){fix}") from error
 
 
 def _fits(directory: Path) -> bool:

@@ -6,7 +6,6 @@ import json
 import pathlib
 import shutil
 import subprocess
-import threading
 from collections.abc import Callable
 from unittest import mock
 
@@ -353,33 +352,3 @@ def test_an_outage_behind_a_listing_is_not_damage(
     with pytest.raises(errors.Damaged, match="does not exist"):
         archive.raws(name)
     assert not issubclass(errors.ArchiveAway, OSError)
-
-
-def test_bounds_wait_for_no_storage_that_does_not_answer(store: stores.Store, tmp_path: pathlib.Path) -> None:
-    """As a mounted volume whose server is gone; a listing of the last seconds is used meanwhile."""
-    called, answering, clock = threading.Event(), threading.Event(), mock.Mock(return_value=100.0)
-    filled(store, 3)
-    storage, own = archive_storage.Folder(tmp_path), store.log.incarnation
-    archive = archives.Archive(storage, store.keys.cluster, lambda: own, monotonic=clock)
-    archive.keep_segment(store.log.raws(0, 3), own)
-    assert archive.bounds() == (1, [])
-
-    def names(folder: archive_storage.Folder) -> list[str]:
-        called.set()
-        assert answering.wait(60)
-        return NAMES(folder)
-
-    with mock.patch.object(archive_storage.Folder, "names", names):
-        waiting = threading.Thread(target=archive.files)
-        waiting.start()
-        try:
-            assert called.wait(60)
-            clock.return_value += 9.0
-            assert archive.bounds() == (1, [])
-            clock.return_value += 2.0
-            with pytest.raises(errors.ArchiveAway, match="cannot be listed: a call has no answer for 5 s"):
-                archive.bounds()
-        finally:
-            answering.set()
-            waiting.join()
-        assert archive.bounds() == (1, [])

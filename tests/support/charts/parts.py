@@ -55,7 +55,10 @@ def parts() -> Mapping[str, Part]:
         "accounts": Part("rbac", ".Values.rbac.create", rbac),
         "people": Part("roles", ".Values.rbac.create", _named("roles")),
         "resourcequota": Part(
-            "base", ".Values.resourceQuota.enabled", frozenset({("ResourceQuota", "topolog-critical-pods")})
+            "base",
+            # In kube-system it would limit the pods of others, and none needs it.
+            'and .Values.resourceQuota.enabled (ne .Release.Namespace "kube-system")',
+            frozenset({("ResourceQuota", "topolog-critical-pods")}),
         ),
         **{each: Part("base", "", _of_process(each)) for each in WORKERS},
         "extender": Part("base", "", _of_process("extender") | health),

@@ -107,7 +107,7 @@ def _since(shown: moments.Moment, pod: model.Pod | None) -> tuple[int, bool]:
 
 
 def _began(pod: model.Pod | None) -> int:
-    """The offset of the first event that may be about the pod; 0 if it is no longer kept."""
+    """The offset of the first event that may be about the pod; 0 if it is not known."""
     if pod is None:
         return 1
     before_ms = _before_ms(pod)
@@ -115,7 +115,7 @@ def _began(pod: model.Pod | None) -> int:
         return 1
     try:
         return services.current().histories.offset_at(before_ms) + 1
-    except store_errors.Trimmed:
+    except (store_errors.Trimmed, store_errors.ArchiveAway):
         return 0
 
 
