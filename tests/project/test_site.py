@@ -90,7 +90,9 @@ def test_a_link_to_code_leads_to_a_file_of_this_version(site: pathlib.Path) -> N
 EXTERNAL = {
     "https://github.com/kubernetes/kubernetes/issues/67250",
     "https://github.com/pradyunsg/furo",
+    "https://github.com/redis/redis/issues/14541",
     "https://github.com/valkey-io/valkey/issues/2995",
+    "https://github.com/valkey-io/valkey/issues/3983",
     "https://keepachangelog.com/en/1.1.0/",
     "https://pradyunsg.me",
     "https://semver.org/spec/v2.0.0.html",
