@@ -33,11 +33,11 @@ def run_filter(
         cycle = replace(cycle, reserved="")
     before = transformer_chain.before_filter(plugins, cycle)
     gone = bool(before.refusals) and not before.cycle.candidates
-    nominated = _nominated(plugins, before.cycle, without) if not gone else ()
+    holding = nominated(plugins, before.cycle, without) if not gone else ()
     found = _pass(plugins, before.cycle, without) if not gone else _Pass()
-    if nominated:
+    if holding:
         once = frozenset((*without, *plugins.consulting))
-        assumed = _pass(plugins, cycles.assuming(before.cycle, nominated), once)
+        assumed = _pass(plugins, cycles.assuming(before.cycle, holding), once)
         found = _Pass(_merged(assumed.refusals, found.refusals), assumed.changes)
     return verdicts.Trace(
         position=cycle.snapshot.position,
@@ -45,7 +45,7 @@ def run_filter(
         candidates=cycle.candidates,
         interested=_interested(plugins, cycle, before.cycle),
         refusals=_beside_its_own(cycle, (*before.refusals, *found.refusals)),
-        assumed=tuple(sorted(pod.key for pod in nominated)),
+        assumed=tuple(sorted(pod.key for pod in holding)),
         transformed=(*before.changes, *found.changes),
     )
 
@@ -64,8 +64,8 @@ def _beside_its_own(
     return tuple([refusal for refusal in left if refusal.nodes])
 
 
-def _nominated(
-    plugins: registry.Registry, cycle: cycles.Cycle, without: Collection[str]
+def nominated(
+    plugins: registry.Registry, cycle: cycles.Cycle, without: Collection[str] = ()
 ) -> tuple[model.Pod, ...]:
     """The nominated pods that count for this pod. Those that are placed together with it have other nodes."""
     found = cycles.nominated(cycle)

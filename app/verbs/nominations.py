@@ -60,6 +60,17 @@ def awaits(
     return bool(pipeline.run_filter(plugins, cycles.without(base, victims)).kept)
 
 
+def in_bind(plugins: registry.Registry, cycle: cycles.Cycle) -> cycles.Cycle:
+    """The cycle of a bind: nominated pods of the same priority hold nothing against it.
+
+    kube-scheduler also nominates a pod while it prepares the volumes and claims of the pod, before bind (1.35
+    and later), and judges none again that it has assumed. Equal pods, all of them in that step, would refuse
+    one another while there is capacity; the order of the log decides which of them get it.
+    """
+    equal = [one for one in pipeline.nominated(plugins, cycle) if one.priority == cycle.pod.priority]
+    return cycles.unnominated(cycle, equal)
+
+
 def _settled(grant: preemption_memo.Grant, snapshot: snapshots.Snapshot) -> bool:
     """Whether the pod is nominated for one of the nodes, or has one. An unknown pod may be recorded later."""
     pod = snapshot.pod(grant.uid)

@@ -27,7 +27,7 @@ from app.kube.writes import binding
 from app.pauses import Pauses
 from app.store import errors as store_errors
 from app.store.log import batches
-from app.verbs import contexts, errors, placement_releases
+from app.verbs import contexts, errors, nominations, placement_releases
 from app.verbs.memory import latest_pods
 
 MIN_LEFT = 0.1
@@ -203,7 +203,7 @@ class Placer:
     ) -> plans.Commitment:
         """What the plugins reserve on the node; ``outdated``: not as its placement has it. Raises Refused."""
         plugins, cycle = self._context.plugins, self._cycle(snapshot, pod)
-        cycle = replace(cycle, reserved="") if outdated else cycle
+        cycle = nominations.in_bind(plugins, replace(cycle, reserved="") if outdated else cycle)
         try:
             trace = pipeline.run_filter(plugins, cycle)
             if not trace.refusals:

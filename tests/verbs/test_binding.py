@@ -112,6 +112,21 @@ def test_a_refused_binding_releases_the_placement_and_keeps_the_nomination(
     assert shop.bound(pod) == "h1"
 
 
+@pytest.mark.parametrize(("priority", "bound"), [(0, True), (10, False)])
+def test_equal_pods_that_are_bound_at_the_same_time_do_not_refuse_one_another(
+    shop: replicas.Cluster, priority: int, bound: bool
+) -> None:
+    """kube-scheduler nominates a pod while its volumes are prepared, after filter and before bind."""
+    one, first = shop.replica(), shop.pod("web-1")
+    second = shop.pod("web-2", priority=priority)
+    for pod in (first, second):
+        shop.nominate(pod, "h1")
+    shop.see()
+    assert (one.bind(first, "h1") == "") == bound
+    assert (one.bind(second, "h1") == "") == (not bound)
+    assert one.count("host") == 1
+
+
 @pytest.mark.parametrize("kind", [faults.FaultKind.LOSE, faults.FaultKind.DROP])
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_lost_answer_is_resolved(shop: replicas.Cluster, kind: faults.FaultKind, times: int) -> None:

@@ -54,7 +54,7 @@ COMMENTS: Final[Mapping[str, str]] = {
     " Kubernetes.",
     "resourceQuota": "A quota for the priority class system-cluster-critical, without which some clusters"
     " (GKE) create no pod of that class outside kube-system. Its limit of 1000 pods is no limit for Topolog."
-    " Whoever installs needs the right to create it.",
+    " The installation needs the right to create it.",
     "admission": "Warns of pods that name a quota and escape it; Deny refuses them. schedulerNames are the"
     " profiles that call the extender.",
     "quotaAnnotations": "The controller may write Koordinator's annotations on quotas, and no more of them."
