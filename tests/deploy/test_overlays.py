@@ -1,7 +1,6 @@
 """The overlays as they are applied, rendered without kubectl, and rules that hold for each of them."""
 
 import fractions
-import json
 import os
 import pathlib
 import re
@@ -11,7 +10,6 @@ import pytest
 import yaml
 
 from app import settings
-from app.provisioning import store_access
 from tests.support import api_schema, how_to_pages, kustomizations, manifests
 
 HOME = "topolog-system"
@@ -245,19 +243,6 @@ def test_two_nodes_suffice_and_a_drain_leaves_one_of_each(name: str) -> None:
         "topology.kubernetes.io/zone",
         "ScheduleAnyway",
     )
-
-
-def test_ha_with_a_store_of_ones_own_is_ha_without_the_bundled_one(tmp_path: pathlib.Path) -> None:
-    """The kustomization of docs/how-to/install-ha.md, beside a checkout; and the keys of its Secret."""
-    (shown,) = how_to_pages.blocks("install-ha.md", "yaml")
-    deploy = os.path.relpath(manifests.DEPLOY, tmp_path)
-    (tmp_path / "kustomization.yaml").write_text(shown.replace("topolog/deploy", deploy))
-    found = {identity(one): one for one in kustomizations.render(tmp_path)}
-    usual = {identity(one) for one in manifests.overlay("ha") if "valkey" not in one["metadata"]["name"]}
-    assert found.keys() == usual
-    used = set(re.findall(r"\b\w+-url\b", json.dumps(list(found.values()))))
-    named = set(re.findall(r"`(\w+-url)`", how_to_pages.page("install-ha.md")))
-    assert used <= named <= set(store_access.KEYS.values())
 
 
 def kustomization_of_the_guide(folder: pathlib.Path, further: str = "") -> pathlib.Path:
