@@ -58,9 +58,9 @@ COMMENTS: Final[Mapping[str, str]] = {
     "admission": "Warns of pods that name a quota and escape it; Deny refuses them. schedulerNames are the"
     " profiles that call the extender.",
     "quotaAnnotations": "The controller may write Koordinator's annotations on quotas, and no more of them."
-    ' It does so with config.plugins.args: \'{"ElasticQuota": {"koordinator_annotations": true}}\'.',
+    ' It does so with config.plugins.args: {"ElasticQuota": {"koordinator_annotations": true}}.',
     "evictions": "The controller may evict pods, as PodDisruptionBudgets allow. It does so with"
-    ' config.plugins.args: \'{"ElasticQuota": {"quota_preemption": "evict", "overuse": "evict"}}\'.',
+    ' config.plugins.args: {"ElasticQuota": {"quota_preemption": "evict", "overuse": "evict"}}.',
     "networkPolicy": "Denies all traffic except what the processes need. With an existing kube-scheduler,"
     " schedulerCIDRs are the addresses it calls from. Empty schedulerCIDRs are any address with an existing"
     " kube-scheduler, and none otherwise; empty apiServerCIDRs and storeCIDRs are any address. With Cilium,"
