@@ -88,6 +88,7 @@ def test_a_link_to_code_leads_to_a_file_of_this_version(site: pathlib.Path) -> N
 
 
 EXTERNAL = {
+    "https://github.com/kubernetes/autoscaler/issues/5106",
     "https://github.com/kubernetes/kubernetes/issues/67250",
     "https://github.com/pradyunsg/furo",
     "https://github.com/redis/redis/issues/14541",
