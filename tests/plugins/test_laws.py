@@ -186,9 +186,11 @@ def test_a_pod_that_names_no_policy_is_limited_by_selection_alone(
     world: snapshots.Snapshot, offered: frozenset[str], asking: model.Pod
 ) -> None:
     assert not filtered(world, offered, PLUGINS, asking)
-    # Each of the selectors drawn selects the pod. Nominated pods are counted first, so more may be refused.
+    # The selectors drawn have labels alone. Nominated pods are counted first, so more may be refused.
     hard = [
-        policy for policy in world.all(declared.POLICIES).values() if policy.required and not policy.errors
+        policy
+        for policy in world.all(declared.POLICIES).values()
+        if policy.required and not policy.errors and policy.selector.labels.items() <= asking.labels.items()
     ]
     must = {name for name in offered if any(refuses(policy, world, name) for policy in hard)}
     refused = filtered(world, offered, SELECTED, asking).keys()

@@ -16,6 +16,8 @@ DOMAINS = ("a", "b", "c", None)
 GROUP = "rl-job-group"
 OTHERS = ((), ("other",), ("another", "other"))
 """Policies besides the one that the pod under test names."""
+SELECTORS = (None, model.Selector(), model.Selector(labels={"app": "elsewhere"}))
+"""Of these policies: the pods of the one that is named, all, or others."""
 unhurried = settings(max_examples=sizes.examples(50), deadline=None)
 names = st.sampled_from([f"n{number}" for number in range(12)])
 
@@ -45,7 +47,7 @@ def policies(draw: st.DrawFn, name: str = small_clusters.POLICY) -> policy_model
         key=small_clusters.KEY
         if name == small_clusters.POLICY
         else draw(st.sampled_from([small_clusters.KEY, "rack"])),
-        selector=None if name == small_clusters.POLICY else draw(st.sampled_from([None, model.Selector()])),
+        selector=None if name == small_clusters.POLICY else draw(st.sampled_from(SELECTORS)),
     )
 
 

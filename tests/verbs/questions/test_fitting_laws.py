@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from app.domain import events, model, projections, schema, snapshots
@@ -198,7 +198,7 @@ def test_no_single_label_of_the_pod_is_cheaper(
     assert not costs or (cheapest is not None and cheapest <= min(costs))
 
 
-@unhurried
+@settings(max_examples=sizes.examples(300), deadline=None)
 @given(world=worlds(), offered=candidates, pod=pods_asking, rules=settings_of)
 def test_a_proposal_that_is_indirect_does_not_help_alone(
     world: snapshots.Snapshot,
@@ -212,6 +212,7 @@ def test_a_proposal_that_is_indirect_does_not_help_alone(
     if trace.kept:
         return
     for proposed in advice.proposed(plugins, cycle, trace.refusals):
+        event("indirect" if proposed.indirect else "direct")
         if proposed.indirect:
             changed = projections.project_all(world, [make() for make in proposed.changes])
             after = dataclasses.replace(cycle, snapshot=changed)
