@@ -166,6 +166,7 @@ def test_a_pod_its_attempts_a_simulation_and_its_command(
     person.tab_to("#pods td a[href$='/web-3']")
     person.press(keys.Keys.ENTER)
     on_small.until(lambda: on_small.text("#pod h2") == "Pod shop/web-3", "the pod")
+    on_small.settled()
     person.tab_to(f".life a[href*='{second}']")
     person.press(keys.Keys.ENTER)
     found = person.ask(f"pods/shop/web-3/explain?decision={second}")

@@ -279,7 +279,7 @@ def test_of_a_history_that_ended_nothing_stays_on_the_page(busy: Busy, killed: b
     if killed:
         busy.viewer.start()
     else:
-        page.until(lambda: busy.collected()[0], "the new history")
+        page.until(lambda: busy.collected()[0][-1:] == [end], "the new history")
         offsets, starts = busy.collected()
         assert offsets == list(range(kept.offset + 1, end + 1))
         assert [one["to"] for one in starts] == [f"{begun}/{kept.offset + 1}"]

@@ -17,6 +17,9 @@ from tests.support.simulation import histories
 from tests.support.simulation.bugs import catalog, planted_bugs
 from tests.support.simulation.oracle import guarantees
 
+_UNEXPECTED = "an unexpected"
+"""How the result begins of a history in which an error ended a process; its type follows."""
+
 
 def check(
     seed: int,
@@ -36,7 +39,7 @@ def check(
         return str(broken)
     except Exception as problem:
         # No fault may end a process with an unexpected error.
-        return f"an unexpected {type(problem).__name__}: {problem}"
+        return f"{_UNEXPECTED} {type(problem).__name__}: {problem}"
     finally:
         if cycles is not None:
             cycles.update(simulation.preemptions.cycles)
@@ -58,9 +61,14 @@ def failing(
 
 
 def first_to_find(bug: planted_bugs.Bug, seeds: Iterable[int], url: str) -> int | None:
-    """The first seed that fails with the bug planted; None if every seed passes."""
+    """The first seed in which the bug, once planted, violates a guarantee; None if there is none."""
     with planted_bugs.planted(bug):
-        return next((seed for seed in seeds if check(seed, url)), None)
+        return next((seed for seed in seeds if _violates(check(seed, url))), None)
+
+
+def _violates(found: str) -> bool:
+    """Whether a guarantee is violated; a name that does not exist is a fault of what was planted."""
+    return bool(found) and not found.startswith(f"{_UNEXPECTED} {NameError.__name__}")
 
 
 def main(words: list[str]) -> int:

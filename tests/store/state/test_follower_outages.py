@@ -48,6 +48,8 @@ def test_the_follower_logs_where_an_outage_begins_and_ends(durable: embedded_sto
         polling.eventually(lambda: store.follower.error, "the store is away")
         server.start()
         polling.eventually(lambda: store.follower.error is None, "the store is back")
+        # The line follows the error's end.
+        polling.eventually(lambda: lines and lines[-1]["event"] == "the log is read again", "the line")
     own = [(line["log_level"], line["event"]) for line in lines if "the log" in line["event"]]
     assert own == [("warning", "cannot read the log"), ("info", "the log is read again")]
 
