@@ -16,7 +16,7 @@ from app.plugins.workload_policy import kinds, logic, policy_model
 from app.verbs.explain import advice
 from app.verbs.questions import kinds as question_kinds
 from app.verbs.questions import minimal_changes, question_schema, situations
-from tests.support import gadgets
+from tests.support import declared, gadgets
 from tests.support.campaigns import sizes
 from tests.support.decisions import small_clusters
 from tests.support.decisions.cluster_strategies import (
@@ -33,20 +33,27 @@ RULES = PLUGINS[10]
 
 
 def resolved(
-    world: snapshots.Snapshot, asking_pod: model.Pod, overrides: list[dict[str, Any]]
+    world: snapshots.Snapshot,
+    asking_pod: model.Pod,
+    overrides: list[dict[str, Any]],
+    rules: registry.Registry = RULES,
 ) -> situations.Resolved:
     asked = question_schema.Situation(overrides=overrides)
-    supposed = situations.hypothesis(asked, RULES, [type(plugin) for plugin in RULES.plugins])
+    supposed = situations.hypothesis(asked, rules, [type(plugin) for plugin in rules.plugins])
     return situations.resolve(world, supposed, first=(events.PodSeen(pod=asking_pod),))
 
 
 def fits(
-    world: snapshots.Snapshot, pod: model.Pod, offered: frozenset[str], overrides: list[dict[str, Any]]
+    world: snapshots.Snapshot,
+    pod: model.Pod,
+    offered: frozenset[str],
+    overrides: list[dict[str, Any]],
+    rules: registry.Registry = RULES,
 ) -> bool:
     """Whether the pod is kept somewhere in the situation of the overrides."""
-    situation = resolved(world, pod, overrides)
+    situation = resolved(world, pod, overrides, rules)
     asked = situation.snapshot.pods[pod.uid]
-    return bool(pipeline.run_filter(RULES, cycles.cycle(asked, offered, situation.snapshot)).kept)
+    return bool(pipeline.run_filter(rules, cycles.cycle(asked, offered, situation.snapshot)).kept)
 
 
 @pytest.mark.scenario("WI-3")
@@ -64,12 +71,70 @@ def test_advice_fits_and_without_a_part_of_it_does_not(
         overrides = list(change.overrides)
         assert change.kept
         assert fits(world, pod, offered, overrides), change
-        for at, part in enumerate(overrides):
-            assert not fits(world, pod, offered, overrides[:at] + overrides[at + 1 :]), change
-            if part["op"] == "deletePods":
-                for name in part["pods"]:
-                    fewer = {"op": "deletePods", "pods": [other for other in part["pods"] if other != name]}
-                    assert not (fewer["pods"] and fits(world, pod, offered, [fewer])), change
+        for fewer in without_one(overrides):
+            assert not fits(world, pod, offered, fewer), (change, fewer)
+
+
+@st.composite
+def crowded(draw: st.DrawFn) -> snapshots.Snapshot:
+    """A cluster whose quotas are exceeded, often by several pods, and often those of two policies."""
+    domains = draw(st.lists(st.sampled_from("ab"), min_size=1, max_size=3))
+    nodes = [small_clusters.node(f"n{at}", {small_clusters.KEY: one}) for at, one in enumerate(domains)]
+    policies = [
+        small_clusters.policy({one: draw(st.integers(1, 2)) for one in "ab"}, required=True, name=name)
+        for name in draw(st.sampled_from([(small_clusters.POLICY,), (small_clusters.POLICY, "other")]))
+    ]
+    pods = [
+        small_clusters.pod(f"{node.name}-{at}", small_clusters.REPLICA, node=node.name)
+        for node in nodes
+        for at in range(draw(st.integers(1, 4)))
+    ]
+    facts: list[events.AnyEvent] = [events.NodeSeen(node=node) for node in nodes]
+    facts += [declared.observed(policy) for policy in policies]
+    facts += [events.PodSeen(pod=pod) for pod in pods]
+    return projections.project_all(snapshots.empty(schema=declared.SCHEMA, indexed=RULES.indexed()), facts)
+
+
+def without_one(overrides: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Each way to leave out one override, or one of several pods that are deleted."""
+    found = [overrides[:at] + overrides[at + 1 :] for at in range(len(overrides))]
+    for at, part in enumerate(overrides):
+        pods = part["pods"] if part["op"] == "deletePods" and len(part["pods"]) > 1 else []
+        fewer = [{**part, "pods": [other for other in pods if other != name]} for name in pods]
+        found += [[*overrides[:at], one, *overrides[at + 1 :]] for one in fewer]
+    return found
+
+
+@pytest.mark.scenario("WI-3")
+def test_of_several_changes_each_is_needed() -> None:
+    """In answers of several overrides and of several deleted pods, of which there are many here."""
+    parts, deleted = 0, 0
+
+    @settings(max_examples=sizes.examples(150), deadline=None)
+    @given(
+        world=crowded(),
+        rules=settings_of,
+        allow=st.sampled_from([question_schema.ALLOWED, ("pods",), ("objects",)]),
+    )
+    def law(
+        world: snapshots.Snapshot,
+        rules: dict[int, registry.Registry],
+        allow: tuple[question_schema.Allowed, ...],
+    ) -> None:
+        nonlocal parts, deleted
+        plugins, offered = rules[10], frozenset(world.nodes)
+        situation = resolved(world, ASKING, [], plugins)
+        for change in minimal_changes.fit(situation, ASKING.uid, offered, allow, 5, lambda: True).changes:
+            overrides = list(change.overrides)
+            parts += len(overrides) > 1
+            deleted += any(len(part.get("pods", ())) > 1 for part in overrides)
+            assert fits(world, ASKING, offered, overrides, plugins), change
+            for fewer in without_one(overrides):
+                assert not fits(world, ASKING, offered, fewer, plugins), (change, fewer)
+
+    law()
+    assert parts > 2
+    assert deleted > 5
 
 
 def roomy(situation: situations.Resolved, uid: model.Uid) -> frozenset[str]:
