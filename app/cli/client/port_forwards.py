@@ -200,7 +200,8 @@ def _api(loaded: settings.Settings) -> Iterator["api_reader.ApiReader"]:
 
     try:
         access = credentials.find(loaded.kube.kubeconfig or None, loaded.kube.context or None)
-        yield api_reader.ApiReader(clients.Client(access))
+        with contextlib.closing(clients.Client(access)) as client:
+            yield api_reader.ApiReader(client)
     except api_reader.Unseen as unseen:
         raise NotFound(unseen.reason) from unseen
     except errors.KubeError as problem:

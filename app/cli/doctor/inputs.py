@@ -7,6 +7,8 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import click
+
 from app import exit_codes, plugins, settings
 from app.cli import certs, exits
 from app.cli import processes as cli_processes
@@ -35,7 +37,16 @@ def access(loaded: settings.Settings) -> credentials.Access:
 
 def reader(loaded: settings.Settings) -> api_reader.ApiReader:
     """A reader of the cluster's objects. Raises Unseen."""
-    return api_reader.ApiReader(clients.Client(access(loaded)))
+    return api_reader.ApiReader(_client(loaded))
+
+
+def _client(loaded: settings.Settings) -> clients.Client:
+    """A client that is closed, so that its thread ends, with the command. Raises Unseen."""
+    made = clients.Client(access(loaded))
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.call_on_close(made.close)
+    return made
 
 
 def election_namespaces(loaded: settings.Settings, namespace: str) -> list[str]:
@@ -93,7 +104,7 @@ def processes(
         return run_processes.by_urls(urls)
     usual = cli_processes.default_ports(loaded)
     try:
-        client = clients.Client(access(loaded))
+        client = _client(loaded)
         inside = bool(credentials.pod_namespace())
         found = run_processes.of_cluster(api_reader.ApiReader(client), client, namespace, inside=inside)
         if found:

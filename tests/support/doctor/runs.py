@@ -64,7 +64,9 @@ def doctor(*arguments: str, environ: Mapping[str, str] | None = None, stdin: str
     )
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
-    document = json.loads(done.stdout) if done.stdout.startswith("{") else {"checks": []}
+    # Other threads of this process may have logged before and after it.
+    _, begun, rest = done.stdout.partition("{\n")
+    document = json.JSONDecoder().raw_decode(begun + rest)[0] if begun else {"checks": []}
     run = Run(done.exit_code, done.output, document)
     complete(run.checks)
     return run
