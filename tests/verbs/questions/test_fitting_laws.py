@@ -110,7 +110,8 @@ def test_of_several_changes_each_is_needed() -> None:
     """In answers of several overrides and of several deleted pods, of which there are many here."""
     parts, deleted = 0, 0
 
-    @settings(max_examples=sizes.examples(150), deadline=None)
+    # The same examples in each run, so that what is counted does not depend on chance.
+    @settings(max_examples=sizes.examples(200), deadline=None, database=None, derandomize=True)
     @given(
         world=crowded(),
         rules=settings_of,
