@@ -9,10 +9,7 @@ import pytest
 
 from app.api.introspection import times
 from app.api.v1 import decisions
-from app.domain import events
 from app.store import errors
-from app.store.log import batches, incarnations
-from tests.support import polling
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem, body, items
 
@@ -72,14 +69,8 @@ def test_an_offset_whose_time_cannot_be_read_selects_all_the_same(
 def test_decisions_of_a_former_incarnation_are_earlier(world: api_worlds.World) -> None:
     """Their offsets are those of other events."""
     world.append(*(api_worlds.node(f"lost-{at}") for at in range(5)))
-    former = world.store.follower.catch_up().position
     decided(world, world.now[0])
-    begun = incarnations.new((former.incarnation,))
-    event = events.StoreRewound(former.incarnation, former.offset, former.offset, "a test")
-    guard = batches.Guard(epoch="9", writer="w")
-    assert world.store.log.rewind(event, begun, found=former.incarnation, guard=guard)
-    world.store.log.follow(begun)
-    polling.eventually(lambda: world.store.follower.snapshot.position.incarnation == begun, "the new history")
+    former = world.begin_again()
     assert filtered(world, former.offset) == []
     found = items(world.client.get(f"/apis/v1/decisions?until={former.offset}&verb=filter"))
     assert [one["pod"]["name"] for one in found] == names((0,))

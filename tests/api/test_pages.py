@@ -6,9 +6,6 @@ from typing import Any
 import pytest
 
 from app.api.introspection import pages
-from app.domain import events
-from app.store.log import batches, incarnations
-from tests.support import polling
 from tests.support.extender import api_worlds
 from tests.support.extender.error_shape import assert_problem, body, items
 
@@ -78,13 +75,7 @@ def test_the_second_page_is_from_the_moment_of_the_first(world: api_worlds.World
 def test_a_list_does_not_go_on_in_another_history(world: api_worlds.World, path: str) -> None:
     """Its offsets are those of other events."""
     token = body(world.client.get(f"{path}?limit=2"))["metadata"]["continue"]
-    former = world.store.follower.catch_up().position
-    begun = incarnations.new((former.incarnation,))
-    event = events.StoreRewound(former.incarnation, former.offset, former.offset, "a test")
-    guard = batches.Guard(epoch="9", writer="w")
-    assert world.store.log.rewind(event, begun, found=former.incarnation, guard=guard)
-    world.store.log.follow(begun)
-    polling.eventually(lambda: world.store.follower.snapshot.position.incarnation == begun, "the new history")
+    former = world.begin_again()
     response = world.client.get(f"{path}?limit=2&continue={token}")
     assert_problem(response, 410, "PositionGone", former.incarnation)
 

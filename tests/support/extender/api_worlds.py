@@ -15,12 +15,12 @@ from app.framework import registry
 from app.plugins.workload_policy import policy_model
 from app.store import audit_reports, schemas, stores
 from app.store.bundles import bundle_restorer
-from app.store.log import batches
+from app.store.log import batches, incarnations
 from app.store.server import connections, embedded
 from app.verbs import candidates, contexts, decision_reports, filtering, prioritizing
 from app.verbs.explain import recorded_configurations
 from app.verbs.questions.shadows import shadow_comparison
-from tests.support import declared
+from tests.support import declared, polling
 from tests.support.decisions import no_cluster
 
 POLICY_LABEL = "workload-policy/kosmos.io"
@@ -119,6 +119,19 @@ class World:
             projection.apply(event)
         batch = batches.Batch(events=happened, increments=projection.increments)
         return self.store.log.append(batch).last
+
+    def begin_again(self) -> model.Position:
+        """Report the last event as lost; the position in the history that ended, once the next is read."""
+        former = self.store.follower.catch_up().position
+        begun = incarnations.new((former.incarnation,))
+        event = events.StoreRewound(former.incarnation, former.offset, former.offset, "a test")
+        guard = batches.Guard(epoch="9", writer="w")
+        assert self.store.log.rewind(event, begun, found=former.incarnation, guard=guard)
+        self.store.log.follow(begun)
+        polling.eventually(
+            lambda: self.store.follower.snapshot.position.incarnation == begun, "the new history"
+        )
+        return former
 
 
 def plugins_of_the_seeds() -> registry.Registry:
