@@ -39,10 +39,9 @@ _node, _pod, _namespace, _object = named("node"), named("pod"), named("namespace
 _uid, _process, _value = named("uid"), named("process"), named("value")
 _Rules = Mapping[str, Rule]
 
-_OF_OBJECTS: Final[_Rules] = {
-    "uid": _uid,
-    "namespace": _namespace,
-    "name": _object,
+_OF_OBJECTS: Final[_Rules] = {"uid": _uid, "namespace": _namespace, "name": _object}
+"""What the objects of every declared kind have."""
+_OF_OUR_OBJECTS: Final[_Rules] = {
     "created": kept,
     "errors": each(text),
     "warnings": each(text),
@@ -63,7 +62,11 @@ _OF_OBJECTS: Final[_Rules] = {
     "groups": mapping(_object, kept),
     "layers": layers,
 }
-"""Of the objects that plugins declare. A field of the same name has the same meaning in all of them."""
+"""Of the objects that the plugins of Topolog declare. A field of the same name has the same meaning in all of
+them, which does not hold for the types of other distributions: their fields have no rule.
+"""
+_OURS: Final = __name__.partition(".")[0]
+"""The package of the types that these rules hold for."""
 
 RULES: Final[Mapping[type, _Rules]] = {
     model.DeclaredObject: _OF_OBJECTS,
@@ -245,6 +248,8 @@ class FieldRewriter:
         found = self._rules.get(kind)
         if found is None:
             rules = [RULES[base] for base in reversed(kind.__mro__) if base in RULES]
+            if issubclass(kind, model.DeclaredObject) and kind.__module__.partition(".")[0] == _OURS:
+                rules.append(_OF_OUR_OBJECTS)
             found = self._rules[kind] = {name: rule for one in rules for name, rule in one.items()}
         return found
 

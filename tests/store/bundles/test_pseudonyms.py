@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from app.domain import events, model
+from app.domain import events, model, schema
+from app.framework import manifests
 from app.plugins.coscheduling import endpoints, gang_model, gangs, kinds
 from app.plugins.node_label_priority.plugin import NodeLabelPriority
 from app.store.bundles import bundle_reader, field_rewriter, layout, pseudonymizer, pseudonyms, rules
@@ -208,6 +209,41 @@ def test_pods_of_a_scheduler_that_arguments_name_are_selected_as_in_their_source
     assert isinstance(applied, events.ConfigurationApplied)
     assert applied.configuration == configuration
     assert named.interested(seen.pod)
+
+
+class Partition(model.DeclaredObject, frozen=True):
+    """An object of another distribution, with fields named as those of Topolog's own kinds."""
+
+    layers: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    parent: dict[str, str] = msgspec.field(default_factory=dict)
+    total: str = ""
+    created: str = ""
+
+
+def test_fields_of_another_distribution_are_names_whatever_they_are_called() -> None:
+    partition = Partition(
+        "u",
+        "shop",
+        "p",
+        layers=("secret-1",),
+        groups=("secret-2",),
+        options=("secret-3",),
+        resources=("secret-4",),
+        parent={"secret-5": "secret-6"},
+        total="secret-7",
+        created="secret-8",
+    )
+    kind = manifests.kind(Partition, "example.com/v1", "partitions")
+    census = pseudonyms.Census(bundled.public())
+    field_rewriter.FieldRewriter(census, schema.Schema([kind])).struct(partition)
+    words = pseudonyms.Replacement(bundled.public(), census.table("kq7x"), census.keys)
+    made = field_rewriter.FieldRewriter(words, schema.Schema([kind])).struct(partition)
+    assert b"secret" in bytes(partition.encode())
+    assert b"secret" not in bytes(made.encode())
+    assert len(made.layers) == len(made.parent) == 1
 
 
 def test_pseudonyms_sort_as_their_names_do(made: tuple[bytes, pseudonyms.Names]) -> None:
