@@ -3,7 +3,7 @@
 Log lines, debug flags, explain, metrics and Events are renderings of a Trace.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.domain import model, node_sets
@@ -83,6 +83,33 @@ class Rating:
     def given_by(self, plugin: str, weight: int) -> "Rating":
         """The rating of this plugin, which has the weight."""
         return Rating(self.groups, self.details, plugin, weight)
+
+
+def weighed(ratings: Sequence[Rating]) -> Mapping[int, node_sets.Names]:
+    """Weighted sum -> nodes, for sums other than 0, clamped to kube-scheduler's int64."""
+    ratings = [rating for rating in ratings if rating.groups]
+    if len(ratings) == 1:
+        weight = ratings[0].weight
+        single: dict[int, node_sets.Names] = {}
+        for score, nodes in ratings[0].groups.items():
+            if score and nodes:
+                total = _int64(score * weight)
+                single[total] = single[total] | nodes if total in single else nodes
+        return single
+    sums: dict[model.NodeName, int] = {}
+    for rating in ratings:
+        for score, nodes in rating.groups.items():
+            for node in nodes:
+                sums[node] = sums.get(node, 0) + score * rating.weight
+    groups: dict[int, set[model.NodeName]] = {}
+    for node, total in sums.items():
+        if total:
+            groups.setdefault(_int64(total), set()).add(node)
+    return {total: frozenset(nodes) for total, nodes in groups.items()}
+
+
+def _int64(total: int) -> int:
+    return min(max(total, -(2**63)), 2**63 - 1)
 
 
 @dataclass(frozen=True, slots=True)

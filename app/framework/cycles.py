@@ -9,6 +9,26 @@ import msgspec
 from app.domain import events, model, node_sets, projections, snapshots, verdicts
 
 
+class HookFailed(Exception):
+    """A plugin raised in a method that the framework calls: the decision cannot use what it would return."""
+
+    def __init__(self, plugin: str, hook: str, text: str) -> None:
+        super().__init__(text)
+        self.plugin = plugin
+        self.hook = hook
+        """The method, such as ``filter``."""
+
+    @classmethod
+    def of(cls, plugin: str, hook: str, problem: Exception) -> "HookFailed":
+        """The error that names plugin and method.
+
+        The text of the problem may have anything in it; it is in the log, with the traceback.
+        """
+        if isinstance(problem, HookFailed):
+            return problem  # Of a plugin that this one consulted.
+        return cls(plugin, hook, f"plugin {plugin} failed in {hook} ({type(problem).__name__})")
+
+
 class SumClass(NamedTuple):
     """What is equal for pods of which each may stand for another, on nodes that are alike in the labels."""
 

@@ -16,7 +16,7 @@ from zlib import crc32
 
 from app.domain import model, node_sets, snapshots, verdicts
 from app.domain.fit import budgets
-from app.framework import cycles, registry, transformer_chain
+from app.framework import capabilities, cycles, registry, transformer_chain
 
 _WORD: Final = 2**64 - 1
 
@@ -26,7 +26,7 @@ def run_filter(
 ) -> verdicts.Trace:
     """Filter the candidates: the trace names those that the interested plugins refuse, and why.
 
-    ``without``: names of plugins whose filters are left out.
+    Raises HookFailed. ``without``: names of plugins whose filters are left out.
     """
     planned, counted = cycle.placement, cycle.snapshot.schema
     if planned is not None and planned.planned and plugins.outdated(counted, cycle.pod, planned):
@@ -89,14 +89,19 @@ def as_planned(plugins: registry.Registry, cycle: cycles.Cycle) -> snapshots.Sna
     return cycles.unnominated(cycle, [pod for pod in everyone if pod.uid not in kept]).snapshot
 
 
-def run_score(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace:
-    """Score the candidates by the interested plugins, without filtering them."""
+def run_score(
+    plugins: registry.Registry, cycle: cycles.Cycle, *, without: Collection[str] = ()
+) -> verdicts.Trace:
+    """Score the candidates by the interested plugins, without filtering them. Raises HookFailed.
+
+    ``without``: names of plugins whose scores are left out.
+    """
     before = transformer_chain.before_score(plugins, cycle)
     scored = before.cycle
     ratings = tuple(
-        plugin.score(scored).given_by(plugin.name, plugins.weights.get(plugin.name, 1))
+        _rating(plugin, scored).given_by(plugin.name, plugins.weights.get(plugin.name, 1))
         for plugin in plugins.scores
-        if plugin.interested(scored.pod)
+        if plugin.interested(scored.pod) and plugin.name not in without
     )
     return verdicts.Trace(
         position=cycle.snapshot.position,
@@ -104,9 +109,16 @@ def run_score(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace
         candidates=cycle.candidates,
         interested=_interested(plugins, cycle, scored),
         ratings=ratings,
-        totals=weigh(ratings),
+        totals=verdicts.weighed(ratings),
         transformed=before.changes,
     )
+
+
+def _rating(plugin: capabilities.Scores, cycle: cycles.Cycle) -> verdicts.Rating:
+    try:
+        return plugin.score(cycle)
+    except Exception as problem:
+        raise cycles.HookFailed.of(plugin.name, "score", problem) from problem
 
 
 def run(plugins: registry.Registry, cycle: cycles.Cycle) -> verdicts.Trace:
@@ -126,7 +138,10 @@ def transformed(filtered: verdicts.Trace, scored: verdicts.Trace) -> tuple[verdi
 
 
 def best(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Trace) -> model.NodeName | None:
-    """The kept node with the highest sum; ties are broken by rank, then by a stable hash of pod and node."""
+    """The kept node with the highest sum; ties are broken by rank, then by a stable hash of pod and node.
+
+    Raises HookFailed.
+    """
     kept = trace.kept
     if not kept:
         return None
@@ -136,7 +151,10 @@ def best(plugins: registry.Registry, cycle: cycles.Cycle, trace: verdicts.Trace)
     ranked = transformer_chain.before_score(plugins, cycle).cycle
     for plugin in plugins.ranks:
         if plugin.interested(ranked.pod):
-            leaders = _lowest(plugin.rank(ranked, leaders), leaders)
+            try:
+                leaders = _lowest(plugin.rank(ranked, leaders), leaders)
+            except Exception as problem:
+                raise cycles.HookFailed.of(plugin.name, "rank", problem) from problem
     return _spread(cycle.pod.uid, leaders)
 
 
@@ -229,29 +247,6 @@ def budgets_of(plugins: registry.Registry, snapshot: snapshots.Snapshot) -> budg
     return budgets.by_namespace(chain.from_iterable(known))
 
 
-def weigh(ratings: Sequence[verdicts.Rating]) -> Mapping[int, node_sets.Names]:
-    """Weighted sum -> nodes, for sums other than 0, clamped to kube-scheduler's int64."""
-    ratings = [rating for rating in ratings if rating.groups]
-    if len(ratings) == 1:
-        weight = ratings[0].weight
-        single: dict[int, node_sets.Names] = {}
-        for score, nodes in ratings[0].groups.items():
-            if score and nodes:
-                total = _int64(score * weight)
-                single[total] = single[total] | nodes if total in single else nodes
-        return single
-    sums: dict[model.NodeName, int] = {}
-    for rating in ratings:
-        for score, nodes in rating.groups.items():
-            for node in nodes:
-                sums[node] = sums.get(node, 0) + score * rating.weight
-    groups: dict[int, set[model.NodeName]] = {}
-    for node, total in sums.items():
-        if total:
-            groups.setdefault(_int64(total), set()).add(node)
-    return {total: frozenset(nodes) for total, nodes in groups.items()}
-
-
 @dataclass(frozen=True, slots=True)
 class _Others:
     """The plugins beside one (cycles.Peers)."""
@@ -317,10 +312,6 @@ def with_peers(plugins: registry.Registry, cycle: cycles.Cycle, asking: str) -> 
     return replace(cycle, peers=peers(plugins, asking)) if asking in plugins.consulting else cycle
 
 
-def _int64(total: int) -> int:
-    return min(max(total, -(2**63)), 2**63 - 1)
-
-
 def _interested(plugins: registry.Registry, sent: cycles.Cycle, changed: cycles.Cycle) -> tuple[str, ...]:
     """The plugins that the pod concerns as it was sent, or as transformers changed it."""
     first = plugins.interested(sent.pod)
@@ -376,7 +367,10 @@ def _refusals(
     found: list[verdicts.Refusal] = []
     for plugin in plugins.filters:
         if plugin.interested(cycle.pod) and plugin.name not in without:
-            refusal = plugin.filter(with_peers(plugins, cycle, plugin.name))
+            try:
+                refusal = plugin.filter(with_peers(plugins, cycle, plugin.name))
+            except Exception as problem:
+                raise cycles.HookFailed.of(plugin.name, "filter", problem) from problem
             if refusal is not None and refusal.nodes:
                 found.append(refusal.given_by(plugin.name))
     return tuple(found)

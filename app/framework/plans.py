@@ -49,7 +49,7 @@ def commitment(
 ) -> Commitment | verdicts.Refusal:
     """What is committed when the pod of the cycle is placed on the node, or why it cannot be placed there.
 
-    The pod itself must have been filtered before. Raises InvalidPlan and TransformFailed.
+    The pod itself must have been filtered before. Raises InvalidPlan and HookFailed.
     """
     try:
         return _Merge(plugins, cycle, node).run()
@@ -274,7 +274,7 @@ class _Merge:
     def _reserve(self, cycle: cycles.Cycle, draft: _Draft) -> bool:
         """Add what the plugins reserve for the pod that have not planned it; whether any assigns something.
 
-        Raises _Refused, InvalidPlan and TransformFailed.
+        Raises _Refused, InvalidPlan and HookFailed.
         """
         judged = transformer_chain.at(self._plugins, cycle, draft.node)
         if judged.pod is not cycle.pod:
@@ -287,10 +287,7 @@ class _Merge:
         return {plugin.name for plugin in self._plugins.reserves} - draft.planners
 
     def _ask(self, judged: cycles.Cycle, draft: _Draft, names: Collection[str]) -> bool:
-        """Add what the named plugins reserve for the pod; whether any assigns something.
-
-        Raises _Refused and InvalidPlan.
-        """
+        """Add what the named plugins reserve; whether any assigns something. Raises as ``_reserve``."""
         assigned = False
         for plugin, plan in self._answers(judged, draft, names):
             assigned = self._add(plugin, draft, plan) or assigned
@@ -301,7 +298,11 @@ class _Merge:
         for plugin in self._plugins.reserves:
             if plugin.name in names and plugin.interested(judged.pod):
                 asking = pipeline.with_peers(self._plugins, judged, plugin.name)
-                yield plugin.name, plugin.reserve(asking, draft.node)
+                try:
+                    reserved = plugin.reserve(asking, draft.node)
+                except Exception as problem:
+                    raise cycles.HookFailed.of(plugin.name, "reserve", problem) from problem
+                yield plugin.name, reserved
 
     def _add(self, plugin: str, draft: _Draft, plan: capabilities.Plan | verdicts.Refusal) -> bool:
         """Add one answer: whether something is assigned. Raises _Refused and InvalidPlan."""

@@ -24,12 +24,11 @@ P = TypeVar("P", bound=capabilities.Plugin)
 Made = cycles.Cycle | verdicts.Refusal | None
 
 
-class TransformFailed(Exception):
+class TransformFailed(cycles.HookFailed):
     """A transformer raised, or returned a cycle that it must not return: nothing was decided."""
 
     def __init__(self, plugin: str, problem: str) -> None:
-        super().__init__(f"transformer {plugin} failed: {problem}")
-        self.plugin = plugin
+        super().__init__(plugin, "transform", f"transformer {plugin} failed: {problem}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from functools import partial
 
 from app import telemetry
 from app.domain import model, snapshots, verdicts
-from app.framework import capabilities, cycles, pipeline, registry, transformer_chain
+from app.framework import capabilities, cycles, pipeline, registry
 from app.store import errors as store_errors
 from app.verbs import candidates, contexts, errors
 
@@ -27,11 +27,13 @@ class Answer:
     """Whether one node was requested: ``only`` is the answer, None if no node is kept."""
 
 
-def run(context: contexts.Context, pod: model.Pod, offered: candidates.Candidates) -> Answer:
+def run(
+    context: contexts.Context, pod: model.Pod, offered: candidates.Candidates, *, verb: str = "filter"
+) -> Answer:
     """Which candidates are kept, and why the others are refused.
 
     Raises StateAway if a hard rule applies and the state is not available in time, and PluginFailed if one
-    applies and a transformer fails.
+    applies and a plugin fails.
     """
     plugins = context.plugins
     interested = plugins.interested(pod)
@@ -50,8 +52,8 @@ def run(context: contexts.Context, pod: model.Pod, offered: candidates.Candidate
         trace = context.memo.trace_for(pod, offered, snapshot.position, decide)
         context.preemptions.note(trace, context.monotonic())
         return Answer(trace, snapshot)
-    except transformer_chain.TransformFailed as failed:
-        telemetry.fault("filter", pod.key, failed)
+    except cycles.HookFailed as failed:
+        telemetry.fault(verb, pod.key, failed)
         if hard(context, pod):
             raise errors.PluginFailed(f"topolog: {failed}; nothing was decided") from failed
         return passed(context, pod, offered, interested)
@@ -69,11 +71,11 @@ def _decided(
 
 def run_only_one(context: contexts.Context, pod: model.Pod, offered: candidates.Candidates) -> Answer:
     """As run, with the best of the kept nodes: by score, then rank, then a stable hash."""
-    filtered = run(context, pod, offered)
+    filtered = run(context, pod, offered, verb="filter_onlyone")
     snapshot = filtered.snapshot
     cycle = cycles.cycle(pod, filtered.trace.kept, snapshot, score_max=context.plugins.score_max)
     try:
-        scored = pipeline.run_score(context.plugins, cycle)
+        scored = score(context, "filter_onlyone", cycle)
         trace = replace(
             filtered.trace,
             ratings=scored.ratings,
@@ -81,10 +83,23 @@ def run_only_one(context: contexts.Context, pod: model.Pod, offered: candidates.
             transformed=pipeline.transformed(filtered.trace, scored),
         )
         return Answer(trace, snapshot, only=pipeline.best(context.plugins, cycle, trace), single=True)
-    except transformer_chain.TransformFailed as failed:
+    except cycles.HookFailed as failed:
         # Scores are preferences: without them, any kept node is as good as another.
         telemetry.fault("filter_onlyone", pod.key, failed)
         return Answer(filtered.trace, snapshot, only=min(filtered.trace.kept, default=None), single=True)
+
+
+def score(context: contexts.Context, verb: str, cycle: cycles.Cycle) -> verdicts.Trace:
+    """The scores of all plugins but those that fail: scores are preferences. Raises HookFailed."""
+    failing: list[str] = []
+    while True:
+        try:
+            return pipeline.run_score(context.plugins, cycle, without=failing)
+        except cycles.HookFailed as failed:
+            if failed.hook != "score":
+                raise
+            telemetry.fault(verb, cycle.pod.key, failed)
+            failing.append(failed.plugin)
 
 
 def hard(context: contexts.Context, pod: model.Pod) -> bool:

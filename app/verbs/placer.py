@@ -21,7 +21,7 @@ import msgspec
 
 from app import telemetry
 from app.domain import events, model, projections, schema, snapshots, verdicts
-from app.framework import cycles, pipeline, plans, transformer_chain
+from app.framework import cycles, pipeline, plans
 from app.kube import errors as kube_errors
 from app.kube.writes import binding
 from app.pauses import Pauses
@@ -211,9 +211,9 @@ class Placer:
                 if not isinstance(made, verdicts.Refusal):
                     return made
                 trace = replace(trace, refusals=(made,))
-        except (plans.InvalidPlan, transformer_chain.TransformFailed) as invalid:
-            telemetry.log.error("a plugin is defective", pod=pod.key, problem=str(invalid))
-            raise errors.Refused(f"topolog: {invalid}; nothing was bound") from invalid
+        except (plans.InvalidPlan, cycles.HookFailed) as failed:
+            telemetry.fault("bind", pod.key, failed)
+            raise errors.Refused(f"topolog: {failed}; nothing was bound") from failed
         raise errors.Refused(f"topolog: {trace.refusals[0].reason}", snapshot=snapshot, trace=trace)
 
     def _place_again(

@@ -1,7 +1,7 @@
 """prioritize: scores the offered nodes for the pod. Never fails: without state every node has 0."""
 
 from app.domain import model
-from app.framework import cycles, pipeline
+from app.framework import cycles
 from app.store import errors as store_errors
 from app.verbs import candidates, contexts, filtering
 
@@ -17,4 +17,4 @@ def run(context: contexts.Context, pod: model.Pod, offered: candidates.Candidate
     except store_errors.StoreError:
         return filtering.passed(context, pod, offered, interested)
     cycle = cycles.cycle(pod, offered.nodes, snapshot, score_max=context.plugins.score_max)
-    return filtering.Answer(pipeline.run_score(context.plugins, cycle), snapshot)
+    return filtering.Answer(filtering.score(context, "prioritize", cycle), snapshot)

@@ -122,19 +122,19 @@ def test_scores_are_weighed_and_summed() -> None:
 
 def test_a_single_rating_is_weighted_like_several() -> None:
     rating = verdicts.Rating({10: names("ab"), 0: names("c"), 7: node_sets.NONE}, weight=3)
-    assert pipeline.weigh([rating]) == pipeline.weigh([rating, verdicts.Rating({})]) == {30: names("ab")}
+    assert verdicts.weighed([rating]) == verdicts.weighed([rating, verdicts.Rating({})]) == {30: names("ab")}
 
 
 @pytest.mark.parametrize("others", [(), (verdicts.Rating({}),)], ids=["alone", "among others"])
 def test_sums_stay_readable_for_the_scheduler(others: tuple[verdicts.Rating, ...]) -> None:
     top = 2**63 - 1
     rating = verdicts.Rating({top: names("a"), top - 1: names("b"), -top: names("c")}, weight=9)
-    assert pipeline.weigh([rating, *others]) == {top: names("ab"), -(2**63): names("c")}
+    assert verdicts.weighed([rating, *others]) == {top: names("ab"), -(2**63): names("c")}
 
 
 def test_sums_of_zero_are_left_out() -> None:
     ratings = [verdicts.Rating({4: names("ab")}), verdicts.Rating({-4: names("a")})]
-    assert pipeline.weigh(ratings) == {4: names("b")}
+    assert verdicts.weighed(ratings) == {4: names("b")}
 
 
 def test_only_kept_nodes_are_scored_in_a_whole_run() -> None:

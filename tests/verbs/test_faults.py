@@ -8,8 +8,9 @@ from typing import Any, ClassVar, NoReturn
 import pytest
 
 from app.api.extender import verb_handlers
-from app.domain import model
+from app.domain import model, verdicts
 from app.framework import cycles, registry
+from app.verbs import candidates, filtering, prioritizing
 from tests.support.extender import replicas
 from tests.support.monitoring import samples
 
@@ -58,11 +59,56 @@ def test_a_fault_is_answered_in_the_verbs_own_form(shop: replicas.Cluster, verb:
     elif verb == "preempt":
         assert answer == {"NodeNameToMetaVictims": {}}
     else:
-        assert "internal fault (ZeroDivisionError)" in answer["Error"]
-        assert "detail" not in answer["Error"]
+        done = "bound" if verb == "bind" else "decided"
+        text = f"topolog: plugin Faulty failed in filter (ZeroDivisionError); nothing was {done}"
+        assert answer["Error"] == text
+        context.decisions.start()
+        context.decisions.stop()
+        (recorded,) = context.decisions.latest(limit=1)
+        assert (recorded.verb, recorded.error) == (verb, text)
     assert faults(verb) == counted + 1
     # Nothing was placed or bound.
     assert (replica.events(after=before), shop.bound(pod)) == ([], "")
+
+
+@dataclass(frozen=True, slots=True)
+class FaultyScores:
+    """Raises in its scores alone."""
+
+    name: ClassVar[str] = "FaultyScores"
+
+    def interested(self, pod: model.Pod) -> bool:
+        return True
+
+    def score(self, cycle: cycles.Cycle) -> NoReturn:
+        raise ZeroDivisionError("detail")
+
+
+@dataclass(frozen=True, slots=True)
+class Prefers:
+    """Prefers one node."""
+
+    node: str
+    name: ClassVar[str] = "Prefers"
+
+    def interested(self, pod: model.Pod) -> bool:
+        return True
+
+    def score(self, cycle: cycles.Cycle) -> verdicts.Rating:
+        return verdicts.Rating({7: frozenset((self.node,))})
+
+
+@pytest.mark.parametrize("node", ["h1", "m1"])
+def test_scores_of_a_plugin_that_fails_are_left_out(shop: replicas.Cluster, node: str) -> None:
+    replica, pod = shop.replica(), shop.pod("web-1")
+    shop.see()
+    plugins = registry.Registry([FaultyScores(), Prefers(node)])
+    context = dataclasses.replace(replica.context, plugins=plugins)
+    offered = candidates.Candidates(("h1", "m1"))
+    counted = {verb: faults(verb) for verb in ("prioritize", "filter_onlyone")}
+    assert prioritizing.run(context, pod, offered).trace.totals == {7: {node}}
+    assert filtering.run_only_one(context, pod, offered).only == node
+    assert {verb: faults(verb) for verb in counted} == {verb: was + 1 for verb, was in counted.items()}
 
 
 def faults(verb: str) -> float:

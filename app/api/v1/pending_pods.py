@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator
 
 from marshmallow import Schema
 
+from app import telemetry
 from app.api.introspection import blueprints, moments, pages, queries, schemas, services, times
 from app.api.v1 import decisions, pods
 from app.domain import model, snapshots
+from app.framework import cycles, views
 from app.store.decisions import records
 from app.verbs.explain import explanations, pending_groups
 
@@ -176,6 +178,16 @@ def summary(query: pages.Query) -> pages.Body:
         "plugins": [
             {"plugin": name, "name": line.name, "seen": line.seen, "wrong": line.wrong}
             for name, declared in plugins.shown.items()
-            for line in declared.summary(snapshot)
+            for line in _lines(name, declared, snapshot)
         ],
     }
+
+
+def _lines(plugin: str, declared: views.Shown, snapshot: snapshots.Snapshot) -> list[views.StatusLine]:
+    """The lines of a plugin; that it failed if it raises, so that those of the others are shown."""
+    try:
+        return list(declared.summary(snapshot))
+    except Exception as problem:
+        failed = cycles.HookFailed.of(plugin, "summary", problem)
+        telemetry.log.error("a plugin is defective", plugin=plugin, exc_info=problem)
+        return [views.StatusLine("state", "unknown", str(failed))]

@@ -70,7 +70,10 @@ def _refused(plugins: registry.Registry, cycle: cycles.Cycle) -> Cause | None:
     """Why no node is left; None if one is."""
     if not cycle.candidates:
         return Cause(KUBE_SCHEDULER, fitting_nodes.NO_NODES)
-    trace = pipeline.run_filter(plugins, cycle)
+    try:
+        trace = pipeline.run_filter(plugins, cycle)
+    except cycles.HookFailed as failed:
+        return Cause(failed.plugin, str(failed))
     if trace.kept:
         return None
     # Without numbers of nodes: pods with one reason are one group.
