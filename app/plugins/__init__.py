@@ -4,7 +4,7 @@ Each plugin is a folder: plugin.py declares its capabilities, logic.py computes,
 Plugins are pure, and independent of one another.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any, NamedTuple, Protocol
 
@@ -50,7 +50,7 @@ class Catalog(NamedTuple):
 
 def catalog() -> Catalog:
     """The plugins that this process can use. Raises ConfigurationRefused, such as PluginUnusable."""
-    classes = (*IN_TREE, *map(_loaded, sorted(metadata.entry_points(group=GROUP), key=_place)))
+    classes = (*IN_TREE, *_offered())
     return Catalog(
         classes,
         registry_builder.schema_of(classes),
@@ -97,8 +97,21 @@ def _place(entry: metadata.EntryPoint) -> tuple[str, str]:
     return entry.name, entry.value
 
 
-def _loaded(entry: metadata.EntryPoint) -> type[Any]:
-    source = f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "(unknown)"
+def _offered() -> Iterator[type[Any]]:
+    """The plugins of distributions. Raises PluginUnusable, too if one has the name of another plugin."""
+    owners = {plugin.name: "Topolog" for plugin in IN_TREE}
+    for entry in sorted(metadata.entry_points(group=GROUP), key=_place):
+        source = f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "(unknown)"
+        found = _loaded(entry, source)
+        if found.name in owners:
+            raise registry_builder.PluginUnusable(
+                source, f"{entry.value} has the name {found.name}, as a plugin of {owners[found.name]} does"
+            )
+        owners[found.name] = f"the distribution {source}"
+        yield found
+
+
+def _loaded(entry: metadata.EntryPoint, source: str) -> type[Any]:
     try:
         found = entry.load()
     except Exception as problem:  # Whatever the module of another distribution raises.
@@ -107,4 +120,10 @@ def _loaded(entry: metadata.EntryPoint) -> type[Any]:
         ) from problem
     if not isinstance(found, type):
         raise registry_builder.PluginUnusable(source, f"{entry.value} is not a class")
+    name = getattr(found, "name", None)
+    if name != entry.name:
+        called = f"the name {name}" if isinstance(name, str) else "no name"
+        raise registry_builder.PluginUnusable(
+            source, f"{entry.value} has {called} in place of that of its entry point, {entry.name}"
+        )
     return found
