@@ -343,17 +343,22 @@ class Projection:
         near = needed.reach == "namespace"
         for uid in self._namespaces.pods(changed.namespace) if near else self._namespaces.everything():
             pod, name = self._pod_and_node(uid)
+            if pod is None:
+                continue
             node = self._nodes.get(name) if name else None
             if node is None and not counter.node_fields:
                 node = schemas.UNKNOWN
-            if pod is not None and name and node is not None:
-                gone = tuple(counter.contributions(pod, node, former))
-                added = tuple(counter.contributions(pod, node, present))
-            elif pod is not None and not name and counter.pending is not None:
-                gone = tuple(counter.pending(pod, former))
-                added = tuple(counter.pending(pod, present))
-            else:
-                continue
+            try:
+                if name and node is not None:
+                    gone = tuple(counter.contributions(pod, node, former))
+                    added = tuple(counter.contributions(pod, node, present))
+                elif not name and counter.pending is not None:
+                    gone = tuple(counter.pending(pod, former))
+                    added = tuple(counter.pending(pod, present))
+                else:
+                    continue
+            except Exception as problem:
+                raise self._schema.failure(pod, name, node, present, problem) from problem
             if gone != added:
                 self._add_up(gone, -1)
                 self._add_up(added, +1)
@@ -374,13 +379,16 @@ class Projection:
                     break
             else:
                 return  # Most pods are in namespaces without objects that counters read.
-        if not name:
-            self._add_up(raised(pod, self._objects), by)
-            return
-        self._recounted.add(pod.uid)
-        node = self._nodes.get(name)
-        known = raised if node is not None else self._schema.contributed
-        self._add_up(known(pod, node, self._objects), by)
+        node = self._nodes.get(name) if name else None
+        try:
+            if not name:
+                self._add_up(raised(pod, self._objects), by)
+                return
+            self._recounted.add(pod.uid)
+            known = raised if node is not None else self._schema.contributed
+            self._add_up(known(pod, node, self._objects), by)
+        except Exception as problem:
+            raise self._schema.failure(pod, name, node, self._objects, problem) from problem
 
     def _add_up(self, contributed: Iterable[tuple[schemas.CountKey, int]], by: int) -> None:
         for key, amount in contributed:

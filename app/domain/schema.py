@@ -39,6 +39,10 @@ class InvalidSchema(ValueError):
     """Two declarations contradict each other; the message names them."""
 
 
+class CounterFailed(RuntimeError):
+    """A counter raised for a pod; the message names both, and the node."""
+
+
 class UnreadableObject(ValueError):
     """The data of an event does not have the shape that this version's kind declares."""
 
@@ -47,6 +51,7 @@ Contributions = Callable[[model.Pod, model.Node, declared_objects.Objects], Iter
 """(pod, its node, objects) -> the counts that the pod raises there, each with its amount."""
 UNKNOWN = model.Node(name="", uid="")
 """In the place of a node that does not exist in the state: it was not observed yet, or is gone."""
+_BLANK = model.Pod(uid="", namespace="", name="")
 Pending = Callable[[model.Pod, declared_objects.Objects], Iterable[tuple[CountKey, int]]]
 """(pod without a node, objects) -> the counts that the pod raises, each with its amount."""
 _Raised = Callable[..., Iterable[tuple[CountKey, int]]]
@@ -182,6 +187,36 @@ class Schema:
             return self._anywhere(pod, UNKNOWN, held)
         return self.contributions(pod, node, held)
 
+    def failure(
+        self,
+        pod: model.Pod,
+        name: model.NodeName,
+        node: model.Node | None,
+        held: declared_objects.Objects,
+        problem: Exception,
+    ) -> CounterFailed:
+        """The error for what a counter raised for the pod on its node, or without one (no name).
+
+        They are asked again, so that a fold that succeeds pays nothing for the name of the counter.
+        """
+        raised = "a counter"
+        for one in self.counters:
+            need = _needed(one)
+            asked: _Raised | None = one.contributions if name else one.pending
+            gated = need is not None and need.kind.name not in held.kinds
+            if asked is None or gated or (name and node is None and one.node_fields):
+                continue
+            try:
+                tuple(asked(pod, *([node or UNKNOWN] if name else ()), held))
+            except Exception as found:
+                raised, problem = f"counter {one.family!r} ({asked.__module__})", found
+                break
+        where = f"on node {name}" if name else "without a node"
+        return CounterFailed(
+            f"{raised} raises for pod {pod.key} {where}: {type(problem).__name__}: {problem};"
+            " correct its plugin, or the pod"
+        )
+
     def dependents(self, kind: str) -> tuple[tuple[Counter, Dependency[Any]], ...]:
         """The counters that read objects of the kind."""
         return self._dependents.get(kind, ())
@@ -279,6 +314,7 @@ def _check(kinds: tuple[declared_objects.Kind[Any], ...], counters: tuple[Counte
         if not _FAMILY_NAME.fullmatch(counter.family) or counter.form < 1:
             rule = "a family consists of lower-case letters, digits and -, and forms count from 1"
             raise InvalidSchema(f"counter {counter.family!r} of form {counter.form}: {rule}")
+        _refuse_other_fields(counter)
         for needed in counter.depends_on:
             depends = f"counter {counter.family!r} depends on {needed.kind.name}"
             if needed.kind not in kinds:
@@ -293,6 +329,17 @@ def _check(kinds: tuple[declared_objects.Kind[Any], ...], counters: tuple[Counte
     _differ("type of objects", (kind.type.__qualname__ for kind in kinds))
     _differ("prefix of subjects", (kind.prefix or kind.name for kind in kinds))
     _differ("family of counts", (counter.family for counter in counters))
+
+
+def _refuse_other_fields(counter: Counter) -> None:
+    """Refuse fields that a pod or node does not have: the first change of one would end the fold."""
+    for what, blank, fields in (("pod", _BLANK, counter.pod_fields), ("node", UNKNOWN, counter.node_fields)):
+        for field in fields:
+            try:
+                operator.attrgetter(field)(blank)
+            except AttributeError as missing:
+                depends = f"counter {counter.family!r} depends on the field {field!r} of a {what}"
+                raise InvalidSchema(f"{depends}, which does not exist: {missing}") from missing
 
 
 def _differ(what: str, names: Iterable[str]) -> None:

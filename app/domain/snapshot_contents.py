@@ -110,12 +110,13 @@ def build(
 def _counted(bare: snapshots.Snapshot, objects: declared_objects.Objects) -> dict[schemas.CountKey, int]:
     found: defaultdict[schemas.CountKey, int] = defaultdict(int)
     for pod, name in _pods_and_nodes(bare):
-        if name:
-            raised = bare.schema.contributed(pod, bare.nodes.get(name), objects)
-        else:
-            raised = bare.schema.pending(pod, objects)
-        for key, amount in raised:
-            found[key] += amount
+        node = bare.nodes.get(name) if name else None
+        try:
+            contributed = bare.schema.contributed
+            for key, amount in contributed(pod, node, objects) if name else bare.schema.pending(pod, objects):
+                found[key] += amount
+        except Exception as problem:
+            raise bare.schema.failure(pod, name, node, objects, problem) from problem
     return {key: count for key, count in found.items() if count}
 
 

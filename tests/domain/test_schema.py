@@ -260,6 +260,16 @@ def test_a_placement_expects_the_subjects_that_every_object_it_counts_moves_on()
     )
 
 
+def reading(pod_fields: tuple[str, ...] = (), node_fields: tuple[str, ...] = ()) -> schema.Counter:
+    return schema.Counter("racks", 1, lambda *_: (), pod_fields=pod_fields, node_fields=node_fields)
+
+
+def test_a_counter_may_read_the_fields_of_a_field() -> None:
+    found = schema.Schema(counters=(reading(("constraints.tolerations", "phase"), ("labels",)),))
+    pod = model.Pod(uid="u", namespace="shop", name="a")
+    assert found.read_of_pod(pod) == (model.STANDARD.tolerations, "Pending")
+
+
 @pytest.mark.parametrize(
     ("kinds", "counters", "message"),
     [
@@ -281,6 +291,9 @@ def test_a_placement_expects_the_subjects_that_every_object_it_counts_moves_on()
         ((gadgets.GADGETS,), (gadgets.SIZES, gadgets.SIZES), "the same family of counts: sizes"),
         ((gadgets.GADGETS,), (dataclasses.replace(gadgets.SIZES, family="A|b"),), "lower-case letters"),
         ((gadgets.GADGETS,), (dataclasses.replace(gadgets.SIZES, form=0),), "forms count from 1"),
+        ((), (reading(pod_fields=("phase", "label")),), "'label' of a pod, which does not exist"),
+        ((), (reading(pod_fields=("labels.app",)),), "'labels.app' of a pod, which does not exist"),
+        ((), (reading(node_fields=("zone",)),), "'zone' of a node, which does not exist"),
     ],
 )
 def test_declarations_that_contradict_each_other_are_refused(
