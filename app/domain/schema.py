@@ -5,7 +5,6 @@ beside it, never from settings: processes with different plugins enabled fold on
 every fold (``snapshots.empty``), and nothing looks it up globally.
 """
 
-import collections
 import itertools
 import operator
 import re
@@ -36,7 +35,12 @@ _FAMILY_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}|")
 
 
 class InvalidSchema(ValueError):
-    """Two declarations contradict each other; the message names them."""
+    """A declaration is invalid, or contradicts another one; the message names it."""
+
+    def __init__(self, text: str, *declared: object) -> None:
+        """``declared``: the kinds or counters."""
+        super().__init__(text)
+        self.declared = declared
 
 
 class CounterFailed(RuntimeError):
@@ -318,17 +322,17 @@ def _check(kinds: tuple[declared_objects.Kind[Any], ...], counters: tuple[Counte
         for needed in counter.depends_on:
             depends = f"counter {counter.family!r} depends on {needed.kind.name}"
             if needed.kind not in kinds:
-                raise InvalidSchema(f"{depends}, which no plugin declares")
+                raise InvalidSchema(f"{depends}, which no plugin declares", counter)
             if needed.reach == "namespace" and not needed.kind.namespaced:
                 rule = f"without a namespace, the objects of {needed.kind.name} reach the cluster: declare"
                 raise InvalidSchema(f'{depends} with reach "namespace"; {rule} reach="cluster"')
             here, there = map(needed.kind.moves, "ab")
             if not here or (needed.reach == "cluster" and here != there):  # Placements could miss a change.
                 raise InvalidSchema(f"{depends}, whose moves names no subject for the {needed.reach}")
-    _differ("kind", (kind.name for kind in kinds))
-    _differ("type of objects", (kind.type.__qualname__ for kind in kinds))
-    _differ("prefix of subjects", (kind.prefix or kind.name for kind in kinds))
-    _differ("family of counts", (counter.family for counter in counters))
+    _differ("kind", ((kind.name, kind) for kind in kinds))
+    _differ("type of objects", ((kind.type.__qualname__, kind) for kind in kinds))
+    _differ("prefix of subjects", ((kind.prefix or kind.name, kind) for kind in kinds))
+    _differ("family of counts", ((counter.family, counter) for counter in counters))
 
 
 def _refuse_other_fields(counter: Counter) -> None:
@@ -342,7 +346,10 @@ def _refuse_other_fields(counter: Counter) -> None:
                 raise InvalidSchema(f"{depends}, which does not exist: {missing}") from missing
 
 
-def _differ(what: str, names: Iterable[str]) -> None:
-    for name, times in collections.Counter(names).items():
-        if times > 1:
-            raise InvalidSchema(f"two plugins declare the same {what}: {name or '(unnamed)'}")
+def _differ(what: str, declared: Iterable[tuple[str, object]]) -> None:
+    known: dict[str, object] = {}
+    for name, one in declared:
+        if name in known:
+            text = f"two plugins declare the same {what}: {name or '(unnamed)'}"
+            raise InvalidSchema(text, known[name], one)
+        known[name] = one

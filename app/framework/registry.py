@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -62,7 +63,10 @@ class Registry:
         self.followed = tuple(one for shown in self.shown.values() for one in shown.followed)
         self.painted = {one.kind: one for shown in self.shown.values() for one in shown.painted}
         self.concerns = tuple(one for shown in self.shown.values() for one in shown.concerns)
-        _refuse_twice((name, one.kind) for name, shown in self.shown.items() for one in shown.concerns)
+        views = self.shown.items()
+        _refuse_twice("kind of objects", ((name, one.kind) for name, each in views for one in each.concerns))
+        _refuse_twice("painted kind", ((name, one.kind) for name, each in views for one in each.painted))
+        _refuse_twice("followed kind", ((name, one.kind) for name, each in views for one in each.followed))
         self.measures = tuple(p for p in self.plugins if isinstance(p, capabilities.Measures))
         self.exceeds = tuple(p for p in self.plugins if isinstance(p, capabilities.Exceeds))
         self.wakes = tuple(p for p in self.plugins if isinstance(p, capabilities.Wakes))
@@ -204,18 +208,17 @@ def _refuse_conflicts(plugins: Sequence[capabilities.Plugin], weights: Mapping[s
         if weight < 1:
             raise ConfigurationRefused(f"weight of {name} is {weight}; it must be at least 1")
     for plugin in plugins:
+        _refuse_values(plugin)
         _refuse_near_misses(plugin)
         _refuse_halves(plugin)
 
 
-def _refuse_twice(declared: Iterable[tuple[str, str]]) -> None:
-    """Refuse a kind of objects that is declared twice; ``declared``: the plugin and the kind."""
+def _refuse_twice(what: str, declared: Iterable[tuple[str, str]]) -> None:
+    """Refuse a kind that is declared twice; ``declared``: the plugin and the kind."""
     known: dict[str, str] = {}
     for plugin, kind in declared:
         if kind in known:
-            raise ConfigurationRefused(
-                f"plugins {known[kind]} and {plugin} both declare the kind of objects {kind}"
-            )
+            raise ConfigurationRefused(f"plugins {known[kind]} and {plugin} both declare the {what} {kind}")
         known[kind] = plugin
 
 
@@ -224,10 +227,22 @@ def _methods() -> frozenset[str]:
     return frozenset(name for kind in known for name in vars(kind) if not name.startswith("_"))
 
 
+def _refuse_values(plugin: capabilities.Plugin) -> None:
+    """Refuse a value, such as an argument, with the name of a method: it would be called."""
+    for kind in (capabilities.Plugin, *capabilities.KNOWN):
+        for name, declared in vars(kind).items():
+            wanted = inspect.isfunction(declared) and not name.startswith("_")
+            if wanted and hasattr(plugin, name) and not callable(getattr(plugin, name)):
+                raise ConfigurationRefused(
+                    f"plugin {plugin.name} has a value {name}, which is the name of a method of"
+                    f" {kind.__name__}: give it another name"
+                )
+
+
 def _refuse_near_misses(plugin: capabilities.Plugin) -> None:
     """Refuse a method whose name is one edit away from a capability's: it would never be called."""
     known = _methods()
-    for name in vars(type(plugin)):
+    for name in dir(type(plugin)):
         near = next((k for k in known if name != k and not name.startswith("_") and _one_edit(name, k)), None)
         if near is not None and name not in known:
             raise ConfigurationRefused(f"plugin {plugin.name} has a method {name}; did you mean {near}?")

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from app.domain import model, schema
+from app.domain import declared_objects, model, schema
 from app.framework import capabilities, registry, supposed_operations, views
 
 
@@ -68,12 +68,46 @@ def schema_of(classes: Sequence[type[Any]]) -> schema.Schema:
     each other.
     """
     plugins = [_made(kind, {}) for kind in classes]
-    kinds = [kind for one in plugins if isinstance(one, capabilities.Owns) for kind in one.kinds()]
-    counters = [each for one in plugins if isinstance(one, capabilities.Counts) for each in one.counters()]
+    kinds = [(one.name, kind) for one in plugins for kind in _kinds(one)]
+    counters = [(one.name, counter) for one in plugins for counter in _counters(one)]
     try:
-        return schema.Schema(kinds, counters)
+        found = schema.Schema((kind for _, kind in kinds), (counter for _, counter in counters))
     except schema.InvalidSchema as invalid:
-        raise registry.ConfigurationRefused(str(invalid)) from invalid
+        names = [name for name, one in (*kinds, *counters) if any(one is each for each in invalid.declared)]
+        cure = _CURE.format("name") if len(names) > 1 else "correct it, or uninstall its distribution"
+        raise registry.ConfigurationRefused(f"{invalid} ({' and '.join(names)}); {cure}") from invalid
+    for one in plugins:
+        for name in one.statuses if isinstance(one, capabilities.Reconciles) else ():
+            if name not in found.names:
+                raise registry.ConfigurationRefused(
+                    f"plugin {one.name} writes the status of {name}, which is not watched; allowed:"
+                    f" {', '.join(sorted(found.names))}"
+                )
+    return found
+
+
+def _kinds(plugin: capabilities.Plugin) -> tuple[declared_objects.Kind[Any], ...]:
+    return plugin.kinds() if isinstance(plugin, capabilities.Owns) else ()
+
+
+def _counters(plugin: capabilities.Plugin) -> tuple[schema.Counter, ...]:
+    return plugin.counters() if isinstance(plugin, capabilities.Counts) else ()
+
+
+def examine(kind: type[Any]) -> None:
+    """Request all that a class declares by itself, as each process does, so that its error has one source.
+
+    Raises ConfigurationRefused, InvalidSchema, and whatever the class raises.
+    """
+    made = _made(kind, {})
+    registry.Registry([made])
+    kinds, counters = _kinds(made), _counters(made)
+    others = {needed.kind for one in counters for needed in one.depends_on}.difference(kinds)
+    schema.Schema((*kinds, *others), counters)
+    if isinstance(made, capabilities.Diagnoses):
+        made.diagnosis()
+    for declared in (annotations_of, operations_of, tables_of, terms_of):
+        declared((kind,))
 
 
 def annotations_of(classes: Sequence[type[Any]]) -> frozenset[str]:
@@ -167,7 +201,10 @@ def terms_of(classes: Sequence[type[Any]]) -> views.Terms:
 
 
 def _made(kind: type[Any], args: Mapping[str, Any]) -> capabilities.Plugin:
-    allowed = [field.name for field in dataclasses.fields(kind) if field.init]
+    try:
+        allowed = [field.name for field in dataclasses.fields(kind) if field.init]
+    except TypeError as error:
+        raise registry.ConfigurationRefused(f"{kind.__name__} is not a dataclass") from error
     for name in args:
         if name not in allowed:
             raise registry.ConfigurationRefused(

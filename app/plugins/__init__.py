@@ -126,4 +126,12 @@ def _loaded(entry: metadata.EntryPoint, source: str) -> type[Any]:
         raise registry_builder.PluginUnusable(
             source, f"{entry.value} has {called} in place of that of its entry point, {entry.name}"
         )
+    try:
+        registry_builder.examine(found)
+    except (registry.ConfigurationRefused, schema.InvalidSchema) as refused:
+        raise registry_builder.PluginUnusable(source, str(refused)) from refused
+    except Exception as problem:
+        raise registry_builder.PluginUnusable(
+            source, f"{entry.value}: {type(problem).__name__}: {problem}"
+        ) from problem
     return found

@@ -185,12 +185,29 @@ def test_the_objects_that_a_decision_concerns_are_those_of_all_plugins() -> None
     assert list(plugins.objects(snapshots.empty(schema=declared.SCHEMA), pod)) == ["rack:shop", "row:shop"]
 
 
-def test_two_plugins_with_one_kind_of_objects_are_refused() -> None:
+@dataclass(frozen=True, slots=True)
+class Painting(Concerning):
+    def shown(self) -> views.Shown:
+        return views.Shown(painted=(views.Painted(self.of, (), lambda _: (), lambda *_: {}),))
+
+
+@dataclass(frozen=True, slots=True)
+class Following(Concerning):
+    def shown(self) -> views.Shown:
+        table = views.Table("racks", "racks", "racks", {"NAME": "name"})
+        return views.Shown(followed=(views.Followed(self.of, "racks", table, lambda *_: {}),))
+
+
+@pytest.mark.parametrize(
+    ("declaring", "what"),
+    [(Concerning, "kind of objects"), (Painting, "painted kind"), (Following, "followed kind")],
+)
+def test_two_plugins_with_one_kind_of_objects_are_refused(declaring: type[Concerning], what: str) -> None:
+    assert registry.Registry([declaring("One"), declaring("Other", of="row")])
     with pytest.raises(
-        registry.ConfigurationRefused,
-        match="plugins Concerning and Other both declare the kind of objects rack",
+        registry.ConfigurationRefused, match=f"plugins One and Other both declare the {what} rack"
     ):
-        registry.Registry([Concerning(), Concerning("Other")])
+        registry.Registry([declaring("One"), declaring("Other")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +224,11 @@ class Filtr(fake_plugins.Idle):
 
     def filtr(self) -> None:
         """Meant to be filter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inheriting(Filtr):
+    name: str = "Inheriting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +256,26 @@ class Other(fake_plugins.Idle):
         (Scoires(), "scores; did you mean score"),
         (Filtr(), "filtr; did you mean filter"),
         (Fulter(), "fulter; did you mean filter"),
+        (Inheriting(), "plugin Inheriting has a method filtr; did you mean filter"),
     ],
 )
 def test_a_method_one_letter_off_is_refused(plugin: capabilities.Plugin, text: str) -> None:
     with pytest.raises(registry.ConfigurationRefused, match=text):
         registry.Registry([plugin])
+
+
+@dataclass(frozen=True, slots=True)
+class Sparing(fake_plugins.Idle):
+    name: str = "Sparing"
+    reserve: int = 2
+    """Cores to leave."""
+
+
+def test_an_argument_with_the_name_of_a_method_is_refused() -> None:
+    with pytest.raises(
+        registry.ConfigurationRefused, match=r"plugin Sparing has a value reserve, .* of a method of Reserves"
+    ):
+        registry.Registry([Sparing()])
 
 
 def test_other_methods_are_allowed() -> None:

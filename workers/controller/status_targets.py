@@ -7,10 +7,6 @@ from app.kube.watch import kinds
 from workers.controller import statuses
 
 
-class UndeclaredKind(ValueError):
-    """A plugin writes the status of a kind that is not watched; the message names both."""
-
-
 class KindTarget:
     """A watched kind."""
 
@@ -39,12 +35,6 @@ class KindTarget:
 
 
 def of(schema: schemas.Schema, plugins: registry.Registry) -> dict[str, statuses.Target]:
-    """The kinds that the plugins declare, by name. Raises UndeclaredKind."""
+    """The kinds that the plugins declare, by name; all are watched (registry_builder.schema_of)."""
     watched = {kind.name: kind for kind in kinds.watched(schema)}
-    found: dict[str, statuses.Target] = {}
-    for plugin in plugins.reconciles:
-        for name in plugin.statuses:
-            if name not in watched:
-                raise UndeclaredKind(f"{plugin.name} writes the status of {name}, which is not watched")
-            found[name] = KindTarget(watched[name])
-    return found
+    return {name: KindTarget(watched[name]) for plugin in plugins.reconciles for name in plugin.statuses}
