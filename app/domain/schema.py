@@ -32,6 +32,8 @@ _SUBJECTS = frozenset(("pod", "node", "flag", "kind", "relist", "shadow", "store
 """Prefixes of the subjects that no kind may use."""
 _KIND_NAME = re.compile(r"[a-z][a-z0-9]{0,62}")
 _FAMILY_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}|")
+FORM = r"(?:[a-z][a-z0-9-]{0,62}\.)?[1-9][0-9]*"
+"""Pattern of one counter in ``Schema.forms``."""
 
 
 class InvalidSchema(ValueError):

@@ -59,6 +59,7 @@ def function(name: str, schema: int = SCHEMA) -> str:
     return f"topolog_{name}_{schema}" if schema > 1 else f"topolog_{name}"
 
 
+_COUNTS = re.compile(rf"counts:{schema.FORM}(?:,{schema.FORM})*")
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
@@ -103,3 +104,13 @@ class Keys:
     def session(self, identity: str) -> str:
         """String, kept for a day: the last call of one writer and its result."""
         return f"{self.prefix}session:{identity}"
+
+
+def ending(names: Keys, counts: str) -> str:
+    """The name of a key of counts without the cluster, for messages."""
+    return counts.removeprefix(names.prefix)
+
+
+def of_other_forms(names: Keys, counts: str) -> bool:
+    """Whether a name of live counts is one that another version, or other plugins, give them."""
+    return counts != names.counts and _COUNTS.fullmatch(ending(names, counts)) is not None

@@ -121,6 +121,8 @@ class RawReader:
         pointer, schema = _shown(meta.get(b"counts", b"")), _shown(meta.get(b"schema", b""))
         if pointer not in ("", names.counts) and schema != str(keys.SCHEMA):
             raise errors.SchemaMismatch(f"the counts are in {pointer}: use a newer Topolog")
+        if keys.of_other_forms(names, pointer):
+            raise errors.other_counts(keys.ending(names, pointer), keys.ending(names, names.counts))
         cursor, versions = versions if paged else (0, versions)
         garbled: dict[tuple[str, str], str] = {}
         return RawView(

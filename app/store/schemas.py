@@ -66,13 +66,9 @@ def status(client: redis.Redis, names: keys.Keys) -> runner.Status:
         states = [runner.loaded(node, library()) for node in connections.primaries(client)]
     # The worst state of any node: a slot may move to each of them.
     pending = found.pending
-    if found.schema == found.latest and found.counts not in ("", wanted := _ending(names)):
+    if found.schema == found.latest and found.counts not in ("", wanted := keys.ending(names, names.counts)):
         pending = (*pending, f"{found.counts} to {wanted}")
     return dataclasses.replace(found, library=max(states, key=_LIBRARIES.index), pending=pending)
-
-
-def _ending(names: keys.Keys) -> str:
-    return names.counts.removeprefix(names.prefix)
 
 
 def connect(options: settings.Store, names: keys.Keys) -> redis.Redis:
@@ -89,4 +85,6 @@ def check(client: redis.Redis, names: keys.Keys, *, emptied: bool = False) -> No
     if not empty and (found != needed or not incarnation):
         raise errors.mismatch(found, needed)
     if live is not None and connections.text(live) != names.counts:
-        raise errors.other_counts(connections.text(live).removeprefix(names.prefix), _ending(names))
+        raise errors.other_counts(
+            keys.ending(names, connections.text(live)), keys.ending(names, names.counts)
+        )

@@ -88,6 +88,16 @@ def test_counts_of_another_form_are_not_used(older: stores.Store, store_server: 
     assert "topolog migrate up" in status.advice
 
 
+@pytest.mark.parametrize("ending", ["counts", "counts:", "counts:2:5f3a", "counts:2,", "other:2", "log", "7"])
+def test_only_names_that_counts_have_are_those_of_other_forms(ending: str) -> None:
+    own = declared.names("c")
+    for forms in (schema.FIRST_FORMS, gadgets.SCHEMA.forms, "2,a-b.10"):
+        assert keys.of_other_forms(own, keys.Keys("c", forms).counts)
+    assert not keys.of_other_forms(own, own.counts)
+    assert not keys.of_other_forms(own, f"{own.prefix}{ending}")
+    assert not keys.of_other_forms(own, keys.Keys("d", gadgets.SCHEMA.forms).counts)
+
+
 def test_the_new_counts_are_those_of_the_log(older: stores.Store, store_server: embedded.Server) -> None:
     before = materialised.counts(older)
     assert schemas.migrate(older.client, names(older), gadgets.SCHEMA).ready

@@ -119,7 +119,7 @@ class Auditor:
     def run_once(self) -> bool:
         """Audit what is due once; false if the end of the log was not reached.
 
-        Raises StoreAway, Rewound or OtherCluster.
+        Raises StoreAway, Rewound, OtherCluster, or SchemaMismatch, also for counts of another form.
         """
         self._reading = self._verifying = False
         self._store.log.check_owner()

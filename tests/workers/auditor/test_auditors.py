@@ -1,6 +1,7 @@
 """The auditor with a real store, a recorder and an API server: every corruption is found."""
 
 import itertools
+import threading
 from collections.abc import Callable
 from unittest import mock
 
@@ -9,9 +10,9 @@ import pytest
 from structlog import testing
 
 from app import settings
-from app.store import errors, keys, raw_access, snapshot_format, stores
-from tests.support import declared
-from tests.support.workers import audits, corruptions
+from app.store import audit_reports, errors, keys, raw_access, schemas, snapshot_format, stores
+from tests.support import declared, gadgets
+from tests.support.workers import audits, corruptions, recordings
 from workers.auditor import checkpoint_checks
 from workers.compactor import compactors
 
@@ -99,6 +100,27 @@ def test_a_trimmed_log_that_only_a_checkpoint_of_a_later_version_covers_is_named
         auditor.run_once()
     assert f"a later version of Topolog wrote those at {later.offset}" in str(auditor.checks()["log"])
     assert [line for line in lines if "corrupt" in line["event"]] == []
+
+
+def test_counts_of_another_form_are_left_to_an_auditor_that_keeps_them(world: audits.World) -> None:
+    before = world.audited()
+    later = keys.Keys(world.keys.cluster, gadgets.SCHEMA.forms)
+    assert schemas.migrate(world.client, later, gadgets.SCHEMA).ready
+    running = threading.Thread(target=world.auditor.run)
+    with testing.capture_logs() as lines:
+        running.start()
+        try:
+            recordings.eventually(lambda: world.auditor.checks()["store"] is not None, "it cannot audit")
+        finally:
+            world.auditor.stop()
+            running.join(recordings.LIMIT)
+    assert world.auditor.checks()["store"] == str(
+        errors.other_counts(f"counts:{gadgets.SCHEMA.forms}", f"counts:{declared.SCHEMA.forms}")
+    )
+    assert world.auditor.checks()["store"] in [line.get("error") for line in lines]
+    assert [line for line in lines if line["event"] == "drift detected"] == []
+    reported = audit_reports.Reports(world.client, world.keys).latest()
+    assert reported == world.auditor.report == before
 
 
 def test_a_corrupt_checkpoint_is_left_to_the_compactor_which_removes_its_values_too(
