@@ -138,12 +138,22 @@ def mismatch(found: int, needed: int) -> SchemaMismatch:
     return SchemaMismatch(f"the store has schema {found}, this version needs {needed}: {todo}")
 
 
+_ALIKE = (
+    "install the same version and the same plugins everywhere; if this is the one to be used, run `topolog"
+    " migrate up`"
+)
+
+
+def rejected_counts() -> SchemaMismatch:
+    """The error for an append to a store whose live counts are not those of this version and its plugins."""
+    return SchemaMismatch(
+        f"the store's live counts are not those that this version with its plugins keeps: {_ALIKE}"
+    )
+
+
 def other_counts(live: str, wanted: str) -> SchemaMismatch:
     """The error for a store whose live counts are not in the form that this version and its plugins keep."""
-    return SchemaMismatch(
-        f"the store keeps {live}, this version with its plugins keeps {wanted}: install the same version and"
-        " the same plugins everywhere; if this is the one to be used, run `topolog migrate up`"
-    )
+    return SchemaMismatch(f"the store keeps {live}, this version with its plugins keeps {wanted}: {_ALIKE}")
 
 
 class Denied(StoreError):

@@ -286,6 +286,8 @@ def refuse(reply: list[bytes | int]) -> NoReturn:
             raise errors.Fenced(epoch, writer)
         case ["HELD", reader, offset]:
             raise errors.Held(reader, int(offset))
+        case ["SCHEMA", found] if keys.number(found) == keys.SCHEMA:
+            raise errors.rejected_counts()
         case ["SCHEMA", found]:
             raise errors.mismatch(keys.number(found), keys.SCHEMA)
         case ["UNCOVERED", offset]:
