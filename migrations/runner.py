@@ -36,6 +36,8 @@ class Status:
     """The steps that ``up`` would take, in order."""
     counts: str = ""
     """The live counts: what the key ends with. Empty if there are none."""
+    other_counts: str = ""
+    """Why the live counts are not those of this version with its plugins, and what to do; else empty."""
 
     @property
     def ready(self) -> bool:
@@ -44,9 +46,12 @@ class Status:
 
     @property
     def advice(self) -> str:
-        """The command to run; empty if none is needed."""
+        """What to run, or to install; empty if nothing is needed."""
         if self.schema > self.latest:
             return _too_old(self.schema)
+        if self.other_counts:
+            # `topolog migrate up` takes the counts from every running process of another version.
+            return self.other_counts
         return "" if self.ready else "run `topolog migrate up`"
 
 

@@ -169,10 +169,8 @@ def _store(loaded: settings.Settings) -> Iterator[str]:
             client = connections.connect(url, timeout=loaded.store.socket_timeout, names=names)
             if server is not None:
                 schemas.migrate(client, names, schema)
-            elif not schemas.status(client, names).ready:
-                raise exits.Failed(
-                    exit_codes.STORE, "the store has a different schema: run `topolog migrate up`"
-                )
+            elif advice := schemas.status(client, names).advice:
+                raise exits.Failed(exit_codes.STORE, f"the store is not as this version needs it: {advice}")
             client.close()
             _report(f"store: {settings.current(loaded)['store.url'] or url}")
             with supervisor.keep_running(server, report=_report) if server is not None else nullcontext():

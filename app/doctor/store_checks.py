@@ -25,6 +25,9 @@ def _check(identity: str, about: str, docs: str = _SET_UP) -> doctor_checks.Chec
     return doctor_checks.Check(identity, about, "", "", docs)
 
 
+_SCHEMA: Final = _check(
+    "Q23", "The schema, and the form of the counts, are those of this version.", f"{_PAGE}#upgrade"
+)
 _BY_SUBJECT: Final[Mapping[str, doctor_checks.Check]] = {
     "version": _check("Q01", "The server has functions, and no known vulnerability.", f"{_PAGE}#choose"),
     "mode": _check("Q02", "A Redis Cluster is named as one in store.url.", f"{_PAGE}#choose"),
@@ -56,7 +59,8 @@ _BY_SUBJECT: Final[Mapping[str, doctor_checks.Check]] = {
     "users of roles": _check("Q20", "Each process has a user of its own."),
     "users": _check("Q20", "Each process has a user of its own."),
     "functions": _check("Q22", "The functions are those of this version.", f"{_PAGE}#upgrade"),
-    "schema": _check("Q23", "The schema is that of this version.", f"{_PAGE}#upgrade"),
+    "schema": _SCHEMA,
+    "counts": _SCHEMA,
     "keys": _check("Q24", "Each key has its type."),
     "log": _check("Q25", "The log can be appended to.", "how-to/consistency.md#when-appends-are-blocked"),
     "other keys": _check("Q29", "The server is Topolog's alone."),

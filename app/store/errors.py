@@ -138,22 +138,23 @@ def mismatch(found: int, needed: int) -> SchemaMismatch:
     return SchemaMismatch(f"the store has schema {found}, this version needs {needed}: {todo}")
 
 
-_ALIKE = (
+ALIKE = (
     "install the same version and the same plugins everywhere; if this is the one to be used, run `topolog"
     " migrate up`"
 )
+"""What to do about counts that another version, or other plugins, keep."""
 
 
 def rejected_counts() -> SchemaMismatch:
     """The error for an append to a store whose live counts are not those of this version and its plugins."""
     return SchemaMismatch(
-        f"the store's live counts are not those that this version with its plugins keeps: {_ALIKE}"
+        f"the store's live counts are not those that this version with its plugins keeps: {ALIKE}"
     )
 
 
 def other_counts(live: str, wanted: str) -> SchemaMismatch:
     """The error for a store whose live counts are not in the form that this version and its plugins keep."""
-    return SchemaMismatch(f"the store keeps {live}, this version with its plugins keeps {wanted}: {_ALIKE}")
+    return SchemaMismatch(f"the store keeps {live}, this version with its plugins keeps {wanted}: {ALIKE}")
 
 
 class Denied(StoreError):

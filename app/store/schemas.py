@@ -65,10 +65,11 @@ def status(client: redis.Redis, names: keys.Keys) -> runner.Status:
             raise errors.SchemaMismatch(str(refused)) from refused
         states = [runner.loaded(node, library()) for node in connections.primaries(client)]
     # The worst state of any node: a slot may move to each of them.
-    pending = found.pending
+    found = dataclasses.replace(found, library=max(states, key=_LIBRARIES.index))
     if found.schema == found.latest and found.counts not in ("", wanted := keys.ending(names, names.counts)):
-        pending = (*pending, f"{found.counts} to {wanted}")
-    return dataclasses.replace(found, library=max(states, key=_LIBRARIES.index), pending=pending)
+        pending, why = f"{found.counts} to {wanted}", str(errors.other_counts(found.counts, wanted))
+        return dataclasses.replace(found, pending=(*found.pending, pending), other_counts=why)
+    return found
 
 
 def connect(options: settings.Store, names: keys.Keys) -> redis.Redis:

@@ -1,5 +1,6 @@
 """``topolog up`` against a simulated API server: real processes, real mTLS, one Ctrl-C."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import redis
 import urllib3
 from cryptography import x509
 
@@ -23,9 +25,10 @@ from app import exit_codes
 from app.cli import supervisor
 from app.cli import up as up_module
 from app.simulation.apiserver import apiservers
+from app.store import keys, schemas
 from app.store.server import embedded
 from app.telemetry import metrics
-from tests.support import child_processes, commands, declared, polling, process_trees
+from tests.support import child_processes, commands, declared, gadgets, polling, process_trees
 
 
 @pytest.fixture
@@ -191,6 +194,18 @@ def test_a_folder_that_the_store_cannot_use_is_named(
     assert line.startswith("topolog: the embedded store cannot be started ")
     assert f"'{file / 'store'}'" in line
     assert "store.embedded_dir" in line
+
+
+def test_a_store_with_counts_of_another_form_is_refused_with_its_cause(
+    kubeconfig: pathlib.Path, tmp_path: pathlib.Path, store_server: embedded.Server, cluster: str
+) -> None:
+    with contextlib.closing(redis.Redis.from_url(store_server.url)) as client:
+        schemas.migrate(client, keys.Keys(cluster, gadgets.SCHEMA.forms), gadgets.SCHEMA)
+    own = {"TOPOLOG_STORE_URL": store_server.url, "TOPOLOG_CLUSTER": cluster}
+    done = commands.called("up", **{**Up(kubeconfig, tmp_path).environ, **own})
+    assert done.returncode == exit_codes.STORE
+    assert f"keeps counts:{gadgets.SCHEMA.forms}, this version" in done.stderr
+    assert "install the same version and the same plugins everywhere" in done.stderr
 
 
 def names_of(file: pathlib.Path) -> set[str]:

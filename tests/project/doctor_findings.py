@@ -71,3 +71,4 @@ def _all() -> Iterator[checks.Finding]:
         yield from checks.functions(state, schema=keys.SCHEMA, needed=keys.SCHEMA)
     for schema in (0, 9):
         yield from checks.functions("current", schema=schema, needed=keys.SCHEMA)
+    yield checks.counts("counts:2", "counts:2,shares.1")

@@ -16,6 +16,7 @@ from app.plugins.elastic_quota import quota_counts
 from app.plugins.elastic_quota.sigs import namespace_counts, namespace_quota
 from app.plugins.workload_policy import policy_model
 from app.store import count_rebuild, errors, keys, schemas, stores
+from app.store.health import doctor
 from app.store.log import batches
 from app.store.server import embedded
 from tests.support import declared, gadgets
@@ -85,7 +86,14 @@ def test_counts_of_another_form_are_not_used(older: stores.Store, store_server: 
         False,
         ("counts:2,quota.6,sigsquota.4 to counts:2,quota.6,shares.1,sigsquota.4,sizes.1",),
     )
-    assert "topolog migrate up" in status.advice
+    former, present = (f"counts:{one.forms}" for one in (declared.SCHEMA, gadgets.SCHEMA))
+    assert status.advice == str(errors.other_counts(former, present))
+    options = settings.Store(url=store_server.url)
+    found = {one.subject: one for one in doctor.examine(options, names(older))}
+    assert (found["schema"].grade, found["counts"].grade) == ("good", "bad")
+    assert found["counts"].found == f"{former}, needed {present}"
+    assert "the same plugins everywhere" in found["counts"].run
+    assert "counts" not in {one.subject for one in doctor.examine(options, older.keys)}
 
 
 @pytest.mark.parametrize("ending", ["counts", "counts:", "counts:2:5f3a", "counts:2,", "other:2", "log", "7"])

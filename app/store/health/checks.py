@@ -10,6 +10,8 @@ from typing import Literal
 
 import msgspec
 
+from app.store import errors
+
 Grade = Literal["good", "unsure", "poor", "bad"]
 """unsure: not readable; poor: works, with a risk; bad: does harm, or cannot work."""
 
@@ -246,3 +248,14 @@ def functions(state: str, *, schema: int, needed: int) -> Iterator[Finding]:
             "processes of this version refuse to start on it",
             "topolog migrate up" if schema < needed else "use the newer Topolog that migrated it",
         )
+
+
+def counts(live: str, needed: str) -> Finding:
+    """The finding about live counts of another form."""
+    return Finding(
+        "counts",
+        "bad",
+        f"{live}, needed {needed}",
+        "processes of this version with its plugins refuse the store",
+        errors.ALIKE,
+    )

@@ -132,7 +132,10 @@ def _ahead(client: redis.Redis) -> float:
 
 def _functions(client: redis.Redis, names: keys.Keys) -> list[checks.Finding]:
     status = schemas.status(client, names)
-    return list(checks.functions(status.library, schema=status.schema, needed=runner.latest()))
+    found = list(checks.functions(status.library, schema=status.schema, needed=runner.latest()))
+    if status.other_counts:
+        found.append(checks.counts(status.counts, keys.ending(names, names.counts)))
+    return found
 
 
 def _types(client: redis.Redis, names: keys.Keys) -> list[checks.Finding]:
