@@ -21,6 +21,9 @@ import redis
 from migrations import folds, schema
 
 MigrationRefused = folds.MigrationRefused
+USABLE = ("current", "newer")
+"""The states of functions that accept the calls of this version."""
+_REVISION = re.compile(rb"^-- Revision (\d+) ", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class Status:
     """0 if the store has never been migrated."""
     latest: int
     library: str
-    """missing, outdated or current."""
+    """missing, outdated, current or newer: as a newer version loaded it, for the same calls."""
     pending: tuple[str, ...]
     """The steps that ``up`` would take, in order."""
     counts: str = ""
@@ -42,7 +45,7 @@ class Status:
     @property
     def ready(self) -> bool:
         """This version can work with the store."""
-        return self.schema == self.latest and self.library == "current" and not self.pending
+        return self.schema == self.latest and self.library in USABLE and not self.pending
 
     @property
     def advice(self) -> str:
@@ -117,18 +120,26 @@ def check(client: redis.Redis, prefix: str) -> None:
 
 
 def load(client: redis.Redis, library_text: str) -> None:
-    """Load the functions into the server, unless it has these very ones; those of other schemas stay."""
-    if loaded(client, library_text) != "current":
+    """Load the functions into the server, unless it has these or newer ones; those of other schemas stay."""
+    if loaded(client, library_text) not in USABLE:
         client.function_load(library_text, replace=True)
 
 
 def loaded(client: redis.Redis, text: str) -> str:
-    """Whether the server's functions are missing, outdated or current."""
+    """Whether the server's functions are missing, outdated, current or newer."""
     for found in client.function_list(library=library_name(text), withcode=True):
         fields = dict(zip(found[::2], found[1::2], strict=True)) if isinstance(found, list) else found
-        code = fields[b"library_code"]
-        return "current" if _digest(code) == _digest(text.encode()) else "outdated"
+        code, own = fields[b"library_code"], text.encode()
+        if _digest(code) == _digest(own):
+            return "current"
+        return "newer" if revision(code) > revision(own) else "outdated"
     return "missing"
+
+
+def revision(code: bytes) -> int:
+    """The revision of the functions; 0 for those from before revisions were counted."""
+    found = _REVISION.search(code)
+    return int(found.group(1)) if found else 0
 
 
 def library_name(text: str) -> str:

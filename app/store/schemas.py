@@ -14,7 +14,7 @@ from app.store.log import incarnations
 from app.store.server import connections
 from migrations import runner
 
-_LIBRARIES = ("current", "outdated", "missing")
+_LIBRARIES = (*runner.USABLE, "outdated", "missing")
 
 
 def library() -> str:

@@ -1,14 +1,19 @@
 """Steps are taken in order, once, again after a kill, and never backwards."""
 
+import hashlib
 import re
 
 import pytest
 
 from app import settings
 from app.store import errors, keys, schemas, stores
+from app.store.health import checks
 from migrations import runner
 from migrations.schema import m0001_log
 from tests.support import declared
+
+REVISION = (1, "74f35aba07322b95f047de20c6d4dc73f3283056cb1422c470d0ac80d02488d7")
+"""The revision of the functions, and the digest of their text."""
 
 
 @pytest.fixture
@@ -104,3 +109,28 @@ def test_another_text_of_the_functions_is_noticed(store: stores.Store) -> None:
     client, prefix = store.client, store.keys.prefix
     assert runner.status(client, prefix, schemas.library()).library == "current"
     assert runner.status(client, prefix, schemas.library() + "-- newer").library == "outdated"
+
+
+def test_a_changed_text_of_the_functions_has_another_revision() -> None:
+    text = schemas.library().encode()
+    assert (runner.revision(text), hashlib.sha256(text).hexdigest()) == REVISION, (
+        "raise the revision in topolog.lua, then record it here with the digest of the text"
+    )
+
+
+def test_newer_functions_are_not_replaced_by_older_ones(store: stores.Store) -> None:
+    client, own = store.client, schemas.library()
+    first = f"-- Revision {REVISION[0]} "
+    newer, former = own.replace(first, f"-- Revision {REVISION[0] + 1} "), own.replace(first, "-- ")
+    try:
+        runner.load(client, newer)
+        assert schemas.migrate(client, store.keys, declared.SCHEMA).ready
+        assert schemas.status(client, store.keys).library == "newer"
+        assert runner.loaded(client, newer) == "current"
+        (finding, _) = checks.functions("newer", schema=keys.SCHEMA, needed=keys.SCHEMA)
+        assert (finding.grade, finding.found) == ("good", "newer")
+        client.function_load(former, replace=True)
+        assert schemas.status(client, store.keys).library == "outdated"
+        assert schemas.migrate(client, store.keys, declared.SCHEMA).library == "current"
+    finally:
+        client.function_load(own, replace=True)

@@ -1,5 +1,7 @@
 #!lua name=topolog_2
 
+-- Revision 1 of the text. Any change raises it: a text is never replaced by one of a lower revision.
+--
 -- The one write path of Topolog and the reads that must agree with it.
 --
 -- Every function checks everything first and writes last, because Redis keeps what a function wrote
