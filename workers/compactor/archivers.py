@@ -6,7 +6,7 @@ import msgspec
 
 from app import telemetry
 from app.store import errors, snapshot_format, stores
-from app.store.checkpoints import archives
+from app.store.checkpoints import archive_files, archives
 from app.store.log import incarnations, loss_detection
 
 SEGMENT = 20_000
@@ -37,24 +37,26 @@ class Archiver:
         archive, log = self._store.archive, self._store.log
         if archive is None:
             return
-        after = self._accept(archive)
+        after, files = self._accept(archive)
         while after < newest.offset:
             until = min(newest.offset, after + SEGMENT)
             try:
                 raws = log.raws(after, until)
             except errors.Gap:
                 if log.oldest() > after + 1:
-                    after = self._accept(archive)  # Another compactor has archived and trimmed them.
+                    after, files = self._accept(archive)  # Another compactor has archived and trimmed them.
                     continue
                 log.prove(newest.offset, newest.at_ms)
                 raise
             name = archive.keep_segment(raws, log.incarnation)
             self._verify(archive, name)
+            files += archive_files.listed([name])
             self._continued = name
             telemetry.log.info("archived", first=after + 1, last=until, file=name)
             self.archived = after = until
         telemetry.metrics.ARCHIVED.set(after)
-        last = max((file.last for file in archive.history("checkpoint")), default=0)
+        checkpoints = archive_files.history(files, log.incarnation, "checkpoint")
+        last = max((file.last for file in checkpoints), default=0)
         # A checkpoint with more items than there are events since the last one costs more than it saves.
         if newest.offset - last >= newest.items or not last:
             serialized = self._verified(newest)
@@ -63,13 +65,15 @@ class Archiver:
                 header = msgspec.structs.replace(serialized.header, incarnation=log.incarnation)
                 archive.keep_checkpoint(snapshot_format.SerializedSnapshot(header, serialized.members))
 
-    def _accept(self, archive: archives.Archive) -> int:
-        """Verify and prove the last segment, once; the offset behind which the archive is continued.
+    def _accept(self, archive: archives.Archive) -> tuple[int, list[archive_files.File]]:
+        """Verify and prove the last segment, once.
 
+        Returns the offset behind which the archive is continued, and its files.
         Raises Rewound, Damaged, ArchiveAway or StoreAway.
         """
         # In this order: what was trimmed before is listed.
-        oldest, latest = self._store.log.oldest(), archive.latest()
+        oldest, files = self._store.log.oldest(), archive.files()
+        latest = archive.latest(files)
         if latest is not None and latest.name != self._continued:
             # It may be of a process that ended before it had read it back.
             if latest.first >= oldest:
@@ -77,7 +81,7 @@ class Archiver:
             self._prove(archive, latest.name)
             self._continued = latest.name
         self.archived = latest.last if latest is not None else 0
-        return max(self.archived, oldest - 1)
+        return max(self.archived, oldest - 1), files
 
     def _prove(self, archive: archives.Archive, name: str) -> None:
         """Report the loss of the end of a segment of this incarnation that the log no longer holds.

@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -31,8 +31,8 @@ class Storage(Protocol):
     def __str__(self) -> str:
         """The place, for display."""
 
-    def names(self) -> list[str]:
-        """All names, in any order; none if nothing was ever written."""
+    def names(self) -> Iterable[str]:
+        """All names as they arrive, in any order; none if nothing was ever written."""
 
     def read(self, name: str, *, first: int | None = None) -> bytes:
         """The content, or its first bytes; raises FileNotFoundError."""
@@ -56,12 +56,10 @@ class Folder:
     def __str__(self) -> str:
         return str(self._path)
 
-    def names(self) -> list[str]:
+    def names(self) -> Iterator[str]:
         """All names of complete files."""
-        try:
-            return [name for name in os.listdir(self._path) if not name.startswith(".")]
-        except FileNotFoundError:
-            return []
+        with contextlib.suppress(FileNotFoundError), os.scandir(self._path) as found:
+            yield from (file.name for file in found if not file.name.startswith("."))
 
     def read(self, name: str, *, first: int | None = None) -> bytes:
         """The content, or its first bytes."""

@@ -8,6 +8,7 @@ one.
 
 import bisect
 import contextlib
+import functools
 import gzip
 import hashlib
 import io
@@ -16,25 +17,19 @@ import time
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 import msgspec
 
 from app.domain import schema as schemas
 from app.domain import snapshots
 from app.store import errors, snapshot_format
-from app.store.checkpoints import archive_files, archive_storage
+from app.store.checkpoints import archive_files, archive_listings, archive_storage
 from app.store.log import codecs, readers
 
 KIND = "topolog.segment"
 VERSION = 1
 _PARSED = 2
 """Decoded segments in the cache: consecutive queries usually read the same ones."""
-_LISTED_SECONDS = 10.0
-"""Seconds for which a listing is used again: one of an object store has a request for each 1,000 names."""
-_PATIENCE = 5.0
-"""Seconds of a listing without an answer after which no other one is made for a bound: a mounted volume whose
-server is gone blocks each of them."""
 _HEADER = 64 * 1024
 """Bytes of a file in which its first line is found: it is a gzip member of its own."""
 _TEXT = 64 * 1024
@@ -58,11 +53,6 @@ class Segment(msgspec.Struct, frozen=True):
     """When the last one was."""
     sha256: str
     """Over all other lines, each with its newline."""
-
-
-class _Listing(NamedTuple):
-    segments: list[archive_files.File]
-    checkpoints: list[archive_files.File]
 
 
 _encoder = msgspec.json.Encoder()
@@ -90,15 +80,16 @@ class Archive:
         self._incarnation = incarnation
         self._monotonic = monotonic
         self._calls: dict[object, tuple[str, float]] = {}
-        """Monotonic: when each call of the storage that has not returned began."""
+        """Monotonic: when each call of the storage that has not returned began, or had the last name."""
         self._parsed: OrderedDict[str, list[readers.Entry]] = OrderedDict()
         self._lock = threading.Lock()
-        self._listed = "", 0.0, _Listing([], [])
-        """The last listing that is used again: its incarnation, until when, and the history."""
+        self._listings = archive_listings.Listings(
+            self.files, incarnation, functools.partial(self._waiting, "listed"), monotonic=monotonic
+        )
 
     @property
     def waiting(self) -> float:
-        """Seconds for which the oldest call of the storage has not returned; 0 without one."""
+        """Seconds for which the slowest call of the storage has had no answer; 0 without one."""
         return self._waiting()
 
     def _waiting(self, done: str = "") -> float:
@@ -108,8 +99,11 @@ class Archive:
 
     def files(self, kind: str = "") -> list[archive_files.File]:
         """The files by offset; ``kind`` (segment, checkpoint) limits it. Raises ArchiveAway."""
-        with self._reached("listed"):
-            names = self.storage.names()
+        names = []
+        with self._reached("listed") as answered:
+            for name in self.storage.names():
+                names.append(name)
+                answered()
         return archive_files.listed(names, kind)
 
     def size(self, file: archive_files.File) -> int:
@@ -158,6 +152,7 @@ class Archive:
         """
         with self._reached("changed"):
             self.storage.remove(name)
+        self._listings.changed()
         with self._lock:
             self._parsed.pop(name, None)
 
@@ -166,6 +161,7 @@ class Archive:
             raise errors.StoreError(f"{name} cannot be the name of a file in the archive")
         with self._reached("written"):
             self.storage.write(name, members)
+        self._listings.changed()
         with self._lock:
             self._parsed.pop(name, None)
         return name
@@ -193,54 +189,45 @@ class Archive:
 
     def _covering(self, offset: int) -> archive_files.File | None:
         """The segment of the history that has an offset."""
-        recent = self._recent()
-        found = archive_files.covering(recent.segments, offset) if recent is not None else None
-        return found or archive_files.covering(self._list().segments, offset)
-
-    def _recent(self) -> _Listing | None:
-        """The history as it was listed some seconds ago."""
-        incarnation, until, found = self._listed
-        return found if incarnation == self._incarnation() and self._monotonic() < until else None
-
-    def _list(self) -> _Listing:
-        """The history. What is listed of former incarnations is final once this one has a segment."""
-        own, until = self._incarnation(), self._monotonic() + _LISTED_SECONDS
-        files = self.files()
-        found = _Listing(*(archive_files.history(files, own, kind) for kind in ("segment", "checkpoint")))
-        if any(file.incarnation == own for file in found.segments):
-            self._listed = own, until, found
-        return found
+        begun = self._listings.begun
+        found = archive_files.covering(self._listings.recent().segments, offset)
+        return found or archive_files.covering(self._listings.since(begun).segments, offset)
 
     def history(self, kind: str) -> list[archive_files.File]:
-        """The files of this incarnation and of those that it continues (archive_files.history)."""
-        return archive_files.history(self.files(), self._incarnation(), kind)
+        """The files of this incarnation and of those that it continues, as they were some seconds ago."""
+        recent = self._listings.recent()
+        return recent.segments if kind == "segment" else recent.checkpoints
 
     def bounds(self) -> tuple[int, list[int]]:
         """The first offset (see ``oldest``) and those of the checkpoints, as they were some seconds ago."""
-        found = self._recent()
-        if found is None and self._waiting("listed") > _PATIENCE:
-            raise errors.ArchiveAway(f"the archive cannot be listed: no answer for {_PATIENCE:g} s")
-        found = found or self._list()
+        found = self._listings.recent()
         return archive_files.begin(found.segments), [file.last for file in found.checkpoints]
 
     def oldest(self) -> int:
         """The first offset of the run of segments that reaches the newest; 0 if there is none."""
         return self.bounds()[0]
 
-    def latest(self) -> archive_files.File | None:
-        """The last segment of this incarnation."""
-        own = [file for file in self.files("segment") if file.incarnation == self._incarnation()]
-        return own[-1] if own else None
+    def latest(self, files: Sequence[archive_files.File]) -> archive_files.File | None:
+        """The last segment of this incarnation among listed files."""
+        segments = (file for file in reversed(files) if file.kind == "segment")
+        return next((file for file in segments if file.incarnation == self._incarnation()), None)
 
     def offset_at(self, time_ms: int) -> int | None:
         """The offset of the last archived event appended by that time; None if all were later."""
-        segments = self.history("segment")
-        begun = bisect.bisect_right(range(len(segments)), time_ms, key=lambda at: self._from(segments, at))
-        if not begun:
+        begun, segments = self._listings.begun, self.history("segment")
+        found = self._begun_by(segments, time_ms)
+        if found == len(segments):  # A later segment that has begun by then may have been written since.
+            segments = self._listings.since(begun).segments
+            found = self._begun_by(segments, time_ms)
+        if not found:
             return None
-        file = segments[begun - 1]
+        file = segments[found - 1]
         entries = self._entries(file)[: file.last + 1 - file.first]
         return max(entry.offset for entry in entries if entry.at_ms <= time_ms)
+
+    def _begun_by(self, segments: Sequence[archive_files.File], time_ms: int) -> int:
+        """How many of the segments begin by that time."""
+        return bisect.bisect_right(range(len(segments)), time_ms, key=lambda at: self._from(segments, at))
 
     def _from(self, segments: Sequence[archive_files.File], at: int) -> int:
         """When a segment begins, or may begin if its header is damaged: the one before it has ended."""
@@ -340,12 +327,19 @@ class Archive:
         return parsed
 
     @contextlib.contextmanager
-    def _reached(self, done: str) -> Iterator[None]:
-        """Any failure of the storage is an outage of the archive; ``done``: what could not be."""
+    def _reached(self, done: str) -> Iterator[Callable[[], None]]:
+        """Any failure of the storage is an outage of the archive; ``done``: what could not be.
+
+        Yields what notes a part of the answer.
+        """
         call = object()
-        self._calls[call] = done, self._monotonic()
+
+        def answered() -> None:
+            self._calls[call] = done, self._monotonic()
+
+        answered()
         try:
-            yield
+            yield answered
         except OSError as problem:
             raise errors.ArchiveAway(f"the archive cannot be {done}: {problem}") from problem
         finally:

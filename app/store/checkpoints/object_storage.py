@@ -53,13 +53,12 @@ class Objects:
     def __str__(self) -> str:
         return self._shown
 
-    def names(self) -> list[str]:
+    def names(self) -> Iterator[str]:
         """All names directly below the prefix."""
         with self._translated():
-            pages = self._store.list(f"{self._prefix}/", chunk_size=_PAGE)
-            paths = [one["path"] for page in pages for one in page]
-        names = (path.removeprefix(f"{self._prefix}/") for path in paths)
-        return [name for name in names if "/" not in name]
+            for page in self._store.list(f"{self._prefix}/", chunk_size=_PAGE):
+                names = (one["path"].removeprefix(f"{self._prefix}/") for one in page)
+                yield from (name for name in names if "/" not in name)
 
     def read(self, name: str, *, first: int | None = None) -> bytes:
         """The content, or its first bytes."""

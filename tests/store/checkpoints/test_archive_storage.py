@@ -18,7 +18,7 @@ BIG = bytes(range(256)) * 4096 * 11
 
 
 def test_what_is_written_is_read_and_listed(storage: archive_storage.Storage) -> None:
-    assert storage.names() == []
+    assert list(storage.names()) == []
     names = [f"segment.i.{number:016d}-{number:016d}.jsonl.gz" for number in range(1, 8)]
     for name in names:
         storage.write(name, (b"head", name.encode()))
@@ -32,7 +32,7 @@ def test_what_is_written_is_read_and_listed(storage: archive_storage.Storage) ->
 def test_a_write_may_be_repeated(storage: archive_storage.Storage) -> None:
     storage.write("one", (b"damaged",))
     storage.write("one", (b"as it ", b"should be"))
-    assert storage.names() == ["one"]
+    assert list(storage.names()) == ["one"]
     assert storage.read("one") == b"as it should be"
 
 
@@ -46,7 +46,7 @@ def test_a_write_during_another_one_of_the_name_leaves_a_whole_file(storage: arc
         yield b"end"
 
     storage.write("one", members())
-    assert storage.names() == ["one"]
+    assert list(storage.names()) == ["one"]
     assert storage.read("one") in (b"one other", BIG + b"end")
 
 
@@ -63,7 +63,7 @@ def test_what_a_killed_process_left_unfinished_is_removed(tmp_path: pathlib.Path
 def test_a_file_of_many_parts_is_whole(storage: archive_storage.Storage) -> None:
     storage.write("big", (BIG[:7], BIG[7:]))
     assert storage.read("big") == BIG
-    assert storage.names() == ["big"]
+    assert list(storage.names()) == ["big"]
 
 
 def test_a_file_that_is_not_there_is_reported(storage: archive_storage.Storage) -> None:
@@ -79,7 +79,7 @@ def test_a_file_can_be_removed_twice(storage: archive_storage.Storage) -> None:
     storage.write("two", (b"y",))
     storage.remove("one")
     storage.remove("one")
-    assert storage.names() == ["two"]
+    assert list(storage.names()) == ["two"]
 
 
 def interrupted() -> Iterator[bytes]:
@@ -90,7 +90,7 @@ def interrupted() -> Iterator[bytes]:
 def test_a_write_that_is_interrupted_leaves_nothing(storage: archive_storage.Storage) -> None:
     with pytest.raises(OSError, match="the source ends"):
         storage.write("one", interrupted())
-    assert storage.names() == []
+    assert list(storage.names()) == []
     storage.write("one", (b"whole",))
     with pytest.raises(OSError, match="the source ends"):
         storage.write("one", interrupted())
@@ -127,7 +127,7 @@ def opened() -> archive_storage.Storage:
 def calls(storage: archive_storage.Storage) -> Iterator[OSError]:
     """The error of each operation."""
     for call in (
-        storage.names,
+        lambda: list(storage.names()),
         lambda: storage.read("one"),
         lambda: storage.read("one", first=9),
         lambda: storage.size("one"),
@@ -215,6 +215,20 @@ class _Missing:
             raise ModuleNotFoundError(f"No module named {name!r}", name="obstore")
 
 
+def test_names_arrive_while_an_object_store_is_listed(
+    objects: object_server.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_storage, "_PAGE", 3)
+    storage = opened()
+    for number in range(30):
+        storage.write(f"{number:02}", (b"x",))
+    names = iter(storage.names())
+    assert next(names) == "00"
+    objects.failing = {"GET": 403}
+    with pytest.raises(OSError, match="403"):
+        list(names)
+
+
 def test_an_account_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT"):
         monkeypatch.delenv(name, raising=False)
@@ -228,7 +242,7 @@ def test_a_temporary_file_is_not_listed(tmp_path: pathlib.Path) -> None:
     folder = archive_storage.Folder(tmp_path)
     folder.write("one", (b"x",))
     (tmp_path / ".two.4711").write_bytes(b"y")
-    assert folder.names() == ["one"]
+    assert list(folder.names()) == ["one"]
 
 
 def test_the_first_write_flushes_the_directories_that_it_creates(

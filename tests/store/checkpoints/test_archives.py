@@ -315,7 +315,7 @@ def test_an_archive_that_cannot_be_listed_is_away(objects: object_server.Server)
     archive = archives.Archive(archive_storage.opened("s3://bucket", "berlin"), "berlin")
     objects.failing = {"GET": 403}
     with pytest.raises(errors.StoreAway, match=r"cannot be listed: s3://bucket/berlin: .*HTTP 403"):
-        archive.latest()
+        archive.files()
     with pytest.raises(errors.ArchiveAway, match="HTTP 403"):
         archive.read(0, limit=1)
 

@@ -10,7 +10,7 @@ from structlog import testing
 from app import settings
 from app.domain import snapshots
 from app.store import errors, schemas, snapshot_format, stores
-from app.store.checkpoints import archives
+from app.store.checkpoints import archive_storage, archives
 from app.store.log import incarnations, logs, readers
 from app.store.server import connections, embedded
 from tests.support import declared
@@ -163,6 +163,30 @@ def test_a_checkpoint_that_a_new_incarnation_continues_is_archived_once(
         found = other.recovery_points.not_after(160, indexed=frozenset())
         assert found is not None
         assert snapshot_format.digest(found.snapshot) == past.digests(150)[0]
+
+
+def test_the_archive_is_listed_once_for_a_checkpoint(
+    store: stores.Store,
+    store_server: embedded.Server,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(archivers, "SEGMENT", 40)
+    past = compactions.History(store)
+    names = archive_storage.Folder.names
+    with compactions.reopened(store, store_server, str(tmp_path)) as other:
+        compactor = compactors.Compactor(other, TRIMMING)
+        for _ in range(2):
+            past.go_on(110)
+            with mock.patch.object(
+                archive_storage.Folder, "names", autospec=True, side_effect=names
+            ) as listed:
+                compactor.run_once()
+            assert listed.call_count == 1
+        assert other.archive is not None
+        files = other.archive.files()
+        assert [file.last for file in files if file.kind == "segment"] == [40, 80, 110, 150, 190, 220]
+        assert [file.last for file in files if file.kind == "checkpoint"] == [110, 220]
 
 
 def test_a_compactor_that_another_one_overtakes_while_it_reads_continues(

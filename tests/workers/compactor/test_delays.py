@@ -95,7 +95,7 @@ def test_an_archive_that_does_not_answer_is_reported(
     called, answering, clock = threading.Event(), threading.Event(), mock.Mock(return_value=100.0)
 
     class Silent(archive_storage.Folder):
-        def names(self) -> list[str]:
+        def names(self) -> Iterator[str]:
             called.set()
             answering.wait()
             return super().names()
@@ -129,7 +129,7 @@ def test_checkpoints_are_thinned_while_the_archive_is_away(
     away = True
 
     class Refusing(archive_storage.Folder):
-        def names(self) -> list[str]:
+        def names(self) -> Iterator[str]:
             if away:
                 raise OSError("refused")
             return super().names()
@@ -158,7 +158,7 @@ def test_checkpoints_are_thinned_while_the_archive_is_away(
         clock.now += 60.0
         compactor.run_once()
         newest += 20
-        segment = archive.latest()
+        segment = archive.latest(archive.files())
         assert segment is not None
         assert (segment.first, segment.last) == (1, newest)
         assert store.log.oldest() == newest
@@ -180,13 +180,13 @@ def test_memory_is_measured_and_reported_while_the_archive_is_away(
     compactions.History(store).go_on(25)
     clock, tried = Clock(10.0), list[float]()
 
-    def latest() -> None:
+    def files() -> None:
         tried.append(clock.now)
         raise errors.ArchiveAway("refused")
 
     with compactions.reopened(store, store_server, str(tmp_path)) as other:
         assert other.archive is not None
-        monkeypatch.setattr(other.archive, "latest", latest)
+        monkeypatch.setattr(other.archive, "files", files)
         monkeypatch.setattr(other.memory_use, "memory", filling().__next__)
         checks = compacted(other, clock, monkeypatch).checks()
     assert (checks["archive"], checks["store"]) == ("refused", None)
