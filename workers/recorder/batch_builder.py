@@ -1,15 +1,17 @@
 """Builds batches from changes of the cluster: events, count increments, resume versions and the guard.
 
 A batch is built on one snapshot; if another writer appends first, it is rebuilt on the next snapshot
-from the same steps.
+from the same steps. If it counts many pods again, which can take longer than the log stands still, it is kept
+instead, and only what others have appended is folded.
 """
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from app.domain import events, model, projections, snapshots
+from app.domain import event_subjects, events, model, projections, snapshots
 from app.kube.objects import decoding
 from app.kube.watch import kinds, reflectors
 from app.store.log import batches
@@ -76,8 +78,9 @@ class BatchBuilder:
         """Where the watches can resume once this batch is appended (WatchedKind.mark)."""
         self.applied: set[str] = set()
         """Kinds that are complete once this batch is appended."""
+        self.head = snapshot.offset
+        """The last offset of the log that the increments take into account."""
         self._shared = False
-        """The batch moves counts that many pods depend on."""
         self._schema = snapshot.schema
         self._changed: dict[str, dict[str, decoding.Object | None]] = {
             name: {} for name in snapshot.schema.names
@@ -95,16 +98,53 @@ class BatchBuilder:
             at += 1
         return at
 
-    def batch(
-        self, projection: projections.Projection, marks: Mapping[str, str], kubernetes: str = ""
-    ) -> batches.Batch:
+    @property
+    def shared(self) -> bool:
+        """The batch moves counts that many pods depend on: it is appended at ``head`` and nowhere else."""
+        return self._shared
+
+    @functools.cached_property
+    def projection(self) -> projections.Projection:
+        """The facts, and then what others have appended; no step may be added once this was asked for."""
+        projection = projections.Projection(self.snapshot)
+        projection.apply_all(self.facts)
+        return projection
+
+    @functools.cached_property
+    def _others(self) -> projections.Projection:
+        """What others have appended behind the snapshot, up to ``head``."""
+        return projections.Projection(self.snapshot)
+
+    def follow(self, appended: Sequence[events.AnyEvent]) -> bool:
+        """Move the batch behind what others have appended at ``head``; false if it has to be rebuilt.
+
+        Counts are sums over pods, so the order of the facts and of events about other pods does not matter.
+        The increments are then those of facts and events together, less those of the events alone: they cost
+        two folds of the events, however many pods the facts count again.
+        """
+        pods = {uid for fact in self.facts for uid in event_subjects.pods_about(fact)}
+        for event in appended:
+            about = event_subjects.pods_about(event)
+            if not about or not pods.isdisjoint(about):
+                return False
+        self.projection.apply_all(appended)
+        self._others.apply_all(appended)
+        self.head += len(appended)
+        return True
+
+    def batch(self, marks: Mapping[str, str], kubernetes: str = "") -> batches.Batch:
         """The batch to append; ``marks`` are earlier resume versions that are not written yet.
 
         ``kubernetes``: see batches.Batch.
         """
+        increments = self.projection.increments
+        if self.head > self.snapshot.offset:
+            others = self._others.increments
+            keys = {**increments, **others}
+            increments = {key: increments.get(key, 0) - others.get(key, 0) for key in keys}
         return batches.Batch(
             events=self.facts,
-            increments=projection.increments,
+            increments=increments,
             marks={**marks, **self.marks},
             kubernetes=kubernetes,
         )
@@ -117,7 +157,7 @@ class BatchBuilder:
         incarnation = self.snapshot.position.incarnation
         # If shared counts move, no other writer may have appended at all.
         if optimistic or self._shared:
-            return msgspec.structs.replace(holder, incarnation=incarnation, head=self.snapshot.offset)
+            return msgspec.structs.replace(holder, incarnation=incarnation, head=self.head)
         subjects = {event.subject for event in self.facts}
         version = self.snapshot.version
         versions = {subject: version(subject) for subject in subjects}

@@ -1,8 +1,9 @@
 """Appends the recorder's steps to the log exactly once, in as many batches and attempts as it takes.
 
-Four concerns, one part each: ``append`` retries; ``_build`` decides between an optimistic batch and one at
-the head of the log; ``_in_log`` finds out what became of an append whose reply was lost; ResumeVersions
-decides when versions are written that no batch of events carries.
+Five concerns, one part each: ``append`` retries; ``_build`` decides between an optimistic batch and one at
+the head of the log; ``_kept`` keeps a batch that was overtaken and would take long to build again;
+``_in_log`` finds out what became of an append whose reply was lost; ResumeVersions decides when versions are
+written that no batch of events carries.
 """
 
 import time
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from app import telemetry
-from app.domain import events, projections
+from app.domain import events
 from app.pauses import Pauses
 from app.store import errors
 from app.store.log import batches, logs
@@ -19,6 +20,8 @@ from workers.recorder import batch_builder
 
 RESUME_VERSIONS_EVERY = 10.0
 """Seconds between two appends of resume versions alone."""
+OVERTAKEN_OFTEN = 10
+"""Attempts in a row that others overtake until it is a problem: usually the second one succeeds."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds between two attempts while the store is away."""
 
@@ -90,24 +93,27 @@ class LogWriter:
         """
         at, optimistic, pauses = 0, True, Pauses(FIRST_PAUSE, LONGEST_PAUSE)
         unanswered: _Built | None = None
+        overtaken: _Built | None = None
+        times = 0
         while (at < len(waiting) or self.versions.overdue) and leads():
             try:
                 if unanswered is not None and self._in_log(unanswered.batch):
                     built = unanswered
                     self._written(built.batch)
                 else:
-                    unanswered = built = self._build(waiting, at, optimistic=optimistic)
+                    kept = self._kept(overtaken)
+                    unanswered = built = kept or self._build(waiting, at, optimistic=optimistic)
                     self._send(built)
                 if not built.batch.applied <= self.applied:
                     self.applied |= built.batch.applied
                 at, optimistic, unanswered = built.end, True, None
+                overtaken, times = None, 0
                 pauses.reset()
                 self.problem = ""
             except errors.Conflict as conflict:
-                optimistic, unanswered = False, None
-                telemetry.log.debug(
-                    "another writer appended first; rebuilding the batch", conflict=str(conflict)
-                )
+                optimistic, overtaken, unanswered = False, unanswered, None
+                times += 1
+                self._overtaken(conflict, times)
             except errors.StoreAway as away:
                 optimistic = False
                 self._away(away, pauses.take())
@@ -144,18 +150,37 @@ class LogWriter:
             end = builder.fill(waiting, at)
         return _Built(builder, end, optimistic=False)
 
+    def _kept(self, overtaken: _Built | None) -> _Built | None:
+        """The batch that was overtaken, behind what others have appended; None if it has to be built again.
+
+        A batch that counts many pods again would be overtaken each time that it is built.
+        """
+        if overtaken is None or not overtaken.batch.shared:
+            return None
+        builder = overtaken.batch
+        # Read by the follower first: see _in_log.
+        position, head = self._follower.catch_up().position, builder.head
+        if position.incarnation != builder.snapshot.position.incarnation:
+            return None
+        try:
+            found = [event for read in self._log.read_all(head) for event in read.events]
+        except errors.Trimmed:
+            return None
+        return overtaken if builder.follow(found[: position.offset - head]) else None
+
     def _send(self, built: _Built) -> None:
         """Append the batch; one without events waits until its resume versions are due."""
         builder = built.batch
         if not builder.facts and not self.versions.due(builder.marks):
             self.versions.waiting |= builder.marks
             return
-        projection = projections.Projection(builder.snapshot)
-        projection.apply_all(builder.facts)
-        batch = builder.batch(projection, self.versions.waiting, self._kubernetes)
+        batch = builder.batch(self.versions.waiting, self._kubernetes)
         appended = self._log.append(batch, builder.guard(self._guard, optimistic=built.optimistic))
         if builder.facts and appended.first == builder.snapshot.offset + 1:
-            self._follower.apply_own_append(projection.finish(), appended)
+            self._follower.apply_own_append(builder.projection.finish(), appended)
+        elif builder.facts:
+            # The steps of a list are those that the snapshot at hand lacks (batch_builder.steps).
+            self._follower.catch_up()
         self._written(builder)
 
     def _in_log(self, builder: batch_builder.BatchBuilder) -> bool:
@@ -173,6 +198,14 @@ class LogWriter:
     def _written(self, builder: batch_builder.BatchBuilder) -> None:
         self.versions.written()
         _report(builder.facts)
+
+    def _overtaken(self, conflict: errors.Conflict, times: int) -> None:
+        telemetry.log.debug("another writer appended first; trying again", conflict=str(conflict))
+        if times == OVERTAKEN_OFTEN:
+            self.problem = (
+                f"other writers appended first, {times} times in a row: changes of the cluster wait"
+            )
+            telemetry.log.warning("changes of the cluster wait: others append first", conflict=str(conflict))
 
     def _away(self, away: errors.StoreAway, pause: float) -> None:
         if not self.problem:

@@ -49,8 +49,8 @@ BUGS = (
     Bug(
         "a lost race loses the facts",
         "workers.recorder.log_writer:LogWriter.append",
-        "unanswered = built = self._build(waiting, at, optimistic=optimistic)",
-        "unanswered = built = self._build(waiting, at, optimistic=optimistic); at = built.end",
+        "unanswered = built = kept or self._build(waiting, at, optimistic=optimistic)",
+        "unanswered = built = kept or self._build(waiting, at, optimistic=optimistic); at = built.end",
     ),
     Bug(
         "the recorder overlooks what others wrote",
