@@ -212,7 +212,6 @@ def _work(process: str, config: str | None, make: Factory, *, emptied: bool = Fa
     """Run a worker that needs the API server and the plugins."""
     with _settings(process, config) as chosen:
         built = plugins.configured(chosen.plugins)
-        decoding.keep(plugins.catalog().annotations)
         telemetry.metrics.CONFIGURATION.labels(built.digest).set(1)
         access = credentials.find(chosen.kube.kubeconfig or None, chosen.kube.context or None)
         with (
@@ -302,10 +301,12 @@ def _healthy(chosen: settings.Settings, process: str) -> Iterator[_Health]:
 def _opened(
     chosen: settings.Settings, indexed: frozenset[str], health: _Health, *, emptied: bool = False
 ) -> Iterator[stores.Store]:
+    catalog = plugins.catalog()
+    decoding.keep(catalog.annotations)
     store = stores.await_store(
         chosen.store,
         cluster=chosen.cluster,
-        schema=plugins.catalog().schema,
+        schema=catalog.schema,
         indexed=indexed,
         archive=chosen.compaction.archive,
         emptied=emptied,

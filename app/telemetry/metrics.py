@@ -379,7 +379,7 @@ COMPACTIONS_FAILED = _counter(
     "topolog_failed_compactions_total",
     "Failed checkpoint, archive and trim steps.",
     COMPACTOR,
-    step=("store", "archive", "memory", "clock"),
+    step=("store", "archive", "memory", "clock", "form"),
 )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 
 from app import settings, telemetry
 from app.domain import snapshots
+from app.kube.watch import kinds
 from app.pauses import Pauses
 from app.store import audit_reports, errors, snapshot_format, stores
 from app.store.checkpoints import checkpoints
@@ -126,7 +127,7 @@ class Compactor:
         snapshot, at_ms = store.follower.dated()
         kept = self._usable(store.checkpoints.headers(), snapshot.offset, at_ms)
         away: errors.StoreAway | None = None
-        if at_ms is not None and self._due(snapshot, kept):
+        if at_ms is not None and self._due(snapshot, kept) and self._whole():
             try:
                 kept.insert(0, self._checkpoint(snapshot, at_ms))
             except errors.StoreAway as problem:
@@ -234,6 +235,25 @@ class Compactor:
         oldest = self._store.log.oldest()
         uncovered = oldest > 1 and not any(header.offset >= oldest - 1 for header in kept)
         return uncovered or since >= self._options.events or ((late or large) and since > 0)
+
+    def _whole(self) -> bool:
+        """Whether the state that was read has all that the log keeps of the objects.
+
+        A process of another version ignores the fields that it does not have: a checkpoint without them
+        would replace them by their defaults, and nothing would be listed again. Raises StoreAway.
+        """
+        marks = self._store.log.resume_versions()
+        other = [kind.name for kind in kinds.watched(self._store.schema) if kind.differs(marks)]
+        if other:
+            self._failed(
+                "form",
+                f"no checkpoint is taken, because the recorder keeps other fields of {', '.join(other)} than"
+                " this process: let both have the same version of Topolog and of the distributions with"
+                " plugins; if they have, the recorder has not listed them yet, and its readiness names why",
+            )
+        else:
+            self.problem.pop("form", None)
+        return not other
 
     def _checkpoint(self, snapshot: snapshots.Snapshot, at_ms: int) -> snapshot_format.Header:
         header = self._store.checkpoints.write(snapshot, at_ms)
