@@ -239,6 +239,8 @@ class RecorderElected(Event, frozen=True, tag="RecorderElected"):
     epoch: str
     incarnation: str = ""
     """Incarnation of the log that it writes to."""
+    unwatched: tuple[str, ...] = ()
+    """Kinds that an earlier recorder listed and that this one lacks: from here on they are not listed."""
 
     @property
     def subject(self) -> str:

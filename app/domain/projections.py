@@ -127,14 +127,12 @@ class Projection:
             case events.Relisted():
                 self._listed = self._listed.set(event.kind, event.until)
                 self._unlisted = self._unlisted.difference((event.kind,))
-            case events.StoreRewound() | events.StoreRestarted():
-                self._listed = immutables.Map()
-                self._unlisted = self._schema.names
+            case events.RecorderElected() | events.StoreRewound() | events.StoreRestarted():
+                self._unlist(event)
             case events.FlagSet() | events.ConfigurationApplied() | events.ShadowSet() | events.ShadowGone():
                 self._settings.apply(event)
             case (
                 events.Quarantined()
-                | events.RecorderElected()
                 | events.EpochAdopted()
                 | events.ViewsRepaired()
                 | events.RelistRequested()
@@ -143,6 +141,15 @@ class Projection:
                 pass
         for subject in event_subjects.touched(event):
             self._moves[subject] = 0 if event_subjects.ends(event, subject) else self.offset
+
+    def _unlist(self, event: events.RecorderElected | events.StoreRewound | events.StoreRestarted) -> None:
+        if isinstance(event, events.RecorderElected):
+            gone = event.unwatched
+            self._listed = immutables.Map({one: at for one, at in self._listed.items() if one not in gone})
+            self._unlisted = self._unlisted.union(self._schema.names.intersection(gone))
+        else:
+            self._listed = immutables.Map()
+            self._unlisted = self._schema.names
 
     @property
     def touched(self) -> frozenset[model.NodeName]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.domain import event_subjects, events, model, projections, snapshots
+from app.domain import event_subjects, events, model, projections, snapshot_contents, snapshots
 from app.kube.watch import kinds
 from app.plugins.workload_policy import policy_model
 from tests.support import declared
@@ -39,6 +39,21 @@ def test_after_a_loss_every_kind_is_unlisted_until_it_is_listed(doubt: events.An
     snapshot = projections.project(before, listed("pods", "7"))
     assert dict(snapshot.listed) == {"pods": "7"}
     assert snapshot.unlisted == declared.SCHEMA.names - {"pods"}
+
+
+def test_a_kind_that_the_elected_recorder_lacks_is_unlisted_until_another_lists_it() -> None:
+    before = after(*(listed(kind, "1") for kind in (*declared.SCHEMA.names, "former")))
+    elected = events.RecorderElected("r", "1", unwatched=("former", "workloadpolicies"))
+    snapshot = projections.project(before, elected)
+    assert set(snapshot.listed) == declared.SCHEMA.names - {"workloadpolicies"}
+    assert snapshot.unlisted == {"workloadpolicies"}
+    built = snapshot_contents.build(
+        snapshot_contents.extract(snapshot), snapshot.position, schema=declared.SCHEMA
+    )
+    assert built.unlisted == {"workloadpolicies"}
+    again = projections.project(snapshot, events.RecorderElected("r", "2"))
+    assert again.unlisted == {"workloadpolicies"}, "the next recorder has not listed it yet"
+    assert not projections.project(again, listed("workloadpolicies", "2")).unlisted
 
 
 def test_in_a_new_log_every_watched_kind_is_unlisted() -> None:

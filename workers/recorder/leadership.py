@@ -196,7 +196,10 @@ class RecorderLeadership:
         snapshot = self._follower.catch_up(timeout=_CATCH_UP_TIMEOUT)
         guard = leader_terms.guard(tenure, state, self._elector.identity)
         if guard.epoch:
-            elected = events.RecorderElected(guard.writer, guard.epoch, incarnation=self._log.incarnation)
+            unwatched = set(snapshot.listed).difference(kind.name for kind in self._kinds)
+            elected = events.RecorderElected(
+                guard.writer, guard.epoch, self._log.incarnation, tuple(sorted(unwatched))
+            )
             restarted = settle_time.restarted(state, self._elector.identity)
             batch = batches.Batch(events=(*restarted, elected), run=state.run, kubernetes=uid)
             self._log.append(batch, msgspec.structs.replace(guard, incarnation=state.incarnation))

@@ -142,7 +142,7 @@ RULES: Final[Mapping[type, _Rules]] = {
     events.FlagSet: {"by": _process},
     events.ConfigurationApplied: {"by": _process},
     events.ShadowGone: {"name": _object, "by": _process},
-    events.RecorderElected: {"by": _process, "epoch": kept, "incarnation": kept},
+    events.RecorderElected: {"by": _process, "epoch": kept, "incarnation": kept, "unwatched": kept},
     events.StoreRewound: {
         "from_incarnation": kept,
         "incarnation": kept,

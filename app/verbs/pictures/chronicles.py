@@ -112,6 +112,11 @@ class Chronicle:
                     self._since = entry.offset
                 self._waiting = set(kinds)
                 self._cause = "the store was restarted or had lost events"
+            case events.RecorderElected(unwatched=gone) if kinds.intersection(gone):
+                if not self._waiting:
+                    self._since = entry.offset
+                    self._cause = f"{', '.join(gone)}: not watched by the recorder"
+                self._waiting.update(kinds.intersection(gone))
             case events.Relisted(kind=kind, since=since, reason=reason):
                 if kind in self._waiting:
                     self._waiting.discard(kind)

@@ -111,6 +111,19 @@ def test_what_was_not_watched_is_a_gap(world: api_worlds.World) -> None:
     assert [(one["from"], one["to"]) for one in cut["gaps"]][1:] == [(start + 3, start + 4)]
 
 
+def test_a_kind_that_the_recorder_lacks_is_a_gap_until_it_is_listed(world: api_worlds.World) -> None:
+    start = world.store.follower.catch_up().offset
+    world.append(
+        events.RecorderElected("recorder", "1", unwatched=("former",)),
+        events.RecorderElected("recorder", "2", unwatched=("former", "workloadpolicies")),
+        api_worlds.node("next"),
+        events.Relisted("workloadpolicies", since="", until="9", reason="first list"),
+    )
+    (gap,) = body(world.client.get(f"/apis/v1/moments?from={start}"))["gaps"]
+    assert (gap["from"], gap["to"]) == (start + 2, start + 4)
+    assert "workloadpolicies: not watched by the recorder" in gap["reason"]
+
+
 def test_marks_are_counted_over_the_whole_window_and_the_latest_are_listed(
     world: api_worlds.World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,7 +134,12 @@ any_event: st.SearchStrategy[events.AnyEvent] = st.one_of(
     st.builds(lambda policy: declared.POLICIES.gone(policy.namespace, policy.name, policy.uid), policies()),
     st.builds(events.Relisted, kind=st.just("pods"), since=st.just("1"), until=values, reason=st.just("410")),
     st.builds(events.Quarantined, kind=st.just("pods"), object=values, reason=st.just("no uid")),
-    st.builds(events.RecorderElected, by=st.just("one"), epoch=st.sampled_from(("1", "2"))),
+    st.builds(
+        events.RecorderElected,
+        by=st.just("one"),
+        epoch=st.sampled_from(("1", "2")),
+        unwatched=st.sampled_from(((), ("pods",), ("former", "workloadpolicies"))),
+    ),
     st.builds(
         events.StoreRewound,
         from_incarnation=st.just("i"),

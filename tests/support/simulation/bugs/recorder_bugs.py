@@ -129,7 +129,7 @@ BUGS = (
     ),
     Bug(
         "what was listed before a loss counts as listed",
-        "app.domain.projections:Projection.apply",
+        "app.domain.projections:Projection._unlist",
         "self._unlisted = self._schema.names",
         "pass",
     ),

@@ -96,6 +96,9 @@ class Fold:
             case events.StoreRewound() | events.StoreRestarted():
                 self.unlisted = set(KINDS)
                 self.versions[event.subject] = self.offset
+            case events.RecorderElected(unwatched=unwatched):
+                self.unlisted.update(set(unwatched).intersection(KINDS))
+                self.versions[event.subject] = self.offset
             case events.Relisted(kind=kind):
                 self.unlisted.discard(kind)
                 self.versions[event.subject] = self.offset
