@@ -355,7 +355,9 @@ class Settings:
         pattern=r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?",
         like="1 to 63 lower-case letters, digits and dashes",
     )
-    """Name of the Kubernetes cluster in the store. Clusters may share a server but not a name."""
+    """Name of the Kubernetes cluster in the store. Clusters may share a server but not a name. Another name
+    is another log: stop every process before it is changed
+    (``docs/how-to/replace-the-store.md#stop-every-process``)."""
     trace: str = setting("")
     """Directory of a recorded cluster (node and pod lists as CSV) for the demo and the benchmarks. Empty: a
     cluster of the same shape is generated."""

@@ -19,7 +19,9 @@ DEFAULT: Final = "dev"
 PROFILES: Final = ("ha", "existing-scheduler")
 """Overlays with a file of values of their own."""
 COMMENTS: Final[Mapping[str, str]] = {
-    "cluster": "Name of this Kubernetes cluster in the store. Clusters may share a store but not a name.",
+    "cluster": "Name of this Kubernetes cluster in the store. Clusters may share a store but not a name."
+    " Another name is another log: with a store of yours, stop every process before you change it"
+    " (docs/how-to/replace-the-store.md#stop-every-process).",
     "image": "The image of all processes. It is not published: registry and repository of yours. A"
     " digest wins over a tag; an empty tag is the version of the chart.",
     "imagePullSecrets": "Secrets for the registries, such as [{name: registry}].",
