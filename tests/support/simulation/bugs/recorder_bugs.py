@@ -47,6 +47,12 @@ BUGS = (
         "versions = {}",
     ),
     Bug(
+        "a batch that was overtaken counts what others appended once more",
+        "workers.recorder.batch_builder:BatchBuilder.batch",
+        " - others.get(key, 0)",
+        "",
+    ),
+    Bug(
         "a lost race loses the facts",
         "workers.recorder.log_writer:LogWriter.append",
         "unanswered = built = kept or self._build(waiting, at, optimistic=optimistic)",
