@@ -357,3 +357,17 @@ def test_a_process_that_lacks_the_distribution_refuses_the_store(example: Exampl
 def test_the_plugin_has_at_most_sixty_lines_of_code() -> None:
     lines = [line for line in plugin_page.sources()["pod_limits"].splitlines() if line.strip()]
     assert len(lines) <= 60
+
+
+def test_its_file_is_decided_as_the_page_shows(tmp_path: pathlib.Path) -> None:
+    plugin_page.install(tmp_path)
+    (given,) = plugin_page.blocks("json")
+    done = subprocess.run(
+        [extender_processes.TOPOLOG, "score", "-"],
+        input=given,
+        env=os.environ | {"PYTHONPATH": str(tmp_path), "TOPOLOG_PLUGINS_ENABLED": "PodLimits"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout in plugin_page.blocks("text")
