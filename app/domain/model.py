@@ -297,6 +297,12 @@ class Placement(Frozen, frozen=True):
     labels: dict[str, str] = {}
     """Labels that its Binding sets on the pod, where the API server takes them over."""
 
+    def written(self, pod: Pod) -> Pod:
+        """The pod with the annotations that the Binding sets; that pod itself if it sets none."""
+        if not self.annotations:
+            return pod
+        return msgspec.structs.replace(pod, annotations={**pod.annotations, **self.annotations})
+
 
 class Flag(Frozen, frozen=True):
     """A debug flag; it affects output only, never a decision."""

@@ -232,14 +232,17 @@ class Projection:
         self._moved(uid, before, at, *self._pod_and_node(uid))
 
     def _pod_and_node(self, uid: model.Uid) -> tuple[model.Pod | None, model.NodeName]:
-        """The pod, observed or only placed, and the node that it is bound to or placed on."""
+        """The pod, observed or only placed, and the node that it is bound to or placed on.
+
+        A placed pod has the annotations that its Binding sets, so that a counter reads what was allocated.
+        """
         seen = self._pods.get(uid)
         if seen is not None and seen.node:
             return seen, seen.node
         placement = self._placements.get(uid)
         if placement is None:
             return seen, ""
-        return seen if seen is not None else placement.pod, placement.node
+        return placement.written(seen if seen is not None else placement.pod), placement.node
 
     def _moved(
         self,

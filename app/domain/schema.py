@@ -54,7 +54,8 @@ class UnreadableObject(ValueError):
 
 
 Contributions = Callable[[model.Pod, model.Node, declared_objects.Objects], Iterable[tuple[CountKey, int]]]
-"""(pod, its node, objects) -> the counts that the pod raises there, each with its amount."""
+"""(pod, its node, objects) -> the counts that the pod raises there, each with its amount. A pod that is not
+bound yet has the annotations that its Binding sets."""
 UNKNOWN = model.Node(name="", uid="")
 """In the place of a node that does not exist in the state: it was not observed yet, or is gone."""
 _BLANK = model.Pod(uid="", namespace="", name="")
@@ -135,6 +136,8 @@ class Schema:
         """What a pod without a node contributes to all counters."""
         self.read_of_pod = _getter(name for one in self.counters for name in one.pod_fields)
         """The part of a pod that counters read: while it is equal, the pod contributes alike on its node."""
+        self.reads_annotations = any("annotations" in one.pod_fields for one in self.counters)
+        """Whether counters may read what a plugin allocates: the annotations that a Binding sets."""
         self.read_of_node = _getter(name for one in self.counters for name in one.node_fields)
         """The part of a node that counters read."""
         self._placed = [(_needed(one), one.contributions) for one in self.counters]

@@ -121,16 +121,19 @@ def _counted(bare: snapshots.Snapshot, objects: declared_objects.Objects) -> dic
 
 
 def _pods_and_nodes(snapshot: snapshots.Snapshot) -> Iterator[tuple[model.Pod, model.NodeName]]:
-    """Every pod, observed or only placed, and the node that it is bound to or placed on."""
+    """Every pod, observed or only placed, and the node that it is bound to or placed on.
+
+    As in the fold, a placed pod has the annotations that its Binding sets.
+    """
     placements = snapshot.placements
     for uid, pod in snapshot.pods.items():
-        node = pod.node
-        if not node and placements and uid in placements:
-            node = placements[uid].node
-        yield pod, node
+        if not pod.node and placements and uid in placements:
+            yield placements[uid].written(pod), placements[uid].node
+        else:
+            yield pod, pod.node
     for uid, placement in placements.items():
         if uid not in snapshot.pods:
-            yield placement.pod, placement.node
+            yield placement.written(placement.pod), placement.node
 
 
 class _Indexes:

@@ -211,6 +211,8 @@ class _Merge:
         """
         if len(self._coming) < len(self._merged):
             return False  # Something is assigned to others.
+        if self._state.schema.reads_annotations and any(one.annotations for one in self._coming):
+            return False  # A counter may read what is assigned to others.
         if not self._drafts.keys().isdisjoint(self._state.nominated):
             return False  # Until it is placed, a nominated pod counts where it is nominated.
         if self._counting is None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
+import pytest
 
 from app.domain import declared_objects, events, model, projections, schema, snapshots, verdicts
 from app.framework import capabilities, cycles, plans, registry
@@ -84,6 +85,12 @@ def counted(
     return ((f"racks|{node.labels['rack']}", 1),)
 
 
+def annotated(
+    pod: model.Pod, node: model.Node, objects: declared_objects.Objects
+) -> tuple[tuple[schema.CountKey, int], ...]:
+    return counted(pod, node, objects) if pod_sets.TICKET in pod.annotations else ()
+
+
 SCHEMA = schema.Schema(counters=(schema.Counter("racks", 1, counted, pod_fields=()),))
 """A count of the pods in each rack."""
 
@@ -98,7 +105,11 @@ def member(number: int, seat: str, **labels: str) -> model.Pod:
 
 
 def commitment(
-    plugin: Summing, *members: model.Pod, known: bool = True, more: tuple[Expecting, ...] = ()
+    plugin: Summing,
+    *members: model.Pod,
+    known: bool = True,
+    more: tuple[Expecting, ...] = (),
+    counted_by: schema.Schema = SCHEMA,
 ) -> plans.Commitment | verdicts.Refusal:
     """What is committed for the first member, with the others; ``known``: the state has the first."""
     seen: list[events.AnyEvent] = [
@@ -106,7 +117,7 @@ def commitment(
         for name, at in (("a", "r0"), ("b", "r0"), ("c", "r1"))
     ]
     seen += [events.PodSeen(pod=pod) for pod in members[not known :]]
-    empty = snapshots.empty(schema=SCHEMA, indexed=(pod_sets.POD_SET,))
+    empty = snapshots.empty(schema=counted_by, indexed=(pod_sets.POD_SET,))
     cycle = cycles.cycle(members[0], frozenset("a"), projections.project_all(empty, seen))
     return plans.commitment(registry.Registry([Consulting(), plugin, *more]), cycle, "a")
 
@@ -165,6 +176,19 @@ def test_members_of_a_kind_are_asked_about_again_beside_pods_that_are_added() ->
     assert isinstance(found, verdicts.Refusal)
     assert found.reason == "pod ns/m-3, which is placed with it, cannot be placed on its node: full"
     assert isinstance(commitment(Summing(most=4), *members), plans.Commitment)
+
+
+ANNOTATED = schema.Schema(
+    counters=(schema.Counter("racks", 1, annotated, pod_fields=("annotations",)),),
+)
+"""A count of the pods in each rack to which something was assigned."""
+
+
+@pytest.mark.parametrize(("most", "fits"), [(3, False), (4, True)])
+def test_what_is_assigned_to_the_members_counts_for_each_of_them(most: int, fits: bool) -> None:
+    members = [member(number, "a") for number in range(4)]
+    made = commitment(Summing(most=most), *members, counted_by=ANNOTATED)
+    assert isinstance(made, plans.Commitment) is fits
 
 
 def test_a_nominated_member_counts_once() -> None:

@@ -228,7 +228,7 @@ def _in_flight(cycle: cycles.Cycle) -> _InFlight:
             pod=placement.pod.key,
             node=placement.node,
             at=placement.at,
-            counts=tuple(cycle.snapshot.contributions(placement.pod, placement.node)),
+            counts=tuple(cycle.snapshot.contributions(placement.written(placement.pod), placement.node)),
         )
         for placement in first
     )

@@ -49,7 +49,8 @@ class InFlight:
             if held is not None and held.pod is pod and held.node is node and held.placement is placement:
                 del former[uid]
             else:
-                counts = snapshot.contributions(pod or placement.pod, name)
+                counted = pod if pod is not None and pod.node else placement.written(pod or placement.pod)
+                counts = snapshot.contributions(counted, name)
                 held = _Raised(placement, pod, node, counts)
                 self._sums.update(counts)
             self._held[uid] = held
