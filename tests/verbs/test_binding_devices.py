@@ -7,10 +7,13 @@ import pytest
 from app.domain import model
 from app.kube.objects import decoding
 from app.store.server import embedded
+from app.verbs.questions import simulated_placements
 from tests.support import declared
 from tests.support.decisions import devices
 from tests.support.extender import replicas
 from tests.support.store import materialised
+
+NODES = frozenset(("g1",))
 
 
 @pytest.fixture
@@ -85,3 +88,21 @@ def test_a_released_placement_returns_its_device(shop: replicas.Cluster, pods: l
     shop.delete(pods[0])
     shop.see()
     assert counts(one) == {}
+
+
+def test_a_simulation_gives_each_pod_the_device_that_its_bind_would(
+    shop: replicas.Cluster, pods: list[model.Pod]
+) -> None:
+    one = replica(shop)
+    before, plugins = one.snapshot(), one.context.plugins
+    found = simulated_placements.several(before, [pod.uid for pod in pods], NODES, plugins, lambda: True)
+    assert [placed.node for placed in found.results] == ["g1", "g1", ""]
+    assert devices.FULL in found.results[2].reason
+    assert {change.count: change.after for change in found.counts} == BOTH
+    # As it is once the pods are bound.
+    assert [one.bind(pod, "g1") for pod in pods[:2]] == ["", ""]
+    shop.see()
+    bound = one.snapshot()
+    assert [bound.pods[pod.uid].annotations for pod in pods] == [
+        found.snapshot.pods[pod.uid].annotations for pod in pods
+    ]

@@ -211,8 +211,8 @@ class _Placing:
         self._candidates = candidates
         self._fitting = fitting_nodes.FittingNodes(snapshot) if candidates is None else None
         self._plugins = plugins
-        self._seats: dict[model.Uid, model.NodeName] = {}
-        """Pod -> node, of those that were placed beside another one."""
+        self._seats: dict[model.Uid, model.Placement] = {}
+        """Pod -> its placement, of those that were placed beside another one."""
 
     def place(self, uid: model.Uid) -> Placed:
         """Decide about one pod, and commit what its bind would."""
@@ -230,13 +230,12 @@ class _Placing:
         if isinstance(made, str):
             return Placed(pod.key, "", made)
         for placement in made:
-            self._seats[placement.pod.uid] = placement.node
+            self._seats[placement.pod.uid] = placement
             if self._fitting is not None:
                 self._fitting.place(placement.pod, placement.node)
         if len(made) > 1:
             self.state = situations.fold(self.state, (events.PlacementsCommitted(placements=made),))
-        self.state = situations.fold(self.state, (situations.bound(pod, node),))
-        return Placed(pod.key, node, "")
+        return self._bound(pod, made[0])
 
     def _reason(self, cycle: cycles.Cycle, trace: verdicts.Trace) -> str:
         """Why the pod is refused, in one sentence."""
@@ -244,13 +243,18 @@ class _Placing:
             return explanations.nowhere(cycle) or explanations.summary(trace)
         return self._fitting.nowhere(cycle.pod)
 
-    def _seated(self, pod: model.Pod, seat: model.NodeName) -> Placed:
+    def _seated(self, pod: model.Pod, seat: model.Placement) -> Placed:
         """The pod has its node already, unless kube-scheduler does not offer that node."""
-        if self._candidates is not None and seat not in self._candidates:
-            text = f"it is placed with others on node {seat}, which is not among the candidates"
+        if self._candidates is not None and seat.node not in self._candidates:
+            text = f"it is placed with others on node {seat.node}, which is not among the candidates"
             return Placed(pod.key, "", text)
-        self.state = situations.fold(self.state, (situations.bound(pod, seat),))
-        return Placed(pod.key, seat, "")
+        return self._bound(pod, seat)
+
+    def _bound(self, pod: model.Pod, placement: model.Placement) -> Placed:
+        """The pod is observed as the Binding of its placement makes it, with what plugins assign to it."""
+        seen = situations.bound(placement.written(pod), placement.node)
+        self.state = situations.fold(self.state, (seen,))
+        return Placed(pod.key, placement.node, "")
 
     def _commitment(self, cycle: cycles.Cycle, node: model.NodeName) -> tuple[model.Placement, ...] | str:
         """What the bind of the pod commits, or why it is refused."""

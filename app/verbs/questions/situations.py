@@ -235,7 +235,7 @@ def advance(
 
 def bound(pod: model.Pod, node: model.NodeName) -> events.AnyEvent:
     """The event by which a supposed placement counts: the pod is observed on the node."""
-    return events.PodSeen(pod=msgspec.structs.replace(pod, node=node, phase="Running", unscheduled=""))
+    return events.PodSeen(pod=on(pod, node))
 
 
 def on(pod: model.Pod, node: model.NodeName) -> model.Pod:
