@@ -18,12 +18,13 @@ from app.store.decisions import records
 from app.store.log import readers
 from app.verbs.explain import explanations, recorded_configurations
 from app.verbs.questions import kinds, question_schema, replays, simulated_placements, situations
-from app.verbs.questions.chains import histories
+from app.verbs.questions.chains import assignments, histories
 
 LIMITS = (
     "the scores of kube-scheduler and the running times of pods under another placement are not known",
     "a pod is tried when an attempt is recorded: one that is refused instead of placed is not tried again",
     "overrides of pods apply to those at the start; members of a gang are placed one by one",
+    "what plugins assign to a pod, such as a device, is decided again only if it is on another node",
 )
 
 
@@ -111,6 +112,7 @@ class Chain(replays.Replay):
         self._attempts: dict[model.Uid, _Attempt] = {}
         self._moved: dict[model.Uid, model.NodeName] = {}
         """Pods on another node than in the log, or on one that they never got there."""
+        self._assigned = assignments.Assignments()
         self._unplaced: set[model.Uid] = set()
         """Pods that were placed in the log and would not have been."""
 
@@ -171,7 +173,7 @@ class Chain(replays.Replay):
                 pod = self.would.snapshot.pod(event.uid)
                 del self._moved[event.uid]
                 if pod is not None:
-                    yield events.PodSeen(pod=situations.unbound(pod))
+                    yield events.PodSeen(pod=self._assigned.unbound(pod))
             case events.PlacementReleased() if event.uid in self._unplaced:
                 self._unplaced.discard(event.uid)
             case _:
@@ -191,15 +193,16 @@ class Chain(replays.Replay):
             # Without the verb bind, kube-scheduler's own binding is the placement.
             self._settle(pod, pod.node, entry)
         if uid in self._moved:
-            yield events.PodSeen(pod=situations.on(pod, self._moved[uid]))
+            yield events.PodSeen(pod=self._assigned.on(pod, self._moved[uid]))
         elif uid in self._unplaced:
-            yield events.PodSeen(pod=situations.unbound(pod))
+            yield events.PodSeen(pod=self._assigned.unbound(pod))
         elif pod.node in self._removed:
             yield self._collect(pod)
         else:
             yield event if pod is event.pod else events.PodSeen(pod=pod)
 
     def _forget(self, uid: model.Uid) -> None:
+        self._assigned.forget(uid)
         self._attempts.pop(uid, None)
         self._moved.pop(uid, None)
         self._unplaced.discard(uid)
@@ -224,6 +227,7 @@ class Chain(replays.Replay):
         self, event: events.PlacementsCommitted, entry: readers.Entry
     ) -> Iterator[events.AnyEvent]:
         for one in event.placements:
+            self._assigned.record(one)
             if one.pod.uid in self._collected:
                 self._was_placed(one.pod, one.node, entry)
         placements = [one for one in event.placements if one.pod.uid not in self._deleted]
@@ -268,6 +272,7 @@ class Chain(replays.Replay):
             return
         kept, best = self._decided(pod, node)
         chosen = node if self._choice == "recorded" and node in kept else best
+        plugins = self._deciding(uid)
         self._attempts.pop(uid, None)
         if not chosen:
             self._unplaced.add(uid)
@@ -279,14 +284,20 @@ class Chain(replays.Replay):
             return  # The event of the log has the same effect.
         # Of several pods that are placed at once, each sees those before it.
         self._part()
-        placed = situations.bound(self.would.snapshot.pod(uid) or pod, chosen)
-        self.would.add((placed,), entry.offset)
+        snapshot = self.would.snapshot
+        known = snapshot.pod(uid) or pod
+        placed = (
+            self._assigned.kept(known, chosen)
+            if chosen == node
+            else self._assigned.reserve(plugins, snapshot, known, chosen)
+        )
+        self.would.add((events.PodSeen(pod=placed),), entry.offset)
         self.would.fold(self._position)
 
     def _decided(self, pod: model.Pod, node: model.NodeName) -> tuple[node_sets.Names, model.NodeName]:
         """The nodes that are kept in the supposed history, and the best of them; empty if there is none."""
         attempt = self._attempts.get(pod.uid)
-        plugins = attempt.plugins if attempt is not None else self._supposed.plugins
+        plugins = self._deciding(pod.uid)
         offered = attempt.offered if attempt is not None else frozenset((node,))
         snapshot = self.would.snapshot
         names = self._situation(plugins).offered(offered)
@@ -294,6 +305,11 @@ class Chain(replays.Replay):
         cycle = cycles.cycle(known, names, snapshot, score_max=plugins.score_max)
         trace = pipeline.run(plugins, cycle)
         return trace.kept, simulated_placements.chosen(plugins, cycle, trace)
+
+    def _deciding(self, uid: model.Uid) -> registry.Registry:
+        """The plugins that decide about the pod."""
+        attempt = self._attempts.get(uid)
+        return attempt.plugins if attempt is not None else self._supposed.plugins
 
     def _overridden(self, event: events.AnyEvent) -> Iterator[events.AnyEvent]:
         """The events after which nodes and objects are as the overrides make them.
@@ -352,7 +368,8 @@ class Chain(replays.Replay):
             self.placements.would[uid] = node
             self.placements.would_at[uid] = int(decision.id.partition("-")[0])
             self._part()
-            self.would.add((situations.bound(pod, node),), self._position.offset)
+            placed = self._assigned.reserve(resolved.plugins, self.would.snapshot, pod, node)
+            self.would.add((events.PodSeen(pod=placed),), self._position.offset)
             self._fold()
 
 
