@@ -12,7 +12,7 @@ import msgspec
 
 from app.domain import declared_objects, event_subjects, events, memos, model, snapshots
 from app.domain import schema as schemas
-from app.domain.fold import node_sums, pod_index, recounts, settings_fold
+from app.domain.fold import list_fold, node_sums, pod_index, recounts, settings_fold
 
 _NOWHERE: tuple[str, str | None] = ("", None)
 
@@ -52,8 +52,7 @@ class Projection:
         self._placed_gate, self._waiting_gate = self._schema.gates(self._objects)
         self._placements = snapshot.placements.mutate()
         self._settings = settings_fold.SettingsFold(snapshot.flags, snapshot.configurations, snapshot.shadows)
-        self._listed = snapshot.listed
-        self._unlisted = snapshot.unlisted
+        self._lists = list_fold.ListFold(snapshot.listed, snapshot.unlisted, self._schema.names)
         self._moves: dict[str, int] = {}
         """Subject touched since the start -> offset of its latest event; 0 if it no longer exists."""
         self._names = snapshot.names.mutate()
@@ -124,11 +123,10 @@ class Projection:
                 self._object_changed(event.kind, event.identity, self._schema.read(event.kind, event.data))
             case events.ObjectGone():
                 self._object_changed(event.kind, event.identity, None)
-            case events.Relisted():
-                self._listed = self._listed.set(event.kind, event.until)
-                self._unlisted = self._unlisted.difference((event.kind,))
-            case events.RecorderElected() | events.StoreRewound() | events.StoreRestarted():
-                self._unlist(event)
+            case (
+                events.Relisted() | events.RecorderElected() | events.StoreRewound() | events.StoreRestarted()
+            ):
+                self._lists.apply(event)
             case events.FlagSet() | events.ConfigurationApplied() | events.ShadowSet() | events.ShadowGone():
                 self._settings.apply(event)
             case (
@@ -141,15 +139,6 @@ class Projection:
                 pass
         for subject in event_subjects.touched(event):
             self._moves[subject] = 0 if event_subjects.ends(event, subject) else self.offset
-
-    def _unlist(self, event: events.RecorderElected | events.StoreRewound | events.StoreRestarted) -> None:
-        if isinstance(event, events.RecorderElected):
-            gone = event.unwatched
-            self._listed = immutables.Map({one: at for one, at in self._listed.items() if one not in gone})
-            self._unlisted = self._unlisted.union(self._schema.names.intersection(gone))
-        else:
-            self._listed = immutables.Map()
-            self._unlisted = self._schema.names
 
     @property
     def touched(self) -> frozenset[model.NodeName]:
@@ -172,8 +161,8 @@ class Projection:
             flags=self._settings.flags,
             configurations=self._settings.configurations,
             shadows=self._settings.shadows,
-            listed=self._listed,
-            unlisted=self._unlisted,
+            listed=self._lists.listed,
+            unlisted=self._lists.unlisted,
             versions=self._moved_on(),
             counts=recounts.counted(self._start.counts, self.increments),
             topology=self._start.topology.moved(changed),

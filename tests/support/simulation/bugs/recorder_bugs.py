@@ -135,8 +135,8 @@ BUGS = (
     ),
     Bug(
         "what was listed before a loss counts as listed",
-        "app.domain.projections:Projection._unlist",
-        "self._unlisted = self._schema.names",
+        "app.domain.fold.list_fold:ListFold.apply",
+        "self.unlisted = self._declared",
         "pass",
     ),
 )
