@@ -7,9 +7,10 @@ refused that node, as it does if a rule counts pods that terminate (PodEligibleT
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from app.domain import model, snapshots
-from app.framework import cycles, pipeline, registry
+from app.domain import model, snapshots, verdicts
+from app.framework import cycles, pipeline, plans, registry
 from app.verbs import contexts
 from app.verbs.memory import preemption_memo
 
@@ -60,15 +61,38 @@ def awaits(
     return bool(pipeline.run_filter(plugins, cycles.without(base, victims)).kept)
 
 
-def in_bind(plugins: registry.Registry, cycle: cycles.Cycle) -> cycles.Cycle:
-    """The cycle of a bind: nominated pods of the same priority hold nothing against it.
+def in_bind(
+    plugins: registry.Registry, cycle: cycles.Cycle, node: model.NodeName
+) -> plans.Commitment | verdicts.Trace:
+    """What a bind to the node commits, or the trace of its refusal. Raises InvalidPlan and HookFailed.
 
-    kube-scheduler also nominates a pod while it prepares the volumes and claims of the pod, before bind (1.35
-    and later), and judges none again that it has assumed. Equal pods, all of them in that step, would refuse
-    one another while there is capacity; the order of the log decides which of them get it.
+    The pod is judged as by filter, so that a gang has the same plan. If that refuses it, nominated pods of
+    the same priority hold nothing against it: kube-scheduler also nominates a pod while it prepares the
+    volumes and claims of the pod, before bind (1.35 and later), and judges none again that it has assumed.
+    Equal pods, all of them in that step, would refuse one another while there is capacity; the order of the
+    log decides which of them get it. This holds for the pod alone: to the other members of its gang
+    kube-scheduler would not offer the nodes of those pods.
     """
+    found = _committed(plugins, cycle, node)
+    if isinstance(found, plans.Commitment):
+        return found
     equal = [one for one in pipeline.nominated(plugins, cycle) if one.priority == cycle.pod.priority]
-    return cycles.unnominated(cycle, equal)
+    if not equal:
+        return found
+    beside = _committed(plugins, cycles.unnominated(cycle, equal), node)
+    several = isinstance(beside, plans.Commitment) and len(beside.placements) > 1
+    return found if several else beside
+
+
+def _committed(
+    plugins: registry.Registry, cycle: cycles.Cycle, node: model.NodeName
+) -> plans.Commitment | verdicts.Trace:
+    """``in_bind`` in the state of the cycle. Raises InvalidPlan and HookFailed."""
+    trace = pipeline.run_filter(plugins, cycle)
+    if trace.refusals:
+        return trace
+    made = plans.commitment(plugins, cycle, node)
+    return replace(trace, refusals=(made,)) if isinstance(made, verdicts.Refusal) else made
 
 
 def _settled(grant: preemption_memo.Grant, snapshot: snapshots.Snapshot) -> bool:

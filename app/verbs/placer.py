@@ -21,7 +21,7 @@ import msgspec
 
 from app import telemetry
 from app.domain import events, model, projections, schema, snapshots, verdicts
-from app.framework import cycles, pipeline, plans
+from app.framework import cycles, plans
 from app.kube import errors as kube_errors
 from app.kube.writes import binding
 from app.pauses import Pauses
@@ -203,18 +203,15 @@ class Placer:
     ) -> plans.Commitment:
         """What the plugins reserve on the node; ``outdated``: not as its placement has it. Raises Refused."""
         plugins, cycle = self._context.plugins, self._cycle(snapshot, pod)
-        cycle = nominations.in_bind(plugins, replace(cycle, reserved="") if outdated else cycle)
+        cycle = replace(cycle, reserved="") if outdated else cycle
         try:
-            trace = pipeline.run_filter(plugins, cycle)
-            if not trace.refusals:
-                made = plans.commitment(plugins, cycle, self._request.node)
-                if not isinstance(made, verdicts.Refusal):
-                    return made
-                trace = replace(trace, refusals=(made,))
+            made = nominations.in_bind(plugins, cycle, self._request.node)
         except (plans.InvalidPlan, cycles.HookFailed) as failed:
             telemetry.fault("bind", pod.key, failed)
             raise errors.Refused(f"topolog: {failed}; nothing was bound") from failed
-        raise errors.Refused(f"topolog: {trace.refusals[0].reason}", snapshot=snapshot, trace=trace)
+        if isinstance(made, verdicts.Trace):
+            raise errors.Refused(f"topolog: {made.refusals[0].reason}", snapshot=snapshot, trace=made)
+        return made
 
     def _place_again(
         self, snapshot: snapshots.Snapshot, seen: latest_pods.Version, placement: model.Placement

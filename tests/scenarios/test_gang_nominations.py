@@ -3,12 +3,14 @@
 import msgspec
 import pytest
 
-from app.domain import model
+from app.domain import model, verdicts
+from app.framework import cycles, plans
 from app.plugins.coscheduling import admission
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.sigs import namespace_quota
 from app.plugins.elastic_quota.trees import membership
 from app.plugins.workload_policy.plugin import WorkloadPolicy
+from app.verbs import nominations
 from tests.support.decisions import small_clusters, small_quotas
 from tests.support.decisions.small_gangs import ZONE, Cluster, gang, native, node, pod
 
@@ -41,9 +43,10 @@ def test_a_gang_that_fits_beside_a_nominated_pod_is_answered_the_same_node_in_ev
 
 
 @pytest.mark.parametrize(
-    ("priority", "expected"), [(20, {"m0": "n1", "m1": "n2"}), (5, {"m0": "n1", "m1": "n0"})]
+    ("priority", "expected"),
+    [(20, {"m0": "n1", "m1": "n2"}), (10, {"m0": "n1", "m1": "n2"}), (5, {"m0": "n1", "m1": "n0"})],
 )
-def test_a_bind_commits_no_member_to_the_capacity_of_a_more_important_nominated_pod(
+def test_a_bind_commits_no_member_to_the_capacity_of_a_nominated_pod_that_is_not_less_important(
     priority: int, expected: dict[str, str]
 ) -> None:
     asked = members()
@@ -51,6 +54,41 @@ def test_a_bind_commits_no_member_to_the_capacity_of_a_more_important_nominated_
     nodes = [node(name, cpu) for name, cpu in sizes.items()]
     small = Cluster(*nodes, native("g", 2), *asked, nominee("n0", priority=priority))
     assert small.commit(asked[0], "n1") == expected
+
+
+@pytest.mark.parametrize("priority", [9, 10, 11])
+def test_a_bind_commits_the_plan_that_filter_has_answered_also_beside_an_equal_nominated_pod(
+    priority: int,
+) -> None:
+    """Without that pod, the plan would be in the other zone, and the bind would be refused each time."""
+    nodes = [node(f"n{number}", 8, {ZONE: "ab"[number // 2]}) for number in range(4)]
+    asked = members(2, 8)
+    small = Cluster(*nodes, native("g", 2, topology_key=ZONE), *asked, nominee("n0", priority=priority))
+    found = small.planned(asked[0])
+    assert found == ("n0" if priority < 10 else "n2")
+    assert sorted(small.commit(asked[0], found)) == ["m0", "m1"]
+
+
+def test_a_bind_commits_no_other_member_to_the_capacity_of_a_pod_that_is_nominated_since() -> None:
+    """kube-scheduler would not offer that node to the member, and the gang would run in part."""
+    asked = members(2, 8)
+    small = Cluster(node("n0"), node("n1"), native("g", 2), *asked, nominee("n1", priority=10))
+    assert not small.planned(asked[0])
+    cycle = cycles.cycle(asked[0], frozenset(("n0",)), small.snapshot)
+    assert isinstance(nominations.in_bind(small.plugins, cycle, "n0"), verdicts.Trace)
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_a_later_member_and_an_equal_pod_that_is_bound_do_not_refuse_one_another(equal: bool) -> None:
+    labels = {membership.LABEL: "team"}
+    later = members(2, 1, labels=labels)[1]
+    first = msgspec.structs.replace(members(1)[0], node="n0", phase="Running")
+    unrelated = pod("unrelated", 1, labels=labels, nominated="n0", priority=10 if equal else 11)
+    quota = small_quotas.quota("team", 0, 1)
+    small = Cluster(node("n0"), native("g", 1), quota, first, later, unrelated, beside=(ElasticQuota(),))
+    cycle = cycles.cycle(later, frozenset(("n0",)), small.snapshot)
+    made = nominations.in_bind(small.plugins, cycle, "n0")
+    assert isinstance(made, plans.Commitment) == equal
 
 
 def test_the_least_important_member_decides_which_nominated_pods_count() -> None:

@@ -34,7 +34,7 @@ def generated_gangs(dice: random.Random, nodes: list[model.Node]) -> Iterator[mo
         if dice.random() < 0.3:
             rule = {"layer": ZONE, "strategy": dice.choice(["MustGather", "PreferGather"])}
             given["network_topology_spec"] = json.dumps({"gatherStrategy": [rule]})
-        count, priority, labels = dice.randint(1, 5), dice.randint(0, 5), dict[str, str]()
+        count, priority, labels = dice.randint(1, 5), dice.randint(0, 2), dict[str, str]()
         if dice.random() < 0.7:
             labels[quotas.LABEL] = dice.choice("qr")
         if dice.random() < 0.3:
@@ -55,7 +55,7 @@ def generated(dice: random.Random) -> Cluster:
         pod(
             f"s{number}",
             dice.randint(1, 4),
-            priority=dice.randint(0, 8),
+            priority=dice.randint(0, 3),
             labels={quotas.LABEL: dice.choice("qr")} if dice.random() < 0.6 else {},
             nominated=dice.choice(nodes).name if dice.random() < 0.3 else "",
         )

@@ -7,6 +7,7 @@ from app.framework import capabilities, cycles, pipeline, plans
 from app.plugins.coscheduling import admission, gangs, membership, options
 from app.plugins.coscheduling.gang_model import KoordinatorPodGroup, NativePodGroup, SigsPodGroup
 from app.plugins.coscheduling.plugin import Coscheduling
+from app.verbs import nominations
 from tests.support.decisions import scheduling_driver
 
 CORE = 1000
@@ -108,7 +109,7 @@ class Cluster(scheduling_driver.Cluster):
 
     def commitment(self, pod: model.Pod, node: str) -> plans.Commitment:
         """What a bind would commit, and on which conditions."""
-        made = plans.commitment(self.plugins, self._cycle(pod, [node]), node)
+        made = nominations.in_bind(self.plugins, self._cycle(pod, [node]), node)
         assert isinstance(made, plans.Commitment), made
         return made
 
