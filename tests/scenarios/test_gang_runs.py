@@ -7,7 +7,7 @@ import pytest
 
 from app.domain import model
 from app.plugins.coscheduling import options
-from tests.support.decisions.small_gangs import Cluster, defined, gang, node, pod
+from tests.support.decisions.small_gangs import Cluster, defined, gang, native, node, pod
 
 
 @pytest.mark.scenario("CS-15")
@@ -128,6 +128,35 @@ def test_a_gang_is_protected_after_the_member_that_defines_it_has_ended() -> Non
     small = Cluster(node("n1", 4), ended(launcher), *(ended(one, "Running") for one in workers))
     reason = "gang koordinator/x/train: 1 of 2 members would be left"
     assert small.veto(pod("asking", 4, priority=10), "n1", workers[0]) == reason
+
+
+@pytest.mark.scenario("CS-6", "CS-20")
+@pytest.mark.parametrize("done", [1, 2])
+def test_the_members_that_still_run_are_protected_once_others_have_ended(done: int) -> None:
+    """By preempt, and from a group of kube-scheduler's own."""
+    four = of_job("first", gang("train", 4, 8))
+    at = [msgspec.structs.replace(one, node=f"n{n}", phase="Running") for n, one in enumerate(four)]
+    over = [msgspec.structs.replace(one, phase="Succeeded") for one in at[:done]]
+    asked = [pod(f"m{number}", 8, group="g", priority=10) for number in range(2)]
+    nodes = [node(f"n{number}", 8, unschedulable=number < done) for number in range(4)]
+    small = Cluster(*nodes, native("g", 2), *over, *at[done:], *asked)
+    reason = "gang koordinator/x/train: 3 of 4 members would be left"
+    assert small.veto(pod("asking", 8, priority=10), at[3].node, at[3]) == reason
+    assert small.veto(pod("asking", 8, priority=10), at[3].node, *at[done:]) is None
+    assert not small.filter(asked[0], offered=True).kept
+    # Of another run, they do not count: the gang is below its minimum.
+    small.see(*of_job("before", over))
+    assert small.veto(pod("asking", 8, priority=10), at[3].node, at[3]) is None
+    assert small.filter(asked[0], offered=True).kept
+
+
+@pytest.mark.scenario("CS-20")
+def test_members_that_have_ended_take_no_protection_from_those_that_run() -> None:
+    """A Job with more completions than its gang has members creates a pod again for each that has ended."""
+    eight = of_job("first", gang("train", 8, 2, minimum=4))
+    small = Cluster(node("n1"), *map(ended, eight[:4]), *(ended(one, "Running") for one in eight[4:]))
+    reason = "gang koordinator/x/train: 3 of 4 members would be left"
+    assert small.veto(pod("asking", 8, priority=10), "n1", small.snapshot.pods[eight[7].uid]) == reason
 
 
 @pytest.mark.scenario("CS-6")

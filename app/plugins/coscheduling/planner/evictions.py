@@ -209,7 +209,9 @@ class Evictions:
 def _expendable(snapshot: snapshots.Snapshot, key: GangKey) -> bool:
     """Whether the eviction of a member breaks up no gang that is whole."""
     gang = gangs.find(snapshot, key)
-    return gang is None or gang.given.victims or gang.disrupted_whole or len(gang.seats) < gang.minimum
+    if gang is None or gang.given.victims or gang.disrupted_whole:
+        return True
+    return len(gang.seats) + len(gang.ran) < gang.minimum
 
 
 def _importance(unit: Unit) -> tuple[int, bool, int, str, model.Uid]:

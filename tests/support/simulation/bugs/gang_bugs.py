@@ -62,7 +62,7 @@ BUGS = (
     Bug(
         "a pod that preempts breaks up a gang",
         "app.plugins.coscheduling.admission:veto",
-        "if left and left < gang.minimum <= len(members):",
+        "if left and left + ran < gang.minimum <= len(members) + ran:",
         "if False:",
     ),
     Bug(
