@@ -162,6 +162,17 @@ def test_members_beyond_the_minimum_leave_the_quota_to_those_that_are_needed() -
     assert sorted(placed) == ["a0", "a1", "b0", "b1"]
 
 
+def test_the_quota_of_a_member_that_is_not_needed_is_no_reason() -> None:
+    """The minimum lacks capacity; the third member would be left out."""
+    *needed, last = gang("g", 3, 8, minimum=2)
+    members = [*labelled(needed, "q"), *labelled([last], "full")]
+    quotas = small_quotas.quota("q", 0, 100), small_quotas.quota("full", 0, 4)
+    small = Cluster(node("n0", 8), node("n1", 4), *quotas, *members, beside=(ElasticQuota(runtime=False),))
+    assert small.why(needed[0]) == "gang koordinator/x/g: no capacity for 2 members together"
+    small.see(*labelled(needed[:1], "full"))
+    assert small.why(needed[1]) == "gang koordinator/x/g: elastic quota full: no capacity in cpu"
+
+
 def test_a_member_with_a_seat_is_kept_there_whatever_its_quota_has_left() -> None:
     """Others may request more between the binds of two members."""
     beside = small_quotas.quota("q", 0, 10), small_quotas.quota("s", 8, 10)

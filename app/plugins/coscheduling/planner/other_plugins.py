@@ -57,8 +57,13 @@ class Others:
         self.elsewhere = False
         """Whether a member that was refused may be admitted outside of the domain that was tried."""
 
-    def refused(self, pods: Iterable[model.Pod]) -> dict[model.Uid, node_sets.Names]:
-        """The nodes that are refused to each member, before any other is placed."""
+    def refused(
+        self, pods: Iterable[model.Pod], required: Collection[model.Uid] = ()
+    ) -> dict[model.Uid, node_sets.Names]:
+        """The nodes that are refused to each member, before any other is placed.
+
+        The others do not wait for one that is not required: why it is refused everywhere is no reason.
+        """
         found: dict[model.Uid, node_sets.Names] = {}
         answers: dict[int, tuple[node_sets.Names, str]] = {}
         everywhere = self._snapshot.topology.everywhere
@@ -69,7 +74,8 @@ class Others:
             if kind not in answers:
                 answers[kind] = self._refused_nodes(pod, everywhere, self._snapshot)
             found[pod.uid], why = answers[kind]
-            self.why = why or self.why
+            if why and pod.uid in required:
+                self.why = why
         return found
 
     def _refused_nodes(

@@ -245,8 +245,7 @@ class _Planning:
             if found is not None or not self._others.elsewhere:
                 break
             found = self._packed(replace(problem, inside=domain), capacity, made, fixed)
-        joint = self._others.limiting or len(problem.classes) > 1
-        if found is None and joint:
+        if found is None and (self._others.limiting or len(problem.classes) > 1):
             found = self._tried(problem, capacity, made, fixed)
         return found
 
@@ -302,15 +301,16 @@ class _Planning:
         existing: Mapping[model.NodeName, int],
         fixed: Mapping[model.Uid, model.NodeName] = MappingProxyType({}),
     ) -> packing.PackingProblem:
-        paths = self._demands.tree.paths
+        minimums = self._minimums(fixed)
+        refused = self._others.refused(pods, packing.required_of(minimums))
         return packing.PackingProblem(
             pods=tuple(pods),
-            classes=capacities.classes(pods, self._others.refused(pods)),
+            classes=capacities.classes(pods, refused),
             demands=self._demands,
             existing=existing,
             own=self._own + Counter(fixed.values()),
-            inside=next((paths[name] for name in fixed.values()), ()),
-            minimums=self._minimums(fixed),
+            inside=next((self._demands.tree.paths[name] for name in fixed.values()), ()),
+            minimums=minimums,
         )
 
     def _planned(
