@@ -41,7 +41,8 @@ class Store:
     would have succeeded, and shorter than the scheduler's timeout, or its calls time out first."""
     decisions_kept: int = setting(100_000, at_least=0, at_most=100_000_000)
     """Number of decision records to keep, as far as ``compaction.decision_bytes`` allows. Older decisions
-    cannot be explained. 0: decisions are not recorded."""
+    cannot be explained. 0: decisions are not recorded, and the controller wakes no pod that was refused on
+    an outdated state, which then waits for kube-scheduler's next attempt, up to five minutes."""
     embedded_dir: str = setting("")
     """Data directory of the server that ``topolog up`` starts (append-only file); each ``topolog up`` needs
     one of its own. Empty: a temporary directory, removed on exit; each start then lists the state from the
