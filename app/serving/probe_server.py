@@ -2,7 +2,8 @@
 
 The kubelet and Prometheus have no client certificate. A separate thread serves them, so that they get a
 response while all other threads are busy. Slow clients cannot block that thread: it polls many
-connections and closes each after one response or after two seconds.
+connections and closes each after one response or after two seconds. It answers /livez itself, which takes no
+time: a few scrapes that take long have all other threads, and the kubelet would end the process.
 """
 
 import contextlib
@@ -27,6 +28,7 @@ CONNECTIONS = 128
 HEAD_LIMIT = 8 * 1024
 THREADS = 4
 END_OF_HEAD = b"\r\n\r\n"
+LIVENESS = b"GET /livez "
 
 log = structlog.get_logger(__name__)
 
@@ -102,6 +104,8 @@ class ProbeServer:
         head += piece
         if not piece or len(head) > HEAD_LIMIT:
             self._forget(connection).close()
+        elif END_OF_HEAD in head and head.startswith(LIVENESS):
+            self._answer(self._forget(connection), head)
         elif END_OF_HEAD in head:
             self._pool.submit(self._answer, self._forget(connection), head)
         else:

@@ -2,13 +2,15 @@
 
 The reasons themselves are texts without end: ``topolog status`` and ``/apis/v1/status`` have them. The groups
 are computed at most every ten seconds, because scrapes of several Prometheus servers may arrive together.
-Only the leader exposes them, so that two replicas do not count twice. There are none while a plugin raises.
+With hundreds of gangs that takes longer than a scrape may: each scrape then computes a part, and exposes the
+groups that were completed last. Only the leader exposes them, so that two replicas do not count twice. There
+are none before they have been completed once, and while a plugin raises.
 """
 
 import datetime
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Final
 
 from prometheus_client import core
@@ -20,7 +22,11 @@ from app.framework import registry
 from app.verbs.explain import pending_groups
 
 EVERY: Final = 10.0
-"""Seconds for which groups are kept."""
+"""Seconds for which groups are kept, at least."""
+LONGEST: Final = 2.0
+"""Seconds that one scrape computes: Prometheus gives up after ten."""
+SHARE: Final = 9.0
+"""Pause after a scrape that computed, in the time that it took: the groups take at most a tenth of a CPU."""
 _BESIDE: Final = (pending_groups.KUBE_SCHEDULER, pending_groups.NEITHER)
 
 
@@ -43,9 +49,13 @@ class PendingMetrics(prometheus_registry.Collector):
         self._wall = wall
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._groups: list[pending_groups.Group] | None = []
-        """None if they cannot be computed."""
-        self._until = 0.0
+        """Of the computation; a scrape waits for it only until there are groups."""
+        self._groups: list[pending_groups.Group] | None = None
+        """None until they are computed, and while they cannot be."""
+        self._steps: Generator[None, None, list[pending_groups.Group]] | None = None
+        """The computation that goes on at the next scrape."""
+        self._failing = False
+        self._until = float("-inf")
 
     def collect(self) -> Iterator[core.Metric]:
         """Yield the metrics; without samples on standby, and with one of each refuser on the leader."""
@@ -59,7 +69,11 @@ class PendingMetrics(prometheus_registry.Collector):
             "Age of the oldest of these pods, 0 without one; the leader only.",
             labels=("by",),
         )
-        groups = self._known() if self._leads() else None
+        groups = None
+        if self._leads():
+            groups = self._known()
+        else:
+            self._forget()
         if groups is not None:
             numbers = dict.fromkeys((*(plugin.name for plugin in self._plugins.filters), *_BESIDE), 0)
             ages = dict.fromkeys(numbers, 0.0)
@@ -73,22 +87,44 @@ class PendingMetrics(prometheus_registry.Collector):
         yield from (pods, oldest)
 
     def _known(self) -> list[pending_groups.Group] | None:
-        with self._lock:
-            now = self._monotonic()
-            if now >= self._until:
-                self._groups = self._computed()
-                self._until = now + EVERY
-            return self._groups
+        """The groups that were completed last, after a part of the next computation if it is time."""
+        if self._lock.acquire(blocking=self._groups is None):
+            try:
+                began = self._monotonic()
+                if began >= self._until:
+                    keep = EVERY if self._advanced(began + LONGEST) else 0.0
+                    ended = self._monotonic()
+                    self._until = ended + max(keep, SHARE * (ended - began))
+            finally:
+                self._lock.release()
+        return self._groups
 
-    def _computed(self) -> list[pending_groups.Group] | None:
-        """The groups; None if a plugin raises, the first time with a line in the log."""
+    def _forget(self) -> None:
+        """Keep no state on standby."""
+        with self._lock:
+            self._groups = self._steps = None
+            self._until = float("-inf")
+
+    def _advanced(self, until: float) -> bool:
+        """Compute until that time (monotonic); whether the groups are complete, or a plugin has raised.
+
+        The first time that one raises there is a line in the log.
+        """
         try:
-            return pending_groups.groups(self._snapshot(), self._plugins)
+            if self._steps is None:
+                self._steps = pending_groups.stepwise(self._snapshot(), self._plugins)
+            while self._monotonic() < until:
+                next(self._steps)
+            return False
+        except StopIteration as end:
+            self._groups, self._failing = end.value, False
         except Exception:
             # The other metrics are exposed all the same, which show that the process runs.
-            if self._groups is not None:
+            if not self._failing:
                 telemetry.log.exception("cannot compute why pods are pending")
-            return None
+            self._groups, self._failing = None, True
+        self._steps = None
+        return True
 
     def _age(self, created: str) -> float:
         try:

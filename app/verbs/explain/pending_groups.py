@@ -1,10 +1,10 @@
 """Pending pods in groups of one reason: what an operator reads first, before a list of thousands of pods.
 
 Pods that every plugin filters alike are evaluated once (see equivalence), so the cost depends on the number
-of reasons and not of pods. No advice is computed here.
+of reasons and not of pods. Each gang is a class of its own. No advice is computed here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Final, NamedTuple
 
 from app.domain import model, snapshots
@@ -40,8 +40,20 @@ class Group(NamedTuple):
 
 def groups(snapshot: snapshots.Snapshot, plugins: registry.Registry) -> list[Group]:
     """All groups, the largest first, assuming that all nodes are offered now."""
+    steps = stepwise(snapshot, plugins)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: list[Group] = end.value
+            return found
+
+
+def stepwise(snapshot: snapshots.Snapshot, plugins: registry.Registry) -> Generator[None, None, list[Group]]:
+    """The same, computed pod by pod, so that the caller can pause: hundreds of gangs take long to plan."""
     found: dict[Cause, Group] = {}
     for pod, cause in _caused(snapshot, plugins):
+        yield
         group = found.get(cause)
         if group is None:
             found[cause] = Group(cause, 1, pod.created, pod.key)
@@ -55,15 +67,23 @@ def _caused(snapshot: snapshots.Snapshot, plugins: registry.Registry) -> Iterato
     classes = equivalence.Classes(plugins, snapshot)
     candidates = frozenset(snapshot.topology.everywhere)
     known: dict[equivalence.PodClass, Cause | None] = {}
-    for uid in snapshot.waiting:
-        pod = snapshot.pod(uid)
-        if pod is None:
-            continue
+    for pod in _together(snapshot):
         alike = classes.of(pod)
         if alike not in known:
             cycle = cycles.cycle(pod, candidates, snapshot, score_max=plugins.score_max)
             known[alike] = _refused(plugins, cycle)
         yield pod, known[alike] or _unrefused(pod)
+
+
+def _together(snapshot: snapshots.Snapshot) -> list[model.Pod]:
+    """The waiting pods, those of a namespace that have the same values in the indexes beside one another.
+
+    By these plugins find the pods that they decide about together. What they keep of a state is limited, so
+    that a gang whose members are visited between those of hundreds of others is planned for each of them.
+    """
+    keys = sorted(snapshot.indexed)
+    found = (pod for uid in snapshot.waiting if (pod := snapshot.pod(uid)) is not None)
+    return sorted(found, key=lambda pod: (pod.namespace, [pod.indexed(key) or "" for key in keys]))
 
 
 def _refused(plugins: registry.Registry, cycle: cycles.Cycle) -> Cause | None:

@@ -119,6 +119,20 @@ def test_members_that_are_refused_alike_are_filtered_once(minimum: int, reason: 
     assert (group.pods, reason in min(whys)) == (20, True), whys
 
 
+def test_each_of_more_gangs_than_a_state_keeps_plans_of_is_planned_once_for_its_group() -> None:
+    """By the uids, members of one gang are between those of all others."""
+    count, size = 600, 3
+    pods = [
+        msgspec.structs.replace(pod, uid=f"{at}-{pod.uid}")
+        for number in range(count)
+        for at, pod in enumerate(small_gangs.gang(f"g{number:03}", size))
+    ]
+    small = small_gangs.Cluster(small_gangs.node("n1", size - 1), *sorted(pods, key=lambda pod: pod.uid))
+    with call_counts.counted(admission, "_decided") as planned:
+        assert len(pending_groups.groups(small.snapshot, small.plugins)) == count
+    assert planned.call_count == 2 * count  # Alone for its class, and beside the other plugins.
+
+
 @pytest.mark.parametrize("nominated", ["", "n7"])
 def test_members_that_have_seats_are_found_and_planned_once_for_all(nominated: str) -> None:
     """Nominated members are found once more: in the state without their nominations."""

@@ -1,7 +1,10 @@
 """Metrics of pending pods: each pod is counted once, by what refuses it."""
 
+import contextlib
 import datetime
+import threading
 import time
+from collections.abc import Callable, Generator
 from concurrent import futures
 from unittest import mock
 
@@ -14,12 +17,13 @@ from app.framework import registry
 from app.plugins.workload_policy import plugin as workload_policy
 from app.verbs.explain import pending_groups
 from tests.support import declared
-from tests.support.extender import api_worlds
+from tests.support.extender import api_worlds, server_processes
 from workers.controller import pending_metrics
 
 PODS, OLDEST = "topolog_pending_pods", "topolog_pending_oldest_seconds"
 CREATED = "2026-07-01T10:00:00Z"
 NOW = datetime.datetime.fromisoformat("2026-07-01T10:30:00+00:00").timestamp()
+Steps = Generator[None, None, list[pending_groups.Group]]
 PLUGINS = registry.Registry([workload_policy.WorkloadPolicy()])
 
 
@@ -102,17 +106,99 @@ def test_groups_are_computed_again_after_ten_seconds(later: float, pods: int) ->
 
 
 def test_scrapes_that_arrive_together_compute_the_groups_once() -> None:
-    scraped, computed = Scraped(pod("a")), pending_groups.groups
+    scraped, computed = Scraped(pod("a")), pending_groups.stepwise
 
-    def slow(snapshot: snapshots.Snapshot, plugins: registry.Registry) -> list[pending_groups.Group]:
+    def slow(snapshot: snapshots.Snapshot, plugins: registry.Registry) -> Steps:
         time.sleep(0.2)
         return computed(snapshot, plugins)
 
-    with mock.patch.object(pending_groups, "groups", side_effect=slow) as called:
+    with mock.patch.object(pending_groups, "stepwise", side_effect=slow) as called:
         with futures.ThreadPoolExecutor(3) as scrapes:
             found = list(scrapes.map(scraped.values, [PODS] * 3))
         assert called.call_count == 1
     assert found == [{"WorkloadPolicy": 0, "kube-scheduler": 0, "none": 1}] * 3
+
+
+def stepped(step: Callable[[], object]) -> contextlib.AbstractContextManager[object]:
+    """Patches the computation: ``step`` is called before each pod."""
+    computed = pending_groups.stepwise
+
+    def steps(snapshot: snapshots.Snapshot, plugins: registry.Registry) -> Steps:
+        one = computed(snapshot, plugins)
+        while True:
+            step()
+            try:
+                yield next(one)
+            except StopIteration as end:
+                found: list[pending_groups.Group] = end.value
+                return found
+
+    return mock.patch.object(pending_groups, "stepwise", side_effect=steps)
+
+
+def test_a_scrape_during_a_computation_has_the_groups_of_the_former_one() -> None:
+    scraped, begun, going_on = Scraped(pod("a")), threading.Event(), threading.Event()
+    assert scraped.values(PODS)["none"] == 1
+
+    def wait() -> None:
+        begun.set()
+        assert going_on.wait(server_processes.PATIENCE)
+
+    scraped.snapshot = snapshot(pod("a"), pod("b"))
+    scraped.clock = pending_metrics.EVERY
+    with stepped(wait), futures.ThreadPoolExecutor(1) as thread:
+        computing = thread.submit(scraped.values, PODS)
+        try:
+            assert begun.wait(server_processes.PATIENCE)
+            assert scraped.values(PODS)["none"] == 1
+        finally:
+            going_on.set()
+        assert computing.result()["none"] == 2
+
+
+def test_a_scrape_computes_a_part_and_pauses_so_that_the_groups_take_a_tenth_of_the_time() -> None:
+    scraped = Scraped(*(pod(f"p{number}") for number in range(10)))
+    shown: list[dict[str, float]] = []
+    spent = 0.0
+
+    def second() -> None:
+        nonlocal spent
+        spent += 1.0
+        scraped.clock += 1.0
+
+    with stepped(second):
+        while not shown or not shown[-1]:
+            before = spent
+            shown.append(scraped.values(PODS))
+            assert spent - before <= pending_metrics.LONGEST
+            scraped.clock += 1.0
+    assert shown[-1]["none"] == 10
+    assert not any(shown[:-1])
+    assert spent <= (scraped.clock + pending_metrics.SHARE * pending_metrics.LONGEST) / 10
+    assert spent >= scraped.clock / 12
+
+
+def test_groups_are_kept_from_the_end_of_their_computation_on() -> None:
+    scraped = Scraped(pod("a"))
+    with stepped(lambda: setattr(scraped, "clock", scraped.clock + 0.75)):
+        assert scraped.values(PODS)["none"] == 1
+    assert scraped.clock == 1.5
+    scraped.snapshot = snapshot()
+    scraped.clock = 1.5 + pending_metrics.SHARE * 1.5 - 0.1
+    assert scraped.values(PODS)["none"] == 1
+    scraped.clock += 0.1
+    assert scraped.values(PODS)["none"] == 0
+
+
+def test_a_computation_that_the_end_of_the_leadership_interrupts_is_not_continued() -> None:
+    scraped = Scraped(pod("a"))
+    with stepped(lambda: setattr(scraped, "clock", scraped.clock + pending_metrics.LONGEST)):
+        assert scraped.values(PODS) == {}
+    scraped.leads = False
+    assert scraped.values(PODS) == {}
+    scraped.snapshot = snapshot(pod("b"), pod("c"))
+    scraped.leads = True
+    assert scraped.values(PODS)["none"] == 2
 
 
 def test_while_a_plugin_raises_there_is_no_series_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
