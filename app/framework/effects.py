@@ -152,7 +152,18 @@ class EvictPods:
     """The most urgent first."""
 
 
-Effect = WakePods | PatchStatus | PostEvent | ReleasePlacements | EvictPods
+@dataclass(frozen=True, slots=True)
+class PutOff:
+    """Call ``reconcile`` again, also without an event: a call that takes too long would pause the plugin.
+
+    The next call gets what was put off (Changes.left), unless events may have been missed (Changes.missed).
+    """
+
+    left: object
+    """What the plugin has put off, in a form of its own."""
+
+
+Effect = WakePods | PatchStatus | PostEvent | ReleasePlacements | EvictPods | PutOff
 
 Objection = Callable[[snapshots.Snapshot, model.Pod, model.NodeName, Sequence[model.Pod]], str | None]
 """Why a pod would not get onto a node of a state by the eviction of these pods from it: one of them is
@@ -186,6 +197,8 @@ class Changes:
     """Whether events may have passed that no call has, as without a leader: then pods must be woken for all
     present capacity.
     """
+    left: object = field(default=None, compare=False, repr=False)
+    """What the former call has put off (PutOff); None if it has finished."""
     objection: Objection = field(default=_no_objection, compare=False, repr=False)
     """What all plugins answer to an eviction, before a plugin wants it; by default they have no objection."""
     protection: Protection = field(default=_no_pods, compare=False, repr=False)

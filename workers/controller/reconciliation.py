@@ -90,6 +90,8 @@ class Reconciliation:
         self._due = float("-inf")
         self._paused: dict[str, float] = {}
         """Plugin that raised, or was slow -> when it is asked about everything (monotonic)."""
+        self._left: dict[str, object] = {}
+        """Plugin -> what its latest call has put off."""
 
     def on_event(self, before: snapshots.Snapshot, event: events.AnyEvent, after: snapshots.Snapshot) -> None:
         """Note an event for the end of its run, and for the next reconciliation."""
@@ -137,12 +139,13 @@ class Reconciliation:
             self._executor.verify()
             if not pending.everything:
                 changes.append(effects.Changes())  # After the events: only their effects report them.
-        if changes or any(until <= started for until in self._paused.values()):
+        if changes or self._left or any(until <= started for until in self._paused.values()):
             took = sum(self._reconcile(snapshot, one) for one in changes or (None,))
             self._due = self._clock.monotonic() + max(EVERY, SHARE * took)
 
     def _reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes | None) -> float:
-        """Ask the plugins; those whose pause is over about everything, the others about the changes, if any.
+        """Ask the plugins; those whose pause is over about everything, the others about the changes, if any,
+        and what they have put off.
 
         Returns the seconds that those took that are not paused now.
         """
@@ -150,11 +153,16 @@ class Reconciliation:
         for plugin in self._plugins.reconciles:
             began = self._clock.monotonic()
             until = self._paused.get(plugin.name)
+            left = self._left.get(plugin.name)
             about = changes if until is None else effects.Changes(missed=True)
+            if about is None and left is not None:
+                about = effects.Changes(snapshot)
             if about is None or (until is not None and began < until):
                 continue
+            self._left.pop(plugin.name, None)
             about = replace(
                 about,
+                left=None if about.missed else left,
                 objection=functools.partial(pipeline.objection, self._plugins),
                 protection=self._plugins.protected,
                 companions=self._plugins.companions,
@@ -168,7 +176,10 @@ class Reconciliation:
                     effects.EvictPods(plugin.name)
                 ]  # What it wanted before is not known to be wanted now.
             for one in found or ():
-                self._executor.submit(one, snapshot)
+                if isinstance(one, effects.PutOff):
+                    self._left[plugin.name] = one.left
+                else:
+                    self._executor.submit(one, snapshot)
         return total
 
     def _taken(self, plugin: str, began: float, *, failed: bool) -> float:

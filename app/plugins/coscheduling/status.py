@@ -2,9 +2,15 @@
 
 The phases are those of the PodGroup controllers of the sigs and of Koordinator (podgroup_controller.go), as a
 projection of the state. A PodGroup without members keeps its status.
+
+Statuses follow from the members alone. Why a gang waits, and whether it can be placed now, follows from its
+plan, which takes up to 33 ms among 5,000 nodes, and an event that frees capacity concerns every gang. A call
+therefore plans a limited number of gangs and puts off the others, which have their turn in later calls.
 """
 
-from collections.abc import Collection, Iterator
+import itertools
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 from app.domain import events, model, snapshots
 from app.framework import cycles, effects
@@ -20,6 +26,27 @@ STARTED = "scheduleStartTime"
 """The field of the status with the time at which the first member was placed."""
 WOKEN = 1000
 """Members woken at once."""
+PLANNED = 20
+"""Gangs that are planned in one call."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """What has to follow from the plan of a gang."""
+
+    reported: bool = False
+    """An Event about why it waits."""
+    woken: bool = False
+    """A wake-up, if it can be placed now."""
+    before: snapshots.Snapshot | None = None
+    """The state in which it could not be placed, if it is woken; None: it may have been any."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """The gangs that have been put off, those that wait for longer first."""
+
+    gangs: Mapping[GangKey, _Due]
 
 
 def reconcile(
@@ -27,27 +54,67 @@ def reconcile(
 ) -> Iterator[effects.Effect]:
     """The effects for the gangs that the changes concern, and for those that fit now and did not before."""
     before = changes.before
-    concerned = endpoints.keys(snapshot) if before is None else _concerned(before, snapshot, changes.events)
-    if any(map(_commits_gang, changes.events)):
-        concerned |= endpoints.keys(snapshot)  # What others lack has changed.
-    for key in sorted(concerned):
+    changed = set() if before is None else _concerned(before, snapshot, changes.events)
+    # After a commitment, what others lack has changed.
+    all_of_them = before is None or any(map(_commits_gang, changes.events))
+    concerned = endpoints.keys(snapshot) if all_of_them else changed
+    for key in sorted(changed | concerned):
         gang = gangs.find(snapshot, key)
         if gang is not None:
-            yield from _of_gang(snapshot, gang, rules, changes.peers)
+            yield from _of_gang(gang)
     if before is None or any(isinstance(event, events.NodeGone) for event in changes.events):
         yield from losses.without_node(snapshot)
     yield from losses.without_member(snapshot, changes)
     if before is None:
         yield from losses.incomplete(snapshot, missed=changes.missed)
-        if changes.missed:
-            yield from _woken(None, snapshot, endpoints.keys(snapshot), rules, changes.peers)
-        return
-    for event in changes.events:
-        if isinstance(event, events.PlacementsCommitted):
-            yield from _placed(snapshot, event)
-    yield from losses.of_events(before, snapshot, changes.events)
-    everyone = endpoints.keys(snapshot) if any(map(_may_free, changes.events)) else concerned
-    yield from _woken(before, snapshot, everyone, rules, changes.peers)
+        woken = concerned if changes.missed else set()
+    else:
+        for event in changes.events:
+            if isinstance(event, events.PlacementsCommitted):
+                yield from _placed(snapshot, event)
+        yield from losses.of_events(before, snapshot, changes.events)
+        woken = endpoints.keys(snapshot) if any(map(_may_free, changes.events)) else changed | concerned
+    yield from _in_turn(snapshot, _due(changes, changed, concerned, woken), changed, rules, changes.peers)
+
+
+def _due(
+    changes: effects.Changes, changed: set[GangKey], concerned: set[GangKey], woken: set[GangKey]
+) -> dict[GangKey, _Due]:
+    """What is due for each gang, first those that former calls have put off, then those that have changed."""
+    found = dict(changes.left.gangs) if isinstance(changes.left, _Left) else {}
+    for key in (*sorted(changed), *sorted((concerned | woken) - changed)):
+        former = found.get(key, _Due())
+        found[key] = _Due(
+            reported=former.reported or key in concerned or key in changed,
+            woken=former.woken or key in woken,
+            before=former.before if former.woken else changes.before,
+        )
+    return found
+
+
+def _in_turn(
+    snapshot: snapshots.Snapshot,
+    due: Mapping[GangKey, _Due],
+    changed: Collection[GangKey],
+    rules: admission.GangRules,
+    peers: cycles.Peers,
+) -> Iterator[effects.Effect]:
+    """What follows from the plans of the gangs whose turn it is; the others are put off.
+
+    Those that have changed and those that have not take turns, so that neither keeps the other waiting.
+    """
+    waiting = [key for key in due if (gang := gangs.find(snapshot, key)) is not None and gang.waiting]
+    first = (key for key in waiting if key in changed)
+    rest = (key for key in waiting if key not in changed)
+    turns = (key for pair in itertools.zip_longest(first, rest) for key in pair if key is not None)
+    now = sorted(itertools.islice(turns, PLANNED))
+    for key in now:
+        if due[key].reported:
+            yield from _reported(snapshot, key, rules, peers)
+    yield from _woken(snapshot, {key: due[key].before for key in now if due[key].woken}, rules, peers)
+    left = {key: due[key] for key in waiting if key not in now}
+    if left:
+        yield effects.PutOff(_Left(left))
 
 
 def _concerned(
@@ -120,9 +187,7 @@ def _may_free(event: events.AnyEvent) -> bool:
 # -- the gang itself ---------------------------------------------------------------------------
 
 
-def _of_gang(
-    snapshot: snapshots.Snapshot, gang: Gang, rules: admission.GangRules, peers: cycles.Peers
-) -> Iterator[effects.Effect]:
+def _of_gang(gang: Gang) -> Iterator[effects.PatchStatus]:
     kind = WRITTEN.get(gang.key.family)
     if kind is not None and gang.source == "GangFromPodGroupCrd":
         found = status(gang)
@@ -130,8 +195,15 @@ def _of_gang(
             # Neither definition of a PodGroup has observedGeneration.
             stamped = (STARTED,) if found["scheduled"] else ()
             yield effects.PatchStatus(kind, gang.key.short, found, generation=False, stamped=stamped)
-    about = losses.about(snapshot, gang)
-    if about is None or not gang.waiting:
+
+
+def _reported(
+    snapshot: snapshots.Snapshot, key: GangKey, rules: admission.GangRules, peers: cycles.Peers
+) -> Iterator[effects.PostEvent]:
+    """An Event about why the gang waits."""
+    gang = gangs.find(snapshot, key)
+    about = losses.about(snapshot, gang) if gang is not None else None
+    if gang is None or about is None:
         return
     question, plan = endpoints.planned(rules, snapshot, gang, peers)
     if plan.reason:
@@ -198,18 +270,17 @@ def _placed(snapshot: snapshots.Snapshot, event: events.PlacementsCommitted) -> 
 
 
 def _woken(
-    before: snapshots.Snapshot | None,
-    after: snapshots.Snapshot,
-    keys: set[GangKey],
+    snapshot: snapshots.Snapshot,
+    keys: Mapping[GangKey, snapshots.Snapshot | None],
     rules: admission.GangRules,
     peers: cycles.Peers,
 ) -> Iterator[effects.Effect]:
-    """Wakes the members of each gang that can be placed as a whole now, and could not before."""
-    for key in sorted(keys):
-        gang = gangs.find(after, key)
-        if gang is None or not gang.waiting:
+    """Wakes the members of each gang that can be placed as a whole now, and could not in its former state."""
+    for key, before in keys.items():
+        gang = gangs.find(snapshot, key)
+        if gang is None:
             continue
-        _, plan = endpoints.planned(rules, after, gang, peers)
+        _, plan = endpoints.planned(rules, snapshot, gang, peers)
         waiting = tuple(pod for pod in gang.waiting if pod.uid in plan.seats)
         if waiting and (before is None or not _had_capacity(before, key, rules, peers)):
             yield effects.WakePods(waiting[:WOKEN], f"gang {key} has capacity for {len(plan.pods)} members")
