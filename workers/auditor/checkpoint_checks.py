@@ -90,7 +90,9 @@ class CheckpointChecks:
         present = {f"checkpoint:{offset}" for offset in found} | wrong
         self._board.keep("checkpoint", present)
         self._board.keep("past", present)
-        self.checked = {offset: head for offset, head in self.checked.items() if offset in found}
+        for kept in (self.checked, self._digests, self._wrong):
+            for offset in kept.keys() - found.keys():
+                del kept[offset]
         return found
 
     def compare(self, header: snapshot_format.Header, snapshot: snapshots.Snapshot) -> None:

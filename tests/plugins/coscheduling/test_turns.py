@@ -1,4 +1,4 @@
-"""Many gangs that wait have their turns: a call of the controller looks at the plans of a few of them."""
+"""Many gangs that wait have their turns: a call of the controller plans a few of them."""
 
 from unittest import mock
 

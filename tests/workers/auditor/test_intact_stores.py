@@ -1,10 +1,12 @@
 """The auditor finds nothing in an intact store: under load, while it is trimmed, and after a loss."""
 
 import contextlib
+import dataclasses
 import itertools
 import threading
 from collections.abc import Callable
 
+import immutables
 import pytest
 
 from app import settings
@@ -14,7 +16,7 @@ from app.store.log import incarnations
 from app.verbs import placement_releases
 from tests.support.store import writers
 from tests.support.workers import audits, recordings
-from workers.auditor import auditors, ledger
+from workers.auditor import auditors, checkpoint_checks, ledger
 from workers.compactor import compactors
 
 
@@ -151,3 +153,22 @@ def test_a_replay_that_cannot_continue_holds_back_no_trim(world: audits.World) -
         late.run_once()
     report = world.audited(late)
     assert (report.offset, report.differences, report.waiting) == (world.head, (), {})
+
+
+def test_digests_are_kept_of_present_checkpoints_only(world: audits.World) -> None:
+    store, (_, at_ms) = world.store, world.store.follower.dated()
+    assert at_ms is not None
+    reader = raw_access.RawReader(store.client, store.keys)
+    checks = checkpoint_checks.CheckpointChecks(
+        reader, store.checkpoints, findings.Board(), store.log.incarnation, raw_access.Fingerprints()
+    )
+    first = store.checkpoints.write(world.recorder.snapshot, at_ms)
+    other = dataclasses.replace(world.recorder.snapshot, nodes=immutables.Map())
+    for snapshot in (world.recorder.snapshot, other):
+        checks.compare(first, snapshot)
+    kept = (checks._digests, checks._wrong)
+    checks.headers()
+    assert [set(one) for one in kept] == [{first.offset}] * 2
+    store.checkpoints.remove(first)
+    checks.headers()
+    assert [set(one) for one in kept] == [set(), set()]
