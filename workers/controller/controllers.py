@@ -198,6 +198,9 @@ class Controller:
             # The log may be another cluster's for a while, and the tenure the same after it.
             self._tenure, self._led = tenure, ("", "", 0)
             self._log_tenure(tenure)
+        if tenure is None:
+            self.reconciliation.forget()
+            self.evictor.forget()
         if tenure is None or not self._complete(snapshot):
             return
         led = (tenure.epoch, snapshot.position.incarnation, self._store.follower.jumps)

@@ -108,6 +108,11 @@ class Evictor:
             since = {one.subject: known.get(one.subject, now) for one in found.wanted}
             self._wanted[found.plugin] = _Wanted(found, snapshot, term, since)
 
+    def forget(self) -> None:
+        """Keep no state on standby. What is wanted is submitted in each leadership."""
+        with self._lock:
+            self._wanted.clear()
+
     def run_once(self) -> int:
         """Evict at most one pod for each plugin; how many were evicted."""
         now, snapshot = self._clock.monotonic(), self._snapshot()
@@ -162,8 +167,8 @@ class Evictor:
         """The choice once the call may be sent. Raises NotAdmitted if the eviction was interrupted since."""
         present = self._snapshot()
         with self._lock:
-            latest = self._wanted[wanted.found.plugin].since.get(former.subject)
-        if latest != wanted.since[former.subject]:
+            latest = self._wanted.get(wanted.found.plugin)
+        if latest is None or latest.since.get(former.subject) != wanted.since[former.subject]:
             raise call_limits.NotAdmitted
         again = choice if present is snapshot else self._choice(wanted, former, present)
         if again is None or again.veto is not None:

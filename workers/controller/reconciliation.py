@@ -123,6 +123,12 @@ class Reconciliation:
         with self._lock:
             self._pending = _Pending(everything=True, missed=True)
 
+    def forget(self) -> None:
+        """Keep no state on standby: beside it, all that has changed since would take memory, too."""
+        with self._lock:
+            self._pending = _Pending()
+        self._left.clear()
+
     def run_once(self) -> None:
         """Reconcile what has changed, if it is time."""
         started = self._clock.monotonic()

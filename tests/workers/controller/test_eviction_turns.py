@@ -93,3 +93,14 @@ def test_a_plugin_that_objects_when_the_turn_comes_prevents_the_eviction(
     evicting.want("a b")
     assert evicting.asked() == []
     assert evicting.asked(after=evictions.RETRY - 1) == []
+
+
+def test_what_a_standby_has_forgotten_when_its_turn_comes_is_not_evicted(evicting: Evicting) -> None:
+    waiting(evicting)
+    meanwhile(evicting, evicting.evictor.forget)
+    evicting.want("a")
+    assert evicting.asked() == []
+    assert evicting.clock.waits
+    assert evicting.asked(after=evictions.RETRY) == []
+    evicting.want("a")
+    assert evicting.asked() == ["a"]

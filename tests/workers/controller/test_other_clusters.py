@@ -60,6 +60,7 @@ def test_it_acts_once_the_log_is_its_own(
     cluster_side: clusters.Cluster,
     built: registry.Registry,
     control: Control,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     names = {"metadata": {"name": "kube-system", "uid": "first"}}
     cluster_side.server.objects.create("namespaces", names)
@@ -85,4 +86,11 @@ def test_it_acts_once_the_log_is_its_own(
     assert check.measure()
     cluster_side.edit_policy("p", allocationPolicy=[{"name": "host", "replicas": 2}])
     recordings.eventually(lambda: bool(written(cluster_side, "second")), "the second one acts too")
-    assert second.leads
+    recordings.eventually(lambda: second.leads, "it leads")
+
+    forgotten: set[str] = set()
+    monkeypatch.setattr(second.reconciliation, "forget", lambda: forgotten.add("changes"))
+    monkeypatch.setattr(second.evictor, "forget", lambda: forgotten.add("evictions"))
+    uid = "third"
+    assert check.measure()
+    recordings.eventually(lambda: forgotten == {"changes", "evictions"}, "it keeps nothing of its tenure")

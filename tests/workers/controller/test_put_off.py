@@ -73,3 +73,16 @@ def test_what_a_plugin_has_put_off_is_dropped_if_it_raises() -> None:
     plugin.raising.clear()
     assert following.run(after=reconciliation.PAUSE) == ["first at 1"]
     assert plugin.asked[-1].missed
+
+
+def test_a_standby_keeps_no_state() -> None:
+    plugin = Dividing()
+    following = Following(plugin)
+    following.append(seen("a"))
+    following.run()
+    following.append(seen("b"))
+    following.reconciliation.forget()
+    assert following.run() == []
+    following.append(seen("c"))
+    assert following.run() == ["first at 3"]
+    assert plugin.asked[-1].events == (seen("c"),)
