@@ -285,11 +285,10 @@ WAKEUPS = _counter(
     outcome=("woken", "gone", "refused", "superseded", "failed", "conflict", "ended"),
 )
 STATUS_PATCHES = _counter(
-    "topolog_status_patches_total",
-    "Statuses that plugins computed for objects, by outcome.",
-    CONTROLLER,
-    kind=(),
-    outcome=(),
+    "topolog_status_patches_total", "Statuses of objects, by outcome.", CONTROLLER, kind=(), outcome=()
+)
+EVENTS_DROPPED = _counter(
+    "topolog_kubernetes_events_dropped_total", "Kubernetes Events that were not posted.", CONTROLLER
 )
 EVICTIONS = _counter(
     "topolog_evictions_total",

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from app import clocks
+from app import clocks, telemetry
 from app.domain import model
 from app.framework import effects
 from app.kube import call_limits, errors
@@ -66,6 +66,15 @@ class EventRecorder:
         self.problem = ""
         """Why the API server did not accept the latest Event; empty if it did."""
 
+    def drop(self) -> None:
+        """Count an Event that is not posted."""
+        self.dropped += 1
+        telemetry.metrics.EVENTS_DROPPED.inc()
+
+    def moment(self) -> tuple[float, str]:
+        """The present time: monotonic, and RFC 3339."""
+        return self._clock.monotonic(), self._now()
+
     @property
     def ready(self) -> bool:
         """Whether the rate allows another Event now."""
@@ -80,13 +89,15 @@ class EventRecorder:
         warning: bool = True,
         term: str = "",
         again: bool = False,
+        since: str = "",
     ) -> bool:
         """Post an Event about the object; ``reason`` is CamelCase, ``message`` a sentence for people.
 
         ``term``: the leadership in which it was decided; nothing is sent in another one. False only with
         ``again``, if the API server is too busy or is not reached: the caller posts the Event later. Any
-        other Event that is not posted is dropped.
+        other Event that is not posted is dropped. ``since``: when it occurred (RFC 3339), by default now.
         """
+        since = since or self._now()
         key = (about.uid, reason, message)
         known = self._known.get(key) or _Known(self._name(about, reason, message))
         now = self._clock.monotonic()
@@ -94,7 +105,7 @@ class EventRecorder:
             known.count += 1
             return True
         if not self._bucket.take():
-            self.dropped += 1
+            self.drop()
             return True
         self._known[key] = known
         self._known.move_to_end(key)
@@ -102,19 +113,19 @@ class EventRecorder:
             self._known.popitem(last=False)
         count = known.count + 1
         try:
-            if not (known.count and self._update_count(about, known.name, count, term)):
+            if not (known.count and self._update_count(about, known.name, count, term, since)):
                 count = 1
-                self._create(about, known.name, reason, message, warning, term)
+                self._create(about, known.name, reason, message, warning, term, since)
             known.count, known.at = count, now
             self.problem = ""
         except call_limits.NotAdmitted:
-            self.dropped += 1
+            self.drop()
         except errors.KubeError as problem:
             self.problem = str(problem)
             if again and call_limits.busy(problem):
                 self._bucket.put_back()
                 return False
-            self.dropped += 1
+            self.drop()
         return True
 
     def _name(self, about: model.Pod | effects.Involved, reason: str, message: str) -> str:
@@ -122,9 +133,11 @@ class EventRecorder:
         content = f"{about.uid}\0{reason}\0{message}\0{self._now()}".encode()
         return f"{about.name[:200]}.{hashlib.sha256(content).hexdigest()[:16]}"
 
-    def _update_count(self, about: model.Pod | effects.Involved, name: str, count: int, term: str) -> bool:
+    def _update_count(
+        self, about: model.Pod | effects.Involved, name: str, count: int, term: str, since: str
+    ) -> bool:
         """Write the new count of an Event; false if the Event has expired."""
-        body = _encode({"count": count, "lastTimestamp": self._now()})
+        body = _encode({"count": count, "lastTimestamp": since})
         try:
             with self._limit.sending(term):
                 self._client.patch(f"/api/v1/namespaces/{about.namespace}/events/{name}", body)
@@ -142,9 +155,9 @@ class EventRecorder:
         message: str,
         warning: bool,
         term: str,
+        since: str,
     ) -> None:
         """Create the Event, unless a former attempt did whose reply was lost."""
-        at = self._now()
         body = {
             "apiVersion": "v1",
             "kind": "Event",
@@ -160,8 +173,8 @@ class EventRecorder:
             "message": message if len(message) <= _MAX_MESSAGE else f"{message[: _MAX_MESSAGE - 4]} ...",
             "type": "Warning" if warning else "Normal",
             "count": 1,
-            "firstTimestamp": at,
-            "lastTimestamp": at,
+            "firstTimestamp": since,
+            "lastTimestamp": since,
             "source": {"component": "topolog"},
             "reportingComponent": "topolog.io/controller",
             "reportingInstance": "topolog",

@@ -11,6 +11,7 @@ from app.simulation.apiserver import faults
 from app.store.decisions import records
 from tests.support import declared
 from tests.support.kube import fake_clock
+from tests.support.monitoring import samples
 from tests.support.workers import clusters, pending_pods
 from workers.controller import event_poster, pod_events
 
@@ -203,6 +204,38 @@ def test_events_about_groups_wait_for_the_rate_in_their_order(
         posted.append({name for name, *_ in pending_pods.events_of(cluster_side)})
     names = {pod.name for pod in pods}
     assert posted == [names | {"a"}, names | {"a", "b"}, names | {"a", "b", "c"}]
+
+
+def test_pods_and_other_objects_take_turns(
+    cluster_side: clusters.Cluster, poster: event_recorders.EventRecorder, clock: fake_clock.VirtualClock
+) -> None:
+    queue, pods = event_poster.EventPoster(poster), pending_pods.pending(cluster_side, "p0")
+    for second in range(40):
+        for number in range(3):
+            queue.submit(effects.PostEvent(gang(f"g{second}-{number}"), "GangPlaced", "m"), "")
+            queue.submit(effects.PostEvent(pods, "R", f"m{second}-{number}"), "")
+        queue.run_once()
+        clock.now += 1
+    posted = [name for name, *_ in pending_pods.events_of(cluster_side)]
+    assert len(posted) == 44
+    assert posted.count("p0") == 22
+
+
+def test_an_event_has_the_time_at_which_it_was_submitted_and_is_dropped_after_a_minute(
+    cluster_side: clusters.Cluster, poster: event_recorders.EventRecorder, clock: fake_clock.VirtualClock
+) -> None:
+    queue = event_poster.EventPoster(poster)
+    began, before = clock.now, samples.value("topolog_kubernetes_events_dropped_total")
+    for number in range(100):
+        queue.submit(effects.PostEvent(gang(f"g{number:02}"), "GangPlaced", "m"), "")
+    for _ in range(100):
+        queue.run_once()
+        clock.now += 1
+    made = cluster_side.server.objects.all("events")
+    assert [one["involvedObject"]["name"] for one in made] == [f"g{number:02}" for number in range(65)]
+    assert {one[key] for one in made for key in ("firstTimestamp", "lastTimestamp")} == {f"{began}"}
+    assert poster.dropped == 35
+    assert samples.value("topolog_kubernetes_events_dropped_total") == before + 35
 
 
 @pytest.mark.parametrize(
