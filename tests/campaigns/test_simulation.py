@@ -49,7 +49,7 @@ EASY = {
     "non-preemptible pods may use": 14,
     "bind judges the pod of the log": 23,
     "a relabelled pod is placed while": 7,
-    "a placement is repeated for a pod that": 92,
+    "a placement is repeated for a pod that": 199,
     "without the store only the pod": 23,
     "a Binding without a record carries": 55,
     "changes of objects that no count depends on": 158,
