@@ -99,7 +99,7 @@ def run_score(
     before = transformer_chain.before_score(plugins, cycle)
     scored = before.cycle
     ratings = tuple(
-        _rating(plugin, scored).given_by(plugin.name, plugins.weights.get(plugin.name, 1))
+        _rating(plugin, scored, plugins.weights.get(plugin.name, 1))
         for plugin in plugins.scores
         if plugin.interested(scored.pod) and plugin.name not in without
     )
@@ -114,9 +114,9 @@ def run_score(
     )
 
 
-def _rating(plugin: capabilities.Scores, cycle: cycles.Cycle) -> verdicts.Rating:
+def _rating(plugin: capabilities.Scores, cycle: cycles.Cycle, weight: int) -> verdicts.Rating:
     try:
-        return plugin.score(cycle)
+        return plugin.score(cycle).given_by(plugin.name, weight)
     except Exception as problem:
         raise cycles.HookFailed.of(plugin.name, "score", problem) from problem
 
@@ -369,10 +369,10 @@ def _refusals(
         if plugin.interested(cycle.pod) and plugin.name not in without:
             try:
                 refusal = plugin.filter(with_peers(plugins, cycle, plugin.name))
+                if refusal is not None and refusal.nodes:
+                    found.append(refusal.given_by(plugin.name))
             except Exception as problem:
                 raise cycles.HookFailed.of(plugin.name, "filter", problem) from problem
-            if refusal is not None and refusal.nodes:
-                found.append(refusal.given_by(plugin.name))
     return tuple(found)
 
 

@@ -32,8 +32,8 @@ def run(
 ) -> Answer:
     """Which candidates are kept, and why the others are refused.
 
-    Raises StateAway if a hard rule applies and the state is not available in time, and PluginFailed if one
-    applies and a plugin fails.
+    Raises StateAway if a hard rule applies and the state is not available in time, and PluginFailed if a
+    filter fails, or a transformer while a hard rule applies.
     """
     plugins = context.plugins
     interested = plugins.interested(pod)
@@ -54,7 +54,8 @@ def run(
         return Answer(trace, snapshot)
     except cycles.HookFailed as failed:
         telemetry.fault(verb, pod.key, failed)
-        if hard(context, pod):
+        # Bind applies the same filters, and would refuse the pod once its volumes are prepared.
+        if failed.hook == "filter" or hard(context, pod):
             raise errors.PluginFailed(f"topolog: {failed}; nothing was decided") from failed
         return passed(context, pod, offered, interested)
 

@@ -101,10 +101,11 @@ FAMILIES = {
 
 
 def about_others(
-    builder: batch_builder.BatchBuilder, appended: list[events.AnyEvent]
+    builder: batch_builder.BatchBuilder, steps: Iterable[batch_builder.Step], appended: list[events.AnyEvent]
 ) -> list[events.AnyEvent]:
     """The events that are about no pod of the batch."""
     own = {uid for fact in builder.facts for uid in event_subjects.pods_about(fact)}
+    own |= {step.uid for step in steps if isinstance(step, reflectors.Gone)}
     return [event for event in appended if own.isdisjoint(event_subjects.pods_about(event))]
 
 
@@ -118,10 +119,11 @@ def test_the_counts_behind_what_others_appended_are_those_of_the_log(
     start = projections.project_all(EMPTY, log)
     stored = Counter(start.counts)
     builder = batch_builder.BatchBuilder(start)
-    builder.fill(data.draw(family.steps), 0)
+    steps = data.draw(family.steps)
+    builder.fill(steps, 0)
     for appended in data.draw(family.others):
         builder.batch({})  # An attempt, which the others overtake.
-        meanwhile = about_others(builder, appended)
+        meanwhile = about_others(builder, steps, appended)
         others = projections.Projection(projections.project_all(EMPTY, log))
         others.apply_all(meanwhile)
         stored.update(others.increments)
@@ -159,4 +161,12 @@ def test_a_batch_is_built_again_behind_anything_but_events_about_other_pods(even
     assert builder.shared
     assert not builder.follow([events.placed(OTHER, "n"), event])
     assert builder.guard(logs.NO_GUARD, optimistic=False).head == EMPTY.offset
+    assert builder.follow([events.placed(OTHER, "n")])
+
+
+def test_a_batch_is_built_again_if_others_place_a_pod_whose_end_it_left_out() -> None:
+    builder = batch_builder.BatchBuilder(EMPTY)
+    builder.fill([NODE, reflectors.Gone(kinds.PODS, uid="u", namespace="blue", name="p", version="8")], 0)
+    assert [type(fact) for fact in builder.facts] == [events.NodeSeen]
+    assert not builder.follow([events.placed(POD, "n")])
     assert builder.follow([events.placed(OTHER, "n")])

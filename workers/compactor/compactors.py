@@ -243,7 +243,9 @@ class Compactor:
         would replace them by their defaults, and nothing would be listed again. Raises StoreAway.
         """
         marks = self._store.log.resume_versions()
-        other = [kind.name for kind in kinds.watched(self._store.schema) if kind.differs(marks)]
+        # An empty mark is that of a kind which the recorder does not watch, or lists now.
+        watched = (kind for kind in kinds.watched(self._store.schema) if marks.get(kind.mark))
+        other = [kind.name for kind in watched if kind.differs(marks)]
         if other:
             self._failed(
                 "form",

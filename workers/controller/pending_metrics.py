@@ -4,7 +4,8 @@ The reasons themselves are texts without end: ``topolog status`` and ``/apis/v1/
 are computed at most every ten seconds, because scrapes of several Prometheus servers may arrive together.
 With hundreds of gangs that takes longer than a scrape may: each scrape then computes a part, and exposes the
 groups that were completed last. Only the leader exposes them, so that two replicas do not count twice. There
-are none before they have been completed once, and while a plugin raises.
+are none before they have been completed once, and while a plugin raises, unless in its filter: then the pods
+that it concerns are its own.
 """
 
 import datetime

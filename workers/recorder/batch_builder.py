@@ -81,19 +81,24 @@ class BatchBuilder:
         self.head = snapshot.offset
         """The last offset of the log that the increments take into account."""
         self._shared = False
+        self._unknown: set[model.Uid] = set()
+        """Pods that are gone, and that nothing was known about: others may have placed one of them since."""
         self._schema = snapshot.schema
         self._changed: dict[str, dict[str, decoding.Object | None]] = {
             name: {} for name in snapshot.schema.names
         }
         """Kind -> identity -> the object as this batch leaves it; None if it is gone."""
 
-    def fill(self, waiting: Sequence[Step], start: int) -> int:
+    def fill(self, waiting: Sequence[Step], start: int, *, apart: bool = False) -> int:
         """Add steps from ``start`` on while they fit; returns the index of the first that was not added.
 
+        ``apart``: no pods beside other objects, so that no event about a pod keeps the batch from following.
         Raises UnknownKind.
         """
         at = start
         while at < len(waiting) and len(self.facts) <= MAX_FACTS:
+            if apart and _of_pod(waiting[at]) != _of_pod(waiting[start]):
+                break
             self._add(waiting[at])
             at += 1
         return at
@@ -122,7 +127,7 @@ class BatchBuilder:
         The increments are then those of facts and events together, less those of the events alone: they cost
         two folds of the events, however many pods the facts count again.
         """
-        pods = {uid for fact in self.facts for uid in event_subjects.pods_about(fact)}
+        pods = {uid for fact in self.facts for uid in event_subjects.pods_about(fact)} | self._unknown
         for event in appended:
             about = event_subjects.pods_about(event)
             if not about or not pods.isdisjoint(about):
@@ -211,6 +216,8 @@ class BatchBuilder:
         # The end of a former object of this name does not concern the one that has the name now.
         if known is not None and known.uid == gone.uid:
             self._end(gone.kind, identity, known, assumed=False)
+        elif known is None and gone.kind is kinds.PODS:
+            self._unknown.add(gone.uid)
 
     def _end(self, kind: kinds.WatchedKind, identity: str, known: decoding.Object, *, assumed: bool) -> None:
         namespace = "" if isinstance(known, model.Node) else known.namespace
@@ -227,3 +234,7 @@ class BatchBuilder:
             return self._changed[kind.name]
         except KeyError:
             raise UnknownKind(kind, self._schema.names) from None
+
+
+def _of_pod(step: Step) -> bool:
+    return isinstance(step, model.Pod) or getattr(step, "kind", None) is kinds.PODS

@@ -201,11 +201,15 @@ class RecorderLeadership:
                 guard.writer, guard.epoch, self._log.incarnation, tuple(sorted(unwatched))
             )
             restarted = settle_time.restarted(state, self._elector.identity)
-            batch = batches.Batch(events=(*restarted, elected), run=state.run, kubernetes=uid)
+            # A recorder of a version that does not read ``unwatched`` lists these kinds again, too.
+            marks = {f"{kinds.MARKS}{name}": "" for name in unwatched}
+            batch = batches.Batch(events=(*restarted, elected), marks=marks, run=state.run, kubernetes=uid)
             self._log.append(batch, msgspec.structs.replace(guard, incarnation=state.incarnation))
             if restarted:
                 self._recovery.relist_reason = "the store was restarted"
             snapshot = self._follower.catch_up(timeout=_CATCH_UP_TIMEOUT)
+            if not set(snapshot.listed).issubset(kind.name for kind in self._kinds):
+                return None  # The former leader has listed one since: the next election names it.
             # Nothing is decided before the next leader would notice the loss of this entry.
             self._recorded = tenure
             if not self._elector.confirm():

@@ -102,7 +102,8 @@ class LogWriter:
                     self._written(built.batch)
                 else:
                     kept = self._kept(overtaken)
-                    unanswered = built = kept or self._build(waiting, at, optimistic=optimistic)
+                    apart = overtaken is not None and overtaken.batch.shared
+                    unanswered = built = kept or self._build(waiting, at, optimistic=optimistic, apart=apart)
                     self._send(built)
                 if not built.batch.applied <= self.applied:
                     self.applied |= built.batch.applied
@@ -132,12 +133,15 @@ class LogWriter:
         except errors.StoreAway as away:
             self._away(away, FIRST_PAUSE)
 
-    def _build(self, waiting: Sequence[batch_builder.Step], at: int, *, optimistic: bool) -> _Built:
+    def _build(
+        self, waiting: Sequence[batch_builder.Step], at: int, *, optimistic: bool, apart: bool
+    ) -> _Built:
         """A batch of the steps from ``at`` on.
 
         ``optimistic``: with enough to do, build on the snapshot at hand and expect that no other writer has
         appended since. A small batch is built at the head of the log: its guard compares the versions of its
         own subjects only, and the snapshot at hand may be behind on subjects that are not in it.
+        ``apart``: pods and other objects in batches of their own.
         """
         builder, end = batch_builder.BatchBuilder(self._follower.snapshot), at
         if optimistic and len(waiting) - at >= batch_builder.OPTIMISTIC_MIN:
@@ -147,7 +151,7 @@ class LogWriter:
         snapshot = self._follower.catch_up()
         if end == at or snapshot is not builder.snapshot:
             builder = batch_builder.BatchBuilder(snapshot)
-            end = builder.fill(waiting, at)
+            end = builder.fill(waiting, at, apart=apart)
         return _Built(builder, end, optimistic=False)
 
     def _kept(self, overtaken: _Built | None) -> _Built | None:

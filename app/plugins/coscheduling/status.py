@@ -38,8 +38,9 @@ class _Due:
     """An Event about why it waits."""
     woken: bool = False
     """A wake-up, if it can be placed now."""
-    before: snapshots.Snapshot | None = None
-    """The state in which it could not be placed, if it is woken; None: it may have been any."""
+    before: tuple[snapshots.Snapshot | None, ...] = ()
+    """If it is woken: the states of which one had no capacity for it, the first and the latest since it was
+    put off; None: any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +88,14 @@ def _due(
         found[key] = _Due(
             reported=former.reported or key in concerned or key in changed,
             woken=former.woken or key in woken,
-            before=former.before if former.woken else changes.before,
+            before=_states(former, changes.before) if key in woken else former.before,
         )
     return found
+
+
+def _states(former: _Due, before: snapshots.Snapshot | None) -> tuple[snapshots.Snapshot | None, ...]:
+    """Capacity that was there when the gang was put off may have been taken, and freed again since."""
+    return (*former.before[:1], before)
 
 
 def _in_turn(
@@ -271,25 +277,25 @@ def _placed(snapshot: snapshots.Snapshot, event: events.PlacementsCommitted) -> 
 
 def _woken(
     snapshot: snapshots.Snapshot,
-    keys: Mapping[GangKey, snapshots.Snapshot | None],
+    keys: Mapping[GangKey, tuple[snapshots.Snapshot | None, ...]],
     rules: admission.GangRules,
     peers: cycles.Peers,
 ) -> Iterator[effects.Effect]:
-    """Wakes the members of each gang that can be placed as a whole now, and could not in its former state."""
-    for key, before in keys.items():
+    """Wakes the members of each gang that can be placed as a whole now, and could not in a former state."""
+    for key, former in keys.items():
         gang = gangs.find(snapshot, key)
         if gang is None:
             continue
         _, plan = endpoints.planned(rules, snapshot, gang, peers)
         waiting = tuple(pod for pod in gang.waiting if pod.uid in plan.seats)
-        if waiting and (before is None or not _had_capacity(before, key, rules, peers)):
+        if waiting and not all(_had_capacity(before, key, rules, peers) for before in former):
             yield effects.WakePods(waiting[:WOKEN], f"gang {key} has capacity for {len(plan.pods)} members")
 
 
 def _had_capacity(
-    before: snapshots.Snapshot, key: GangKey, rules: admission.GangRules, peers: cycles.Peers
+    before: snapshots.Snapshot | None, key: GangKey, rules: admission.GangRules, peers: cycles.Peers
 ) -> bool:
-    former = gangs.find(before, key)
-    if former is None or not former.waiting:
+    former = gangs.find(before, key) if before is not None else None
+    if before is None or former is None or not former.waiting:
         return False
     return bool(endpoints.planned(rules, before, former, peers)[1].seats)

@@ -261,8 +261,8 @@ class _Placing:
         one = dataclasses.replace(cycle, candidates=frozenset((node,)))
         try:
             made = plans.commitment(self._plugins, one, node)
-        except plans.InvalidPlan as invalid:
-            return str(invalid)
+        except (plans.InvalidPlan, cycles.HookFailed) as failed:
+            return str(failed)
         return made.reason if isinstance(made, verdicts.Refusal) else made.placements
 
 

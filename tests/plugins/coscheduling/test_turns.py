@@ -98,6 +98,16 @@ def test_events_that_follow_the_freed_capacity_cost_no_gang_its_wake_up() -> Non
     assert sorted(woken(calls.found)) == sorted(f"{name}{at}" for name in NAMES for at in range(2))
 
 
+def test_capacity_that_is_taken_and_freed_again_wakes_the_gangs_that_were_put_off() -> None:
+    calls = Calls(waiting(3))
+    calls.small.take(gone("other"))
+    calls.call(gone("any"))  # Every gang has capacity, and those beyond the limit are put off.
+    calls.call(events.PodSeen(pod=pod("other", 2, node="n1")))
+    calls.call(gone("other"))
+    calls.finish()
+    assert sorted(woken(calls.found)) == sorted(f"{name}{at}" for name in NAMES for at in range(2))
+
+
 def test_a_gang_that_had_capacity_when_it_was_put_off_is_not_woken() -> None:
     calls = Calls(waiting(8))
     calls.call(gone("other"))

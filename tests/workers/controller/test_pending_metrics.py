@@ -201,14 +201,25 @@ def test_a_computation_that_the_end_of_the_leadership_interrupts_is_not_continue
     assert scraped.values(PODS)["none"] == 2
 
 
+def test_pods_that_a_failing_plugin_does_not_let_through_are_those_of_the_plugin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scraped = Scraped(pod("a", policy="absent"), pod("b"))
+    broken = mock.Mock(side_effect=RuntimeError("broken"))
+    monkeypatch.setattr(workload_policy.WorkloadPolicy, "filter", broken)
+    values = scraped.values(PODS)
+    assert (values["WorkloadPolicy"], values["none"]) == (1, 1)
+
+
 def test_while_a_plugin_raises_there_is_no_series_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     scraped = Scraped(pod("a", policy="absent"))
     with monkeypatch.context() as broken, structlog.testing.capture_logs() as lines:
         broken.setattr(
-            workload_policy.WorkloadPolicy, "filter", mock.Mock(side_effect=RuntimeError("broken"))
+            workload_policy.WorkloadPolicy, "pod_class", mock.Mock(side_effect=RuntimeError("broken"))
         )
         for _ in range(3):
             assert scraped.values(PODS) == scraped.values(OLDEST) == {}
             scraped.clock += pending_metrics.EVERY
     assert [line["event"] for line in lines] == ["cannot compute why pods are pending"]
+    scraped.clock += pending_metrics.EVERY
     assert scraped.values(PODS)["WorkloadPolicy"] == 1

@@ -40,6 +40,8 @@ def test_a_kind_that_the_leader_lacks_is_not_listed_until_one_that_has_it_leads(
     for _ in range(2):
         recordings.Recording(without, cluster_side).ready().stop()
         assert extender.follower.catch_up().unlisted == {LACKING}
+        # A version that does not read ``unwatched`` lists the kind again without a mark.
+        assert extender.log.resume_versions()[f"rv:{LACKING}"] == ""
         assert not without.follower.snapshot.unlisted
     recorded().ready().stop()
     assert not extender.follower.catch_up().unlisted

@@ -124,6 +124,16 @@ def test_a_recount_is_computed_again_if_others_append_about_a_pod_of_its_batch(
     assert view_oracle.differences(store) == []
 
 
+def test_a_recount_is_computed_twice_at_most_however_many_of_its_pods_others_place(
+    store: stores.Store, other: stores.Store
+) -> None:
+    pods = [reflectors.Seen(kinds.PODS, pod(uid, "n"), "8") for uid in WAITING]
+    with overtaken(other, WAITING) as recounts:
+        append(store, ADDED, *pods)
+    assert recounts == ["w0", "w1"]
+    assert view_oracle.differences(store) == []
+
+
 def test_the_snapshot_at_hand_has_what_was_appended_although_others_came_first(
     store: stores.Store, other: stores.Store
 ) -> None:

@@ -1,4 +1,4 @@
-"""What plugins assign to the pods that a supposed history places on another node than the log.
+"""Assigns again, by the plugins, to the pods that a supposed history places on another node than the log.
 
 Plugins are asked about each pod alone, as in the rest of a chain; those that place pods together are not.
 """
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from app.domain import model, snapshots
-from app.framework import cycles, plans, registry, transformer_chain
+from app.framework import cycles, plans, registry
 from app.verbs.questions import situations
 
 
@@ -25,6 +25,8 @@ class Assignments:
         """Note what the log assigns to a pod."""
         if placement.annotations:
             self._recorded[placement.pod.uid] = placement.annotations
+        else:
+            self._recorded.pop(placement.pod.uid, None)
 
     def forget(self, uid: model.Uid) -> None:
         """Nothing is assigned to a pod that is gone."""
@@ -42,7 +44,7 @@ class Assignments:
         cycle = cycles.cycle(pod, frozenset((node,)), snapshot, score_max=plugins.score_max)
         try:
             made = plans.commitment(alone, cycle, node)
-        except (plans.InvalidPlan, transformer_chain.TransformFailed):
+        except (plans.InvalidPlan, cycles.HookFailed):
             made = None
         self._supposed[pod.uid] = made.placements[0].annotations if isinstance(made, plans.Commitment) else {}
         return self.on(pod, node)

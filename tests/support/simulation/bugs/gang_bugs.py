@@ -86,7 +86,7 @@ BUGS = (
     Bug(
         "a group that is disrupted as a whole has to stay",
         "app.plugins.coscheduling.planner.evictions:_expendable",
-        "or gang.disrupted_whole ",
+        " or gang.disrupted_whole",
         "",
     ),
     Bug(

@@ -55,8 +55,8 @@ BUGS = (
     Bug(
         "a lost race loses the facts",
         "workers.recorder.log_writer:LogWriter.append",
-        "unanswered = built = kept or self._build(waiting, at, optimistic=optimistic)",
-        "unanswered = built = kept or self._build(waiting, at, optimistic=optimistic); at = built.end",
+        "self._send(built)",
+        "at = built.end; self._send(built)",
     ),
     Bug(
         "the recorder overlooks what others wrote",
