@@ -18,7 +18,7 @@ _PATIENCE = 5.0
 """Seconds without a name after which no thread waits for a listing or makes another one: a mounted volume
 whose server is gone blocks each of them."""
 _LOOK = 0.1
-"""Seconds between two looks at a listing that another thread makes."""
+"""Seconds between two checks of a listing that another thread makes."""
 
 
 class Listing(NamedTuple):
