@@ -5,6 +5,7 @@ cpu, bytes for memory, plain numbers for everything else. Times are RFC 3339 str
 server wrote them; they are compared and displayed, and nothing expires by them.
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -299,9 +300,12 @@ class Placement(Frozen, frozen=True):
 
     def written(self, pod: Pod) -> Pod:
         """The pod with the annotations that the Binding sets; that pod itself if it sets none."""
-        if not self.annotations:
-            return pod
-        return msgspec.structs.replace(pod, annotations={**pod.annotations, **self.annotations})
+        return annotated(pod, self.annotations)
+
+
+def annotated(pod: Pod, more: Mapping[str, str]) -> Pod:
+    """The pod with further annotations, which replace its own; the pod itself if there are none."""
+    return msgspec.structs.replace(pod, annotations={**pod.annotations, **more}) if more else pod
 
 
 class Flag(Frozen, frozen=True):

@@ -367,7 +367,7 @@ class Reconciles(Plugin, Protocol):
 
         Called by the leader about once a second while there are events, so that effects of many events are
         computed once. An effect replaces an earlier one of the same object that was not carried out yet.
-        After one that raised, or took more than 5 s (see effects.PutOff), it is for everything, 30 s later.
+        After one that raised, or took over 5 s (effects.PutOff), it is for everything, at least 30 s later.
         """
         ...
 

@@ -17,7 +17,7 @@ listed all the time."""
 _PATIENCE = 5.0
 """Seconds without a name after which no thread waits for a listing or makes another one: a mounted volume
 whose server is gone blocks each of them."""
-_LOOK = 0.1
+_PAUSE = 0.1
 """Seconds between two checks of a listing that another thread makes."""
 
 
@@ -85,7 +85,7 @@ class Listings:
         while True:
             if self._silence() > _PATIENCE:
                 raise errors.ArchiveAway(f"the archive cannot be listed: no answer for {_PATIENCE:g} s")
-            if self._making.acquire(timeout=_LOOK):
+            if self._making.acquire(timeout=_PAUSE):
                 break
         try:
             held = self._held

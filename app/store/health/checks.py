@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from app.store import errors
+from migrations import runner
 
 Grade = Literal["good", "unsure", "poor", "bad"]
 """unsure: not readable; poor: works, with a risk; bad: does harm, or cannot work."""
@@ -226,7 +227,7 @@ def snapshot(facts: ServerFacts, now: float) -> Finding:
 
 def functions(state: str, *, schema: int, needed: int) -> Iterator[Finding]:
     """``state``: missing, outdated, current or newer, on the worst node."""
-    if state in ("current", "newer"):
+    if state in runner.USABLE:
         yield Finding("functions", "good", state)
     else:
         yield Finding(

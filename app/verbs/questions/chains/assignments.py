@@ -51,11 +51,11 @@ class Assignments:
 
     def kept(self, pod: model.Pod, node: model.NodeName) -> model.Pod:
         """The pod on the node where the log places it, too, with what the log assigns to it."""
-        return situations.on(_with(pod, self._recorded.get(pod.uid, {})), node)
+        return situations.on(model.annotated(pod, self._recorded.get(pod.uid, {})), node)
 
     def on(self, pod: model.Pod, node: model.NodeName) -> model.Pod:
         """An observed pod as it would be observed on its supposed node."""
-        return situations.on(_with(self._bare(pod), self._supposed.get(pod.uid, {})), node)
+        return situations.on(model.annotated(self._bare(pod), self._supposed.get(pod.uid, {})), node)
 
     def unbound(self, pod: model.Pod) -> model.Pod:
         """An observed pod as it would be observed if it had not been bound."""
@@ -70,9 +70,3 @@ class Assignments:
             return pod
         left = {key: value for key, value in pod.annotations.items() if (key, value) not in assigned}
         return msgspec.structs.replace(pod, annotations=left)
-
-
-def _with(pod: model.Pod, assigned: Mapping[str, str]) -> model.Pod:
-    if not assigned:
-        return pod
-    return msgspec.structs.replace(pod, annotations={**pod.annotations, **assigned})
