@@ -8,9 +8,9 @@ from typing import Any, ClassVar, NoReturn
 import pytest
 
 from app.api.extender import verb_handlers
-from app.domain import model, verdicts
+from app.domain import model, snapshots, verdicts
 from app.framework import cycles, registry
-from app.verbs import candidates, filtering, prioritizing
+from app.verbs import binding, candidates, errors, filtering, placer, prioritizing
 from tests.support.extender import replicas
 from tests.support.monitoring import samples
 
@@ -69,6 +69,28 @@ def test_a_fault_is_answered_in_the_verbs_own_form(shop: replicas.Cluster, verb:
     assert faults(verb) == counted + 1
     # Nothing was placed or bound.
     assert (replica.events(after=before), shop.bound(pod)) == ([], "")
+
+
+@dataclass(frozen=True, slots=True)
+class FaultyPreference(Faulty):
+    """Filters pods that may pass without it while the store is away."""
+
+    name: ClassVar[str] = "FaultyPreference"
+
+    def soft(self, pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
+        return True
+
+
+def test_filter_refuses_a_pod_that_bind_would_refuse(shop: replicas.Cluster) -> None:
+    replica, pod = shop.replica(), shop.pod("web-1")
+    shop.see()
+    context = dataclasses.replace(replica.context, plugins=registry.Registry([FaultyPreference()]))
+    failed = r"plugin FaultyPreference failed in filter \(ZeroDivisionError\)"
+    with pytest.raises(errors.PluginFailed, match=failed):
+        filtering.run(context, pod, candidates.Candidates(("h1", "m1")))
+    request = placer.BindRequest(namespace=pod.namespace, name=pod.name, uid=pod.uid, node="m1")
+    with pytest.raises(errors.Refused, match=failed):
+        binding.run(context, request)
 
 
 @dataclass(frozen=True, slots=True)

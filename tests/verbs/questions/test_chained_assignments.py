@@ -1,17 +1,18 @@
 """A chain assigns devices to the pods that it places on another node than the log."""
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
 from app.domain import events, model, projections, snapshots
-from app.framework import registry
+from app.framework import cycles, registry
 from app.store.decisions import records
 from app.store.log import readers
 from app.verbs.explain import recorded_configurations
-from app.verbs.questions import situations
-from app.verbs.questions.chains import chains
+from app.verbs.questions import simulated_placements, situations
+from app.verbs.questions.chains import assignments, chains
 from tests.support.decisions import devices
 
 PLUGINS = registry.Registry([devices.Devices()])
@@ -104,3 +105,29 @@ def test_a_pod_whose_device_was_taken_moves_on_and_others_keep_theirs() -> None:
     run = played(recorded, {"op": "removeNodes", "nodes": ["old-1"]})
     assert assigned(run.would.snapshot) == {"a": ("old-2", "0"), "b": ("new", "0"), "c": ("new", "1")}
     assert assigned(run.was.snapshot) == {name: (node, device) for name, node, device in recorded}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Failing(devices.Devices):
+    """Raises when it should assign a device."""
+
+    def reserve(self, cycle: cycles.Cycle, node: model.NodeName) -> NoReturn:
+        raise KeyError(node)
+
+
+def test_a_pod_goes_on_without_what_a_failing_plugin_would_assign() -> None:
+    failing = registry.Registry([Failing()])
+    assigned = assignments.Assignments()
+    moved = assigned.reserve(failing, world(), pod("a"), "new")
+    assert (moved.node, devices.ASSIGNED in moved.annotations) == ("new", False)
+    pods = projections.project(world(), events.PodSeen(pod=pod("a")))
+    (placed,) = simulated_placements.several(pods, ["a"], frozenset(NODES), failing, lambda: True).results
+    assert (placed.node, placed.reason) == ("", "plugin Devices failed in reserve (KeyError)")
+
+
+def test_a_pod_that_is_placed_again_has_nothing_of_its_former_placement() -> None:
+    assigned = assignments.Assignments()
+    assigned.record(model.Placement(pod=pod("a"), node="new", annotations={devices.ASSIGNED: "1"}))
+    assert assigned.kept(pod("a"), "new").annotations == {devices.ASSIGNED: "1"}
+    assigned.record(model.Placement(pod=pod("a"), node="new"))
+    assert assigned.kept(pod("a"), "new").annotations == {}
