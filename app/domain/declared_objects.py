@@ -7,6 +7,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 import immutables
 import msgspec
 
+from app import converters
 from app.domain import events, memos, model
 from app.domain.fold import recounts
 
@@ -59,6 +60,11 @@ class Kind(Generic[T]):
     moves: Callable[[str], tuple[str, ...]] = lambda _: ()
     """(namespace) -> further subjects that a change of an object there moves on. Placements expect them if a
     counter depends on the kind; if it reaches the cluster, they are the same for all namespaces."""
+    converter: converters.Converter[T] = field(init=False, repr=False)
+    """Converts the kept part from JSON, and from its fields."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "converter", converters.Converter(self.type))
 
     def subject(self, identity: str) -> str:
         """The subject of the events about an object."""

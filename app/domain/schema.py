@@ -15,6 +15,7 @@ from typing import Any, Generic, Literal, TypeVar
 import immutables
 import msgspec
 
+from app import converters
 from app.domain import declared_objects, model
 
 T = TypeVar("T", bound=model.DeclaredObject)
@@ -59,6 +60,7 @@ bound yet has the annotations that its Binding sets."""
 UNKNOWN = model.Node(name="", uid="")
 """In the place of a node that does not exist in the state: it was not observed yet, or is gone."""
 _BLANK = model.Pod(uid="", namespace="", name="")
+_UNKNOWN = converters.Converter(model.DeclaredObject)
 Pending = Callable[[model.Pod, declared_objects.Objects], Iterable[tuple[CountKey, int]]]
 """(pod without a node, objects) -> the counts that the pod raises, each with its amount."""
 _Raised = Callable[..., Iterable[tuple[CountKey, int]]]
@@ -266,16 +268,12 @@ class Schema:
     def read(self, kind: str, data: bytes | msgspec.Raw) -> model.DeclaredObject:
         """The object of its kept part; one of an unknown kind is kept as it is. Raises UnreadableObject."""
         known = self.kind(kind)
-        found: model.DeclaredObject = _decoded(kind, data, known.type if known else model.DeclaredObject)
+        try:
+            found: model.DeclaredObject = (_UNKNOWN if known is None else known.converter).decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            text = f"the data of a {kind} object cannot be read: {error}; upgrade this process"
+            raise UnreadableObject(text) from error
         return found if known is not None else model.UnknownObject.of(found, bytes(data))
-
-
-def _decoded(kind: str, data: bytes | msgspec.Raw, wanted: type[T]) -> T:
-    try:
-        return msgspec.json.decode(data, type=wanted)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        text = f"the data of a {kind} object cannot be read: {error}; upgrade this process"
-        raise UnreadableObject(text) from error
 
 
 def _needed(counter: Counter) -> Dependency[Any] | None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from app import converters
 from app.domain import declared_objects, model
 
 T = TypeVar("T", bound=model.DeclaredObject)
@@ -97,12 +98,13 @@ def decoder(kept: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
     """
     fields = [name for name in kept.__struct_fields__ if name not in model.DeclaredObject.__struct_fields__]
     spelled = {_camel(name): name for name in fields}
+    converter = converters.Converter(kept)
 
     def decode(raw: bytes | msgspec.Raw) -> T:
         seen = _manifest.decode(raw)
         spec = {key: value for key, value in (seen.spec or {}).items() if value is not None}
         named = {"uid": seen.metadata.uid, "namespace": seen.metadata.namespace, "name": seen.metadata.name}
-        return msgspec.convert({**{spelled[key]: spec[key] for key in spelled.keys() & spec}, **named}, kept)
+        return converter.convert({**{spelled[key]: spec[key] for key in spelled.keys() & spec}, **named})
 
     return decode
 

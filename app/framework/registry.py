@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from app import converters
 from app.domain import model, schema, snapshots, verdicts
 from app.framework import capabilities, cycles
 
@@ -72,6 +73,12 @@ class Registry:
         self.wakes = tuple(p for p in self.plugins if isinstance(p, capabilities.Wakes))
         self.diagnoses = tuple(p for p in self.plugins if isinstance(p, capabilities.Diagnoses))
         self.supposes = tuple(p for p in self.plugins if isinstance(p, capabilities.Supposes))
+        self.operations = {
+            str(kind.__struct_config__.tag): converters.Converter(kind)
+            for plugin in self.supposes
+            for kind in plugin.operations()
+        }
+        """Name -> what converts to the override that a plugin declares."""
         self.reconciles = tuple(
             p
             for p in self.plugins

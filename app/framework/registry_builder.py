@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from app import converters
 from app.domain import declared_objects, model, schema
 from app.framework import capabilities, registry, supposed_operations, views
 
@@ -148,6 +149,8 @@ def operations_of(classes: Sequence[type[Any]]) -> tuple[type[supposed_operation
         if isinstance(one, capabilities.Supposes)
         for each in one.operations()
     ]
+    for _, each in found:
+        converters.Converter(each)  # Two questions that enable the plugin would examine it concurrently.
     _refuse_clashes((plugin, supposed_operations.described(each)) for plugin, each in found)
     return tuple(each for _, each in found)
 
@@ -213,7 +216,8 @@ def _made(kind: type[Any], args: Mapping[str, Any]) -> capabilities.Plugin:
             )
         _refuse_other_literals(kind, name, args[name])
     try:
-        made = msgspec.convert(dict(args), kind)
+        # The catalog makes each plugin once before threads start, which examines its arguments.
+        made: object = converters.Converter(kind).convert(dict(args))
     except (msgspec.ValidationError, ValueError) as error:
         raise registry.ConfigurationRefused(f"plugins.args.{kind.name}: {error}") from error
     if not isinstance(made, capabilities.Plugin):

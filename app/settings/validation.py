@@ -7,11 +7,11 @@ import difflib
 import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
-from app import misspellings
+from app import converters, misspellings
 from app.settings import archive_urls, declarations, errors, groups, sources, store_urls
 
 _SECRET = re.compile(r"pass|pwd|secret|token|credential", re.IGNORECASE)
@@ -37,13 +37,17 @@ def validate_all(
             problems.append(_unknown(one, settings))
             continue
         try:
-            values[name] = msgspec.convert(one.value, by_name[name].constrained)
+            values[name] = _converter(by_name[name]).convert(one.value)
         except msgspec.ValidationError:
             problems.append(_bad(one, by_name[name]))
     problems = problems or _contradictions(values, latest)
     if problems:
         raise errors.SettingsRefused(problems)
-    return msgspec.convert(_nested(values), groups.Settings)
+    return converters.Converter(groups.Settings).convert(_nested(values))
+
+
+def _converter(setting: declarations.Setting) -> converters.Converter[Any]:
+    return converters.Converter(cast("type[Any]", setting.constrained))
 
 
 def _nested(values: Mapping[str, object]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import functools
 import os
 import pathlib
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from collections.abc import Mapping, Sequence
 
 # Below the range of outgoing connections, which could take a port before the child listens on it.
 PORTS = range(20_000, 30_000)
+_CRASH = re.compile(r"Worker \(pid:\d+\) was sent SIG(?:SEGV|BUS|ILL|FPE|ABRT)|Fatal Python error: .*")
 
 
 class Process:
@@ -83,6 +85,7 @@ class Process:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._child.wait(grace)
         self.kill()
+        refuse_crashes(self.log)
 
     def kill(self) -> None:
         """Kill the child and its process group."""
@@ -112,6 +115,12 @@ class Process:
         # The child is the leader of its group: the group id equals its pid, even after its end.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, number)
+
+
+def refuse_crashes(log: pathlib.Path) -> None:
+    """Fail if a gunicorn worker crashed: its successor may have answered all that followed."""
+    crashes = _CRASH.findall(log.read_text(errors="replace")) if log.exists() else []
+    assert not crashes, f"{log} has {crashes}"
 
 
 def free_port(row: int = 1) -> int:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, TypeVar
 import flask
 import msgspec
 
+from app import converters
 from app.api import errors
 from app.api.introspection import moments
 from app.framework import views
@@ -50,6 +51,9 @@ class Cursor(msgspec.Struct, array_like=True, frozen=True):
     ended by it, or not."""
 
 
+_cursor = converters.Converter(Cursor)
+
+
 def write(cursor: Cursor) -> str:
     """The cursor as the opaque text of ``continue``."""
     return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).rstrip(b"=").decode()
@@ -62,7 +66,7 @@ def read(query: Query) -> Cursor | None:
         return None
     try:
         raw = base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
-        cursor = msgspec.json.decode(raw, type=Cursor)
+        cursor = _cursor.decode(raw)
     except (binascii.Error, UnicodeError, ValueError, RecursionError) as error:
         raise errors.bad("continue: not a value of metadata.continue") from error
     if cursor.path != flask.request.path:

@@ -9,11 +9,12 @@ import contextlib
 import hashlib
 import tarfile
 import zlib
-from collections.abc import Iterator
-from typing import BinaryIO, Final, NamedTuple, NoReturn, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, Final, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
+from app import converters
 from app.domain.audit import findings
 from app.store import errors, snapshot_format
 from app.store.bundles import layout
@@ -285,7 +286,7 @@ class _Reader:
         """The auditor's report; one that this version cannot read is shown as none."""
         raw = self._json(layout.CONSISTENCY)
         with contextlib.suppress(*errors.MALFORMED):
-            report = msgspec.json.decode(raw, type=findings.Report)
+            report = _CONVERTERS[findings.Report].decode(raw)
             for at_ms in (report.at_ms, *(one.at_ms for one in report.repairs)):
                 _dated(layout.CONSISTENCY, at_ms)
         return raw
@@ -347,11 +348,30 @@ class _Versioned(msgspec.Struct):
     version: int = 0
 
 
+_CONVERTERS: Final[Mapping[object, converters.Converter[Any]]] = {
+    shape: converters.Converter(shape)
+    for shape in (
+        dict[str, object],
+        _Versioned,
+        layout.About,
+        layout.Decisions,
+        layout.BundledDecision,
+        layout.Failure,
+        layout.Manifest,
+        archives.Segment,
+        readers.Raw,
+        records.Decision,
+        findings.Report,
+    )
+}
+
+
 def _parsed(shape: type[T], raw: bytes, name: str) -> T:
     try:
-        return msgspec.json.decode(raw, type=shape)
+        found: T = _CONVERTERS[shape].decode(raw)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise Damaged(f"{name} is damaged: {str(error)[:200]}") from error
+    return found
 
 
 def _damaged(name: str, why: str) -> NoReturn:

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 import redis
 
+from app import converters
 from app.domain import schema as schemas
 from app.store import errors, keys, snapshot_format
 from app.store import schemas as store_schemas
@@ -20,6 +21,7 @@ from app.store.server import connections
 
 _BATCH: Final = 500
 _encoder = msgspec.json.Encoder()
+_about = converters.Converter(layout.About)
 
 
 def restore(
@@ -36,7 +38,7 @@ def opened(client: redis.Redis, names: keys.Keys) -> layout.About | None:
     """What the bundle holds that the store was filled from; None for any other store. Raises StoreAway."""
     with connections.translated():
         found: Any = client.hget(names.meta, keys.BUNDLE)
-    return None if found is None else msgspec.json.decode(found, type=layout.About)
+    return None if found is None else _about.decode(found)
 
 
 class _Filling(bundle_reader.Visitor):

@@ -13,6 +13,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
+from app import converters
 from app.framework import views
 from app.store.bundles import vocabulary
 
@@ -97,10 +98,13 @@ class Names(msgspec.Struct, frozen=True):
         return _PSEUDONYM.sub(name, text), unknown
 
 
+_names = converters.Converter(Names)
+
+
 def read(raw: bytes) -> Names:
     """The table of a file. Raises Unreadable."""
     try:
-        found = msgspec.json.decode(raw, type=Names)
+        found = _names.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Unreadable(f"it is not a file of names: {str(error)[:200]}") from error
     if found.kind != KIND or found.version > VERSION:

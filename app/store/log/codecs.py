@@ -37,6 +37,7 @@ _POD_SEEN = _HEADS[events.PodSeen] + b'"type":"PodSeen","pod":{"uid":"'
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[events.AnyEvent] = msgspec.json.Decoder(events.AnyEvent)
+_fields = msgspec.json.Decoder(dict[str, object])
 
 
 def encode(event: events.AnyEvent) -> bytes:
@@ -117,7 +118,7 @@ def _decoded_run(payloads: Sequence[bytes]) -> list[events.AnyEvent]:
 
 
 def _upcast(payload: bytes) -> dict[str, object]:
-    fields = msgspec.json.decode(payload, type=dict[str, object])
+    fields = _fields.decode(payload)
     tag, version = fields.get("type"), fields.pop("v", None)
     current = _READ.get(tag) if isinstance(tag, str) else None
     if current is None or not isinstance(tag, str):

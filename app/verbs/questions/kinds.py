@@ -201,7 +201,7 @@ def _kind(snapshot: snapshots.Snapshot, name: str) -> declared_objects.Kind[Any]
 
 def _of_fields(kind: declared_objects.Kind[Any], held: Mapping[str, Any], field: str) -> model.DeclaredObject:
     try:
-        found: model.DeclaredObject = msgspec.convert(held, kind.type)
+        found: model.DeclaredObject = kind.converter.convert(held)
     except msgspec.ValidationError as error:
         raise supposed_operations.Invalid(field, f"{error}") from error
     return found

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
+from app import converters
 from app.framework import plans, registry, supposed_operations
 from app.store.decisions import conditions
 from app.verbs.questions import errors, operations
@@ -36,6 +37,16 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A part of a question."""
 
 
+Q = TypeVar("Q", bound=Question)
+_CONVERTERS: dict[type[Question], converters.Converter[Any]] = {}
+
+
+def asked(kind: type[Q]) -> type[Q]:
+    """Let ``read`` return questions of the class."""
+    _CONVERTERS[kind] = converters.Converter(kind)
+    return kind
+
+
 class Configuration(Question, frozen=True):
     """Plugin settings other than those of the process; fields that are left out stay as they are."""
 
@@ -45,6 +56,7 @@ class Configuration(Question, frozen=True):
     args: Annotated[dict[str, dict[str, Any]], Meta(description="Plugin -> argument -> value.")] = {}
 
 
+@asked
 class Situation(Question, frozen=True):
     """A moment, and what is different from it. Nothing means: now, as it is."""
 
@@ -91,6 +103,7 @@ GroupName = Annotated[
 SituationField = Annotated[Situation, Meta(description="The situation.")]
 
 
+@asked
 class Simulate(Question, frozen=True):
     """Where would a pod, several pods in order, a gang, a group, or all that wait be placed? Exactly one."""
 
@@ -115,6 +128,7 @@ class Simulate(Question, frozen=True):
 Allowed = Literal["objects", "nodes", "labels", "pods"]
 
 
+@asked
 class Fit(Question, frozen=True):
     """Which smallest changes would let a pod, a gang or a group fit? Exactly one of the three."""
 
@@ -134,6 +148,7 @@ class Fit(Question, frozen=True):
     budget: Budget = BUDGET_SECONDS
 
 
+@asked
 class Diff(Question, frozen=True):
     """What differs between two situations?"""
 
@@ -170,6 +185,7 @@ Choice = Annotated[
 Verb = Literal["filter", "filter_onlyone", "prioritize", "bind", "preempt"]
 
 
+@asked
 class Replay(Question, frozen=True):
     """Which recorded decisions would have been others under another situation?"""
 
@@ -214,6 +230,7 @@ class WaitingAtLeast(Question, frozen=True):
     namespace: Annotated[str, Meta(max_length=63, description="Their namespace; empty for all.")] = ""
 
 
+@asked
 class Bisect(Question, frozen=True):
     """Since when? Exactly one of fits, count, waiting and exists."""
 
@@ -236,7 +253,6 @@ class Bisect(Question, frozen=True):
 
 
 ALLOWED: tuple[Allowed, ...] = ("objects", "nodes", "labels", "pods")
-Q = TypeVar("Q", bound=Question)
 _PLACE = re.compile(r" - at (?:`key` in )?`\$(?P<path>[^` ]*)`\Z")
 _FIELD = re.compile(r"\.?(?P<name>\w+)")
 _SPELLED = {
@@ -251,12 +267,17 @@ _SPELLED = {
 }
 """What people write, by the message about the pattern that it has to match."""
 _NAMED = re.compile(r"unknown field `(?P<name>[^`]*)`")
+_Converter = converters.Converter[supposed_operations.Operation]
+_CORE: dict[str, _Converter] = {
+    str(kind.__struct_config__.tag): converters.Converter(kind) for kind in operations.CORE
+}
 
 
 def read(document: Mapping[str, Any], kind: type[Q]) -> Q:
     """The question in a decoded JSON object. Raises Mistake."""
     try:
-        return msgspec.convert(document, kind)
+        found: Q = _CONVERTERS[kind].convert(document)
+        return found
     except msgspec.ValidationError as error:
         raise _mistake(error, "", kind) from error
 
@@ -269,25 +290,24 @@ def overrides(
     return tuple(_override(one, known, f"{path}[{at}]") for at, one in enumerate(given))
 
 
-def operations_of(plugins: registry.Registry) -> dict[str, type[supposed_operations.Operation]]:
+def operations_of(plugins: registry.Registry) -> dict[str, _Converter]:
     """Name -> operation: those on nodes, pods and declared kinds, then those of the plugins."""
-    found = (*operations.CORE, *(kind for plugin in plugins.supposes for kind in plugin.operations()))
-    return {str(kind.__struct_config__.tag): kind for kind in found}
+    return {**_CORE, **plugins.operations}
 
 
 def _override(
-    given: Mapping[str, Any], known: Mapping[str, type[supposed_operations.Operation]], path: str
+    given: Mapping[str, Any], known: Mapping[str, _Converter], path: str
 ) -> supposed_operations.Operation:
     name = given.get("op")
-    kind = known.get(name) if isinstance(name, str) else None
-    if kind is None:
+    operation = known.get(name) if isinstance(name, str) else None
+    if operation is None:
         raise errors.Mistake(
             f"{path}.op", f"there is no operation {_short(name)}{errors.nearest(name, known)}"
         )
     try:
-        return msgspec.convert(given, kind)
+        return operation.convert(given)
     except msgspec.ValidationError as error:
-        raise _mistake(error, path, kind) from error
+        raise _mistake(error, path, operation.type) from error
 
 
 def _mistake(error: msgspec.ValidationError, path: str, kind: type[msgspec.Struct]) -> errors.Mistake:

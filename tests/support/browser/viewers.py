@@ -80,6 +80,7 @@ class Viewer:
             self.process = None
             # Its workers end with it, but later: one that still answers would pass for the next process.
             polling.eventually(lambda: not self._listens(), "its ports are closed")
+            child_processes.refuse_crashes(self._log)
 
     def _listens(self) -> bool:
         """Whether a process accepts connections at one of the ports."""

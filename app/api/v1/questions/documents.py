@@ -21,14 +21,14 @@ QUESTIONS: tuple[type[question_schema.Question], ...] = (
 
 def components(plugins: registry.Registry) -> dict[str, dict[str, Any]]:
     """Name -> schema: of the questions, and of the overrides that the configured plugins allow."""
-    operations = question_schema.operations_of(plugins)
-    _, found = msgspec.json.schema_components((*QUESTIONS, *operations.values()), ref_template=_TEMPLATE)
+    operations = [one.type for one in question_schema.operations_of(plugins).values()]
+    _, found = msgspec.json.schema_components((*QUESTIONS, *operations), ref_template=_TEMPLATE)
     for shape in found.values():
         for name, field in shape.get("properties", {}).items():
             field.setdefault("description", "The operation." if name == "op" else _described(field))
     found["Override"] = {
         "description": "One operation of a situation.",
-        "oneOf": [{"$ref": _TEMPLATE.format(name=kind.__name__)} for kind in operations.values()],
+        "oneOf": [{"$ref": _TEMPLATE.format(name=kind.__name__)} for kind in operations],
     }
     for question in ("Situation", "Replay", "SetShadow"):
         found[question]["properties"]["overrides"]["items"] = {"$ref": _TEMPLATE.format(name="Override")}

@@ -19,6 +19,7 @@ LARGEST = 64 * 1024
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 
 
+@question_schema.asked
 class SetShadow(question_schema.Question, frozen=True):
     """A shadow as it is sent: what would be decided by."""
 
