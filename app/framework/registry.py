@@ -229,17 +229,20 @@ def _refuse_twice(what: str, declared: Iterable[tuple[str, str]]) -> None:
         known[kind] = plugin
 
 
-def _methods() -> frozenset[str]:
-    known: Iterable[type] = (capabilities.Plugin, *capabilities.KNOWN)
-    return frozenset(name for kind in known for name in vars(kind) if not name.startswith("_"))
+_MEMBERS: Mapping[type, Mapping[str, object]] = {
+    kind: {name: declared for name, declared in vars(kind).items() if not name.startswith("_")}
+    for kind in (capabilities.Plugin, *capabilities.KNOWN)
+}
+"""The public members of each capability. Read once: isinstance adds private ones, also in other threads."""
+_METHODS = frozenset(name for members in _MEMBERS.values() for name in members)
 
 
 def _refuse_values(plugin: capabilities.Plugin) -> None:
     """Refuse a value, such as an argument, with the name of a method: it would be called."""
-    for kind in (capabilities.Plugin, *capabilities.KNOWN):
-        for name, declared in vars(kind).items():
-            wanted = inspect.isfunction(declared) and not name.startswith("_")
-            if wanted and hasattr(plugin, name) and not callable(getattr(plugin, name)):
+    for kind, members in _MEMBERS.items():
+        for name, declared in members.items():
+            wanted = inspect.isfunction(declared) and hasattr(plugin, name)
+            if wanted and not callable(getattr(plugin, name)):
                 raise ConfigurationRefused(
                     f"plugin {plugin.name} has a value {name}, which is the name of a method of"
                     f" {kind.__name__}: give it another name"
@@ -248,17 +251,18 @@ def _refuse_values(plugin: capabilities.Plugin) -> None:
 
 def _refuse_near_misses(plugin: capabilities.Plugin) -> None:
     """Refuse a method whose name is one edit away from a capability's: it would never be called."""
-    known = _methods()
     for name in dir(type(plugin)):
-        near = next((k for k in known if name != k and not name.startswith("_") and _one_edit(name, k)), None)
-        if near is not None and name not in known:
+        near = next(
+            (k for k in _METHODS if name != k and not name.startswith("_") and _one_edit(name, k)), None
+        )
+        if near is not None and name not in _METHODS:
             raise ConfigurationRefused(f"plugin {plugin.name} has a method {name}; did you mean {near}?")
 
 
 def _refuse_halves(plugin: capabilities.Plugin) -> None:
     """Refuse a plugin with a part of a capability: nothing of it would be used."""
     for kind in capabilities.KNOWN:
-        members = [name for name in (*vars(kind), *kind.__annotations__) if not name.startswith("_")]
+        members = [name for name in (*_MEMBERS[kind], *kind.__annotations__) if not name.startswith("_")]
         missing = [name for name in members if not hasattr(plugin, name)]
         if missing and len(missing) < len(members):
             present = next(name for name in members if name not in missing)

@@ -97,7 +97,7 @@ UNUSABLE = [
         "the field 'label' of a pod, which does not",
     ),
     (GPU + "    def annotations(self): return 1", "gpu_plugin:P: TypeError: 'int' object is not iterable"),
-    (GPU + "    def operations(self): return (int,)", "gpu_plugin:P: AssertionError"),
+    (GPU + "    def operations(self): return (int,)", "gpu_plugin:P: AttributeError: type object"),
     (GPU + "    def diagnosis(self): return 1 / 0", "gpu_plugin:P: ZeroDivisionError: division by zero"),
     (GPU + "    public_terms = ()", "gpu_plugin:P: AttributeError"),
     (GPU + "    tables = 1\n    def shown(self): return views.Shown()", "gpu_plugin:P: TypeError"),

@@ -13,7 +13,7 @@ from app.framework import registry_builder
 from app.verbs.questions import question_schema
 from app.verbs.questions.shadows import shadowed
 
-PROCESSES, THREADS = 40, 4
+PROCESSES, THREADS = 60, 4
 QUESTIONS: tuple[tuple[type[question_schema.Question], dict[str, object]], ...] = (
     (question_schema.Simulate, {"gang": {"members": 2, "template": {}}, "situation": {"at": "1"}}),
     (question_schema.Fit, {"gang": {"members": 2, "template": {}}, "situation": {"configuration": {}}}),
