@@ -10,9 +10,13 @@ from functools import partial
 
 from app import telemetry
 from app.domain import model, snapshots, verdicts
+from app.domain.fit import node_fit
 from app.framework import capabilities, cycles, pipeline, registry
 from app.store import errors as store_errors
 from app.verbs import candidates, contexts, errors
+
+FREED, PAUSE = 0.2, 0.01
+"""Seconds that a call waits for the log at most, and between two reads: kube-scheduler waits meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,7 @@ def run(
                 f"topolog: {store_errors.obstacle(away)}; pods of {', '.join(interested)} wait for it"
             ) from away
         return passed(context, pod, offered, interested)
+    snapshot = _once_freed(context, pod, offered, snapshot)
     decide = partial(_decided, plugins, pod, offered, snapshot)
     try:
         trace = context.memo.trace_for(pod, offered, snapshot.position, decide)
@@ -58,6 +63,32 @@ def run(
         if failed.hook == "filter" or hard(context, pod):
             raise errors.PluginFailed(f"topolog: {failed}; nothing was decided") from failed
         return passed(context, pod, offered, interested)
+
+
+def _once_freed(
+    context: contexts.Context, pod: model.Pod, offered: candidates.Candidates, snapshot: snapshots.Snapshot
+) -> snapshots.Snapshot:
+    """The state once it shows that the pods are gone that were evicted for the pod on its nominated node.
+
+    kube-scheduler offers the node, so they are. If the pod is refused there, kube-scheduler finds no pod to
+    evict, and clears the nomination that holds the node.
+    """
+    until = context.monotonic() + FREED
+    while pod.nominated in offered.nodes and _occupied(pod, snapshot) and context.monotonic() < until:
+        context.sleep(PAUSE)
+        try:
+            snapshot = context.present(max(PAUSE, until - context.monotonic()))
+        except store_errors.StoreError:
+            break  # The state was the head of the log when the call arrived.
+    return snapshot
+
+
+def _occupied(pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
+    """Whether pods that are being evicted leave no capacity for the pod on its nominated node."""
+    node = snapshot.nodes.get(pod.nominated)
+    if node is None or not any(one.terminating and one.preempted for one in snapshot.on(node.name)):
+        return False
+    return bool(node_fit.crowded(pod, node, node_fit.occupancy(snapshot, node.name)))
 
 
 def _decided(

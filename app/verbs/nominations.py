@@ -50,6 +50,29 @@ def victims(context: contexts.Context, pod: model.Pod, snapshot: snapshots.Snaps
     return tuple({one.uid: one for one in (*evicted(context, pod, snapshot), *there)}.values())
 
 
+def leaving(
+    plugins: registry.Registry, pod: model.Pod, snapshot: snapshots.Snapshot
+) -> tuple[model.Pod, ...]:
+    """The preempted pods that count as gone for a pod that is placed together with others.
+
+    kube-scheduler preempts for one of them after the other. While the victims of the first ones counted, the
+    next would be refused every node, and would evict only once they are gone. Before it preempts again for a
+    pod alone, kube-scheduler waits itself.
+    """
+    if not plugins.companions(snapshot, pod):
+        return ()
+    return snapshot.computed(
+        leaving, lambda: tuple(one for one in snapshot.pods.values() if one.terminating and one.preempted)
+    )
+
+
+def awaited(context: contexts.Context, pod: model.Pod, snapshot: snapshots.Snapshot) -> tuple[model.Pod, ...]:
+    """The pods that are evicted for a pod that is placed with others, or for these; none for a pod alone."""
+    if not context.plugins.companions(snapshot, pod):
+        return ()
+    return (*evicted(context, pod, snapshot), *leaving(context.plugins, pod, snapshot))
+
+
 def awaits(
     plugins: registry.Registry, pod: model.Pod, snapshot: snapshots.Snapshot, victims: Sequence[model.Pod]
 ) -> bool:

@@ -5,8 +5,8 @@ without the victims (otherwise pods are evicted on one node after another: docs/
 10), if a plugin objects to the eviction, if the node is unknown, if a listed victim runs on another node
 (extender contract, 11), if one is not less important than the pod, or if one is not recorded and a plugin
 may refuse the pod, object or add victims. Plugins may add victims of the same node, once these are bound.
-For a member of a gang, the victims of all nodes on offer may go. No node is kept if the pod needs no eviction
-but another attempt (``WHOLE``).
+For a member of a gang, the victims of all nodes on offer may go, and pods that are preempted already count as
+gone. No node is kept if the pod needs no eviction but another attempt (``WHOLE``).
 """
 
 import functools
@@ -30,11 +30,15 @@ PAUSE = 0.01
 """Seconds between two reads of the log."""
 IN_VAIN = 5.0
 """Seconds for which no call waits until pods, or nodes, are recorded, after one has waited in vain."""
+FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3_600.0
+"""Seconds from an eviction for a member of a gang until the next one for it; doubled each time."""
 UNRECORDED = "a listed victim is not recorded"
 OUTDATED = "filter refused the pod on an older state; it fits without an eviction"
 AWAITS_VICTIMS = "the pod fits on its nominated node once the pods that were evicted for it are gone"
+AWAITS_OTHERS = "the gang fits once the pods that were evicted for its members are gone"
 MAY_BE_BOUND = "a Binding of the pod may still be carried out"
-WHOLE = frozenset((OUTDATED, AWAITS_VICTIMS, MAY_BE_BOUND))
+EVICTED_BEFORE = "pods were evicted for this member of a gang a short time ago, and the gang did not start"
+WHOLE = frozenset((OUTDATED, AWAITS_VICTIMS, AWAITS_OTHERS, MAY_BE_BOUND))
 """Why all nodes are dropped, whatever their victims: reasons that follow from the calls before."""
 
 Offer = Mapping[model.NodeName, Sequence[model.Uid]]
@@ -84,9 +88,34 @@ def run(context: contexts.Context, pod: model.Pod, offer: Offer) -> PreemptAnswe
             break
         snapshot, found = later, _answer(context, pod, offer, later, refusal)
     if found.kept:
+        before = _rounds(context, pod, snapshot)
+        if before is None:
+            return replace(found, kept={}, dropped=dict.fromkeys(offer, EVICTED_BEFORE))
         victims_of = {node: kept.uids for node, kept in found.kept.items()}
-        context.preemptions.grant(pod.uid, victims_of, context.monotonic())
+        context.preemptions.grant(pod.uid, victims_of, context.monotonic(), before)
     return found
+
+
+def _rounds(context: contexts.Context, pod: model.Pod, snapshot: snapshots.Snapshot) -> int | None:
+    """How often pods were evicted for the pod; None if no more may be for now.
+
+    For a pod that is placed with others, the pods of several nodes have to go, one node after the other. What
+    is created again may use the first nodes before the last ones are free, and the gang would evict pods
+    without end. As kubelet does between restarts, it waits twice as long after each time.
+    """
+    latest = context.preemptions.latest(pod.uid)
+    if latest is None or not context.plugins.companions(snapshot, pod):
+        return 0
+    if not any(all(_went(uid, snapshot) for uid in uids) for uids in latest.victims.values()):
+        return latest.before
+    pause = min(FIRST_PAUSE * 2 ** min(latest.before, 10), LONGEST_PAUSE)
+    return latest.before + 1 if context.monotonic() >= latest.at + pause else None
+
+
+def _went(uid: model.Uid, snapshot: snapshots.Snapshot) -> bool:
+    """Whether the pod is gone, or is being evicted by kube-scheduler."""
+    pod = snapshot.pods.get(uid)
+    return pod is None or (pod.terminating and pod.preempted)
 
 
 def _answer(
@@ -116,24 +145,27 @@ def _in_vain(
     """Why no pod must be evicted for this pod now, on any node; empty if one may be.
 
     kube-scheduler's own filters passed the nodes that filter was asked about in the same attempt. If one of
-    them takes the pod on this state, or its nominated node once the victims are gone, the pod needs another
-    attempt and no eviction. The controller wakes it (workers/controller/stale_refusals.py), or the end of the
-    victims does. A refusal counts for one call: what kube-scheduler's filters pass may have changed since.
+    them takes the pod on this state, or its nominated node once the victims are gone, or one of them a member
+    of a gang once those of the others are, the pod needs another attempt and no eviction. The controller
+    wakes it (workers/controller/stale_refusals.py), or the end of the victims does. A refusal counts for one
+    call: what kube-scheduler's filters pass may have changed since.
     """
     placement = snapshot.placements.get(pod.uid)
     if placement is not None and not placement.planned:
         return MAY_BE_BOUND
     if refusal is None or context.monotonic() - refusal.at > ATTEMPT:
         return ""
-    if refusal.position != snapshot.position:
-        score_max = context.plugins.score_max
-        cycle = cycles.cycle(pod, refusal.offered, snapshot, score_max=score_max, offered=True)
-        if pipeline.run_filter(context.plugins, cycle).kept:
-            return OUTDATED
+    plugins = context.plugins
+    cycle = cycles.cycle(pod, refusal.offered, snapshot, score_max=plugins.score_max, offered=True)
+    if refusal.position != snapshot.position and pipeline.run_filter(plugins, cycle).kept:
+        return OUTDATED
     if pod.nominated in refusal.offered:
         victims = nominations.victims(context, pod, snapshot)
-        if nominations.awaits(context.plugins, pod, snapshot, victims):
+        if nominations.awaits(plugins, pod, snapshot, victims):
             return AWAITS_VICTIMS
+    going = nominations.awaited(context, pod, snapshot)
+    if going and pipeline.run_filter(plugins, cycles.without(cycle, going)).kept:
+        return AWAITS_OTHERS
     return ""
 
 
@@ -265,6 +297,8 @@ def judge(
     """
     kept: dict[model.NodeName, Kept] = {}
     dropped: dict[model.NodeName, str] = {}
+    snapshot, leaving = base.snapshot, nominations.leaving(plugins, base.pod, base.snapshot)
+    base, going = cycles.without(base, leaving), going.union(pod.uid for pod in leaving)
     listed = dict.fromkeys(uid for uids in offer.values() for uid in uids)
     offered = tuple(victim for uid in listed if (victim := base.snapshot.pod(uid)) is not None)
     together = functools.cache(lambda: cycles.without(base, offered))
@@ -286,7 +320,7 @@ def judge(
             dropped[node] = verdict
         else:
             kept[node] = verdict
-    return PreemptAnswer(base.snapshot, kept, dropped)
+    return PreemptAnswer(snapshot, kept, dropped)
 
 
 @dataclass(frozen=True, slots=True)

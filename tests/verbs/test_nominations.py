@@ -226,12 +226,21 @@ def gang_of_two(shop: replicas.Cluster) -> list[model.Pod]:
     return [shop.pod(f"member-{at}", labels, priority=100, containers=containers(80)) for at in (0, 1)]
 
 
+def running(shop: replicas.Cluster, *names: str) -> dict[str, model.Pod]:
+    """Put a pod on each node."""
+    pods = {name: shop.pod(f"old-{name}", {}, containers=containers(80)) for name in names}
+    for name, pod in pods.items():
+        shop.put(pod, name)
+    return pods
+
+
+def evictions(pods: dict[str, model.Pod]) -> preempting.Offer:
+    return {name: [pod.uid] for name, pod in pods.items()}
+
+
 def fill(shop: replicas.Cluster, *names: str) -> preempting.Offer:
     """Put a pod on each node; their evictions."""
-    victims = {name: shop.pod(f"old-{name}", {}, containers=containers(80)) for name in names}
-    for name, victim in victims.items():
-        shop.put(victim, name)
-    return {name: [victim.uid] for name, victim in victims.items()}
+    return evictions(running(shop, *names))
 
 
 @pytest.mark.scenario("PR-50")
@@ -294,3 +303,87 @@ def test_no_pod_is_evicted_for_one_whose_binding_may_be_carried_out(shop: replic
     shop.see()
     assert other.bind(vip, "h1") == ""
     assert preempt(one, vip, {"h2": [unrelated.uid]}) == (set(), {preempting.MAY_BE_BOUND})
+
+
+@pytest.mark.scenario("PR-49")
+def test_members_evict_beside_the_victims_of_others_that_still_terminate(shop: replicas.Cluster) -> None:
+    """Else each would wait for the one before."""
+    one = shop.replica(beside=(Coscheduling,))
+    small_shops.nodes(shop, ("a", "b"))
+    old, members = running(shop, "a", "b"), gang_of_two(shop)
+    offer = evictions(old)
+    shop.see()
+    assert preempt(one, members[0], offer) == ({"a", "b"}, set())
+    nominated(shop, members[0], "a")
+    shop.evict(old["a"])
+    shop.see()
+    assert preempt(one, members[1], {"b": offer["b"]}) == ({"b"}, set())
+
+
+@pytest.mark.scenario("PR-49")
+def test_no_pod_is_evicted_for_a_member_that_fits_beside_the_victims_of_others(
+    shop: replicas.Cluster,
+) -> None:
+    one = shop.replica(beside=(Coscheduling,))
+    small_shops.nodes(shop, ("a", "b", "free"))
+    old, members = running(shop, "a", "b"), gang_of_two(shop)
+    offer = evictions(old)
+    shop.see()
+    assert refused(one, members[0], "free")
+    assert preempt(one, members[0], offer) == ({"a", "b"}, set())
+    nominated(shop, members[0], "a")
+    shop.evict(old["a"])
+    shop.see()
+    assert refused(one, members[1], "free")
+    assert preempt(one, members[1], {"b": offer["b"]}) == (set(), {preempting.AWAITS_OTHERS})
+
+
+@pytest.mark.scenario("PR-49")
+def test_evictions_for_a_member_of_a_gang_that_does_not_start_become_rare(shop: replicas.Cluster) -> None:
+    """What is created again may use the freed node, as pods of another scheduler do."""
+    one = shop.replica(beside=(Coscheduling,))
+    small_shops.nodes(shop, ("a", "b"))
+    old, members = running(shop, "a", "b"), gang_of_two(shop)
+    shop.see()
+    for pause in (60, 120, 240):
+        assert preempt(one, members[0], evictions(old)) == ({"a", "b"}, set())
+        assert preempt(one, members[0], evictions(old)) == ({"a", "b"}, set()), "no pod was evicted"
+        shop.delete(old["a"])
+        old |= running(shop, "a")
+        shop.see()
+        assert preempt(one, members[0], evictions(old)) == (set(), {preempting.EVICTED_BEFORE})
+        one.clock.ahead += pause - 1
+        assert preempt(one, members[0], evictions(old)) == (set(), {preempting.EVICTED_BEFORE})
+        one.clock.ahead += 1
+
+
+def test_a_pod_alone_evicts_again_at_once(shop: replicas.Cluster) -> None:
+    """kube-scheduler itself waits while its victims terminate."""
+    one, vip = shop.replica(beside=(Coscheduling,)), shop.pod("vip", {}, priority=100)
+    small_shops.nodes(shop, ("a",))
+    for _ in range(2):
+        old = running(shop, "a")
+        shop.see()
+        assert preempt(one, vip, evictions(old)) == ({"a"}, set())
+        shop.delete(old["a"])
+
+
+@pytest.mark.scenario("PR-49")
+def test_a_pod_waits_until_the_log_shows_that_its_victims_are_gone(shop: replicas.Cluster) -> None:
+    """kube-scheduler offers its nominated node, and would clear the nomination if that were refused."""
+    small_shops.nodes(shop, ("a", "b"))
+    old, members = running(shop, "a", "b"), gang_of_two(shop)
+    shop.delete(old["b"])
+    first = nominated(shop, members[0], "a")
+    shop.evict(old["a"])
+    shop.see()
+    plain = shop.replica(beside=(Coscheduling,))
+    started = len(plain.clock.slept)
+    assert refused(plain, members[1], "b"), "the node is not that of a nomination"
+    assert len(plain.clock.slept) == started
+    stuck = while_waiting(shop.replica(beside=(Coscheduling,)))
+    before = stuck.clock.monotonic()
+    assert refused(stuck, first, "a")
+    assert stuck.clock.monotonic() - before == pytest.approx(filtering.FREED, abs=2 * filtering.PAUSE)
+    one = while_waiting(shop.replica(beside=(Coscheduling,)), lambda: shop.delete(old["a"]), shop.see)
+    assert not refused(one, first, "a")

@@ -18,7 +18,7 @@ from app.plugins.coscheduling import gangs, membership
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.membership import GangKey
 from app.plugins.coscheduling.planner import evictions, nominations, plans
-from app.plugins.coscheduling.seats import commitments
+from app.plugins.coscheduling.seats import awaited, commitments
 
 CLAIM = "seats:all"
 """Moved on by every commitment of a gang: of two that are planned on one state, one is planned again."""
@@ -57,7 +57,7 @@ def seats(snapshot: snapshots.Snapshot) -> dict[model.NodeName, list[model.Uid]]
 
 def concerned(pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
     """Whether the pod is a member of a gang, or capacity on some node is reserved for one."""
-    return membership.of(pod) is not None or bool(seats(snapshot))
+    return membership.of(pod) is not None or bool(seats(snapshot)) or bool(awaited.preempting(snapshot))
 
 
 def soft(pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
@@ -89,9 +89,9 @@ def pod_class(pod: model.Pod, snapshot: snapshots.Snapshot, rules: GangRules) ->
         found = _planned(snapshot, key, pod, rules, cycles.ALONE)
         if found is not None:
             return (pod.uid,) if found.plan.seats else (key,)
-    if not seats(snapshot):
+    if not seats(snapshot) and not awaited.preempting(snapshot):
         return ()
-    return tuple(sorted(pod.requests.items())), repr(pod.constraints)
+    return tuple(sorted(pod.requests.items())), repr(pod.constraints), pod.priority
 
 
 def decide(cycle: cycles.Cycle, rules: GangRules) -> GangDecision | None:
@@ -208,47 +208,80 @@ def refusal(cycle: cycles.Cycle, rules: GangRules) -> verdicts.Refusal | None:
         return verdicts.Refusal(f"gang {key}: its plan has another node for the pod", others)
     found = decide(cycle, rules)
     if found is None:
-        return _beside_seats(cycle)
+        return _beside_seats(cycle, rules)
+    if _takes_awaited(cycle, found, rules):
+        return verdicts.Refusal(RESERVED, cycle.candidates)
     return verdicts.Refusal(found.reason, cycle.candidates - {found.node})
 
 
-def _beside_seats(cycle: cycles.Cycle) -> verdicts.Refusal | None:
-    """The candidates where the pod would take the capacity of a seat."""
-    taken = seats(cycle.snapshot)
+def _beside_seats(cycle: cycles.Cycle, rules: GangRules) -> verdicts.Refusal | None:
+    """The candidates where the pod would take the capacity of a seat, or of what a gang awaits."""
+    snapshot = cycle.snapshot
+    held = _awaited(cycle, rules, cycle.pod.priority)
+    taken = {name: [snapshot.placements[uid].pod for uid in uids] for name, uids in seats(snapshot).items()}
+    for name, members in held.members.items():
+        taken.setdefault(name, []).extend(members)
     if not taken:
         return None
-    snapshot = nominations.counted(cycle.snapshot, cycles.nominated(cycle))
+    beside = [one for one in cycles.nominated(cycle) if not held.snapshot.node_of(one.uid)]
+    counted = nominations.counted(held.snapshot, beside)
     found = frozenset(
         name
-        for name, uids in taken.items()
-        if name in cycle.candidates
-        and (node := snapshot.nodes.get(name)) is not None
-        and _crowded(cycle, node, node_fit.occupancy(snapshot, name), uids)
+        for name, members in taken.items()
+        if name in cycle.candidates and _crowded(cycle.pod, name, counted, members)
     )
     return verdicts.Refusal(RESERVED, found) if found else None
 
 
-def _crowded(
-    cycle: cycles.Cycle, node: model.Node, held: node_fit.Occupancy, seated: Sequence[model.Uid]
-) -> bool:
-    """Whether the node has too little for the pod beside its seats, of what their members request."""
-    # Most pods fit with all that they request, so that the seats need not be read.
-    if not node_fit.crowded(cycle.pod, node, held):
+def _takes_awaited(cycle: cycles.Cycle, found: GangDecision, rules: GangRules) -> bool:
+    """Whether the plan would take capacity that a more important gang awaits."""
+    pods = found.plan.pods
+    if not pods or not awaited.preempting(cycle.snapshot):
         return False
-    return bool(node_fit.crowded(_competing(cycle.pod, cycle.snapshot, seated), node, held))
+    least = min(pod.priority for pod in pods)
+    members, counted = _awaited(cycle, rules, least, frozenset(found.gang.planned_with))
+    return any(
+        _crowded(pod, node, counted, members[node])
+        for pod in pods
+        if (node := found.plan.seats[pod.uid]) in members
+    )
 
 
-def _competing(pod: model.Pod, snapshot: snapshots.Snapshot, seated: Sequence[model.Uid]) -> model.Pod:
+def _awaited(
+    cycle: cycles.Cycle, rules: GangRules, priority: int, but: frozenset[GangKey] = frozenset()
+) -> awaited.Held:
+    """The nodes that gangs more important than this await."""
+
+    def plan(snapshot: snapshots.Snapshot, key: GangKey) -> plans.GangPlan:
+        found = planned(snapshot, key, rules, cycle.peers)
+        if found is None or found.plan.seats or found.objection or not found.question.pods:
+            return plans.GangPlan() if found is None else found.plan
+        above = min(pod.priority for pod in found.question.pods)
+        return plans.plan(replace(found.question, above=above))
+
+    return awaited.held(cycle.snapshot, plan, (rules.layers, cycle.peers), priority, but)
+
+
+def _crowded(
+    pod: model.Pod, name: model.NodeName, counted: snapshots.Snapshot, members: Sequence[model.Pod]
+) -> bool:
+    """Whether the node has too little for the pod beside these members, of what they request."""
+    node = counted.nodes.get(name)
+    if node is None:
+        return False
+    held = node_fit.occupancy(counted, name)
+    # Most pods fit with all that they request, so that the members need not be read.
+    if not node_fit.crowded(pod, node, held):
+        return False
+    return bool(node_fit.crowded(_competing(pod, members), node, held))
+
+
+def _competing(pod: model.Pod, members: Sequence[model.Pod]) -> model.Pod:
     """The pod with those of its requests that members request, too: no other one takes a seat from them.
 
     kube-scheduler decides about the others. Of some, such as devices, it has capacity that no node lists.
     """
-    theirs = {
-        resource
-        for uid in seated
-        for resource, amount in snapshot.placements[uid].pod.requests.items()
-        if amount
-    }
+    theirs = {resource for one in members for resource, amount in one.requests.items() if amount}
     asked = {resource: amount for resource, amount in pod.requests.items() if resource in theirs}
     return msgspec.structs.replace(pod, requests=asked)
 

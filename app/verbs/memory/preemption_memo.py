@@ -39,12 +39,22 @@ class Grant(NamedTuple):
     """Monotonic seconds."""
 
 
+class Round(NamedTuple):
+    """The latest grant of a pod, and how often pods were evicted for it before."""
+
+    victims: Victims
+    at: float
+    """Monotonic seconds."""
+    before: int
+
+
 class PreemptionMemo:
     """The most recent ones, bounded in number; safe between threads."""
 
-    def __init__(self, kept: int = 16) -> None:
-        """``kept``: refusals, and as many grants."""
-        self._kept = kept
+    def __init__(self, kept: int = 16, rounds: int = 1_024) -> None:
+        """``kept``: refusals, and as many grants. ``rounds``: pods whose latest grant is remembered."""
+        self._kept, self._rounds_kept = kept, rounds
+        self._rounds: OrderedDict[model.Uid, Round] = OrderedDict()
         self._refused: OrderedDict[model.Uid, Refusal] = OrderedDict()
         self._granted: OrderedDict[model.Uid, Grant] = OrderedDict()
         self._lock = threading.Lock()
@@ -70,10 +80,16 @@ class PreemptionMemo:
         with self._lock:
             return self._refused.pop(uid, None)
 
-    def grant(self, uid: model.Uid, victims: Victims, at: float) -> None:
-        """Note that preempt kept nodes for the pod."""
+    def grant(self, uid: model.Uid, victims: Victims, at: float, before: int = 0) -> None:
+        """Note that preempt kept nodes for the pod; ``before``: how often pods were evicted for it."""
         with self._lock:
             _put(self._granted, uid, Grant(uid, victims, at), self._kept)
+            _put(self._rounds, uid, Round(victims, at, before), self._rounds_kept)
+
+    def latest(self, uid: model.Uid) -> Round | None:
+        """The latest grant of the pod."""
+        with self._lock:
+            return self._rounds.get(uid)
 
     def grants(self) -> list[Grant]:
         """All that are remembered, the oldest first."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import polling
-from tests.support.e2e import api_client, clusters, installations, workloads
+from tests.support.e2e import api_client, clusters, installations, pod_watches, workloads
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -168,6 +168,53 @@ def test_a_gang_evicts_no_more_pods_than_it_has_members(
         polling.throughout(lambda: len(scene.terminating()) <= 1, "no further eviction", during=SETTLED)
     scene.runs("member-0", "member-1")
     assert len(workloads.running(cluster, "gang")) == 5
+
+
+class Evictions(pod_watches.PodWatch):
+    """Which pods of a Deployment were ever deleted."""
+
+    def __init__(self, cluster: clusters.Cluster, namespace: str) -> None:
+        super().__init__(cluster.api(), namespace)
+        self.uids: set[str] = set()
+
+    def see(self, pod: api_client.Object, node: str) -> None:
+        if "ownerReferences" in pod["metadata"] and "deletionTimestamp" in pod["metadata"]:
+            self.uids.add(pod["metadata"]["uid"])
+
+
+@pytest.mark.scenario("PR-49")
+@pytest.mark.parametrize(("nodes", "used", "evicted"), [(3, 3, 3), (3, 2, 2), (5, 4, 2)])
+def test_a_gang_starts_where_the_pods_that_it_evicts_are_created_again(
+    cluster: clusters.Cluster, topolog: installations.Installation, nodes: int, used: int, evicted: int
+) -> None:
+    """They would take its nodes while the last of them terminate, and be evicted without end."""
+    assert cluster.kubelet is not None
+    name = f"again{nodes}{used}"
+    cluster.add_namespace(name)
+    capacity = {"cpu": "1", "memory": "8Gi", "pods": "10"}
+    cluster.add_nodes(*[f"{name}-{at}" for at in range(nodes)], labels={"pool": name}, capacity=capacity)
+    made = workloads.deployment(name, "low", used)
+    made["spec"]["template"]["spec"] = pod(name, "", "low", pool=name)["spec"]
+    cluster.apply(made)
+    polling.eventually(lambda: len(workloads.running(cluster, name)) == used, "they run", within=60)
+    group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "spec": {"minMember": 3}}
+    cluster.apply({**group, "metadata": {"namespace": name, "name": "train"}})
+    cluster.kubelet.grace = 2.0
+    try:
+        with Evictions(cluster, name) as evictions:
+            labels = {"scheduling.x-k8s.io/pod-group": "train"}
+            members = [pod(name, f"member-{at}", "high", pool=name, labels=labels) for at in range(3)]
+            cluster.apply(*members)
+            polling.eventually(
+                lambda: len(workloads.running(cluster, name, "scheduling.x-k8s.io/pod-group=train")) == 3,
+                "the gang runs",
+                within=90,
+                seen=lambda: (evictions.uids, workloads.pending(cluster, name)),
+            )
+    finally:
+        cluster.kubelet.grace = 0.0
+    # kube-scheduler may use one grant for another node than the plan has.
+    assert evicted <= len(evictions.uids) <= evicted + 1
 
 
 @pytest.mark.scenario("PR-49", "EQ-25")

@@ -30,6 +30,8 @@ class Kubelet:
         self._watch: api_client.Watch | None = None
         self._done: set[tuple[str, str]] = set()  # actions that were started, by uid
         self._ignored: set[str] = set()
+        self.grace = 0.0
+        """Seconds that a pod takes to end."""
 
     def start(self) -> None:
         """Start with the existing pods."""
@@ -103,6 +105,7 @@ class Kubelet:
             try:
                 if action == "end":
                     meta = pod["metadata"]
+                    self._ended.wait(self.grace)
                     path = _path(meta["namespace"], meta["name"])
                     self._api.delete(path, grace=0, uid=meta["uid"])
                 else:

@@ -1,0 +1,115 @@
+"""The nodes that a gang awaits, for which pods are evicted.
+
+kube-scheduler preempts for one member after the other, and holds the node of each by its nomination. When it
+tries a member again and finds no pod to evict for it, it clears the nomination: so while the victims of the
+last member terminate. What is created in place of the victims would then take the nodes of the others, and
+free nodes that the gang needs beside them. So as long as one member is nominated, the nodes of the plan for
+which less important pods have to go are reserved against such pods.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+from app.domain import events, model, projections, snapshots
+from app.plugins.coscheduling import membership
+from app.plugins.coscheduling.membership import GangKey
+
+
+class Plan(Protocol):
+    """The part of a plan that this needs (planner.plans.GangPlan)."""
+
+    @property
+    def seats(self) -> Mapping[model.Uid, model.NodeName]: ...
+    @property
+    def pods(self) -> tuple[model.Pod, ...]: ...
+
+
+class Held(NamedTuple):
+    """What gangs await."""
+
+    members: Mapping[model.NodeName, tuple[model.Pod, ...]]
+    """Node -> the members that are to be placed there."""
+    snapshot: snapshots.Snapshot
+    """The state in which they are placed."""
+
+
+class Awaiting(NamedTuple):
+    """A gang that awaits the nodes of its plan."""
+
+    key: GangKey
+    plan: Plan
+
+    @property
+    def priority(self) -> int:
+        """That of its least important member; only less important pods are kept from its nodes."""
+        return min(pod.priority for pod in self.plan.pods)
+
+
+def preempting(snapshot: snapshots.Snapshot) -> Mapping[GangKey, tuple[model.Pod, ...]]:
+    """The gangs with nominated members that wait -> those members.
+
+    Without those for which kube-scheduler preempts as a whole: it nominates all members at once.
+    """
+    return snapshot.computed(preempting, lambda: _preempting(snapshot))
+
+
+def _preempting(snapshot: snapshots.Snapshot) -> Mapping[GangKey, tuple[model.Pod, ...]]:
+    found: dict[GangKey, list[model.Pod]] = {}
+    for uid in snapshot.nominated:
+        pod = snapshot.pods.get(uid)
+        if pod is None or uid not in snapshot.waiting or (pod.group and "/" not in pod.group):
+            continue
+        key = membership.of(pod)
+        if key is not None:
+            found.setdefault(key, []).append(pod)
+    return {key: tuple(members) for key, members in found.items()}
+
+
+def held(
+    snapshot: snapshots.Snapshot,
+    planned: Callable[[snapshots.Snapshot, GangKey], Plan],
+    rules: Hashable,
+    priority: int,
+    but: frozenset[GangKey] = frozenset(),
+) -> Held:
+    """What gangs await that are more important than this priority; ``but``: gangs that do not count.
+
+    ``planned``: the plan of a gang in a state, without pods if it has none; ``rules``: equal if it is.
+    """
+
+    def made() -> Held:
+        members: dict[model.NodeName, list[model.Pod]] = {}
+        for gang in snapshot.computed((awaiting, rules), lambda: awaiting(snapshot, planned)):
+            if gang.key not in but and gang.priority > priority:
+                for pod in gang.plan.pods:
+                    members.setdefault(gang.plan.seats[pod.uid], []).append(pod)
+        placed = [events.placed(pod, node) for node, pods in members.items() for pod in pods]
+        return Held({node: tuple(pods) for node, pods in members.items()}, _changed(snapshot, placed))
+
+    if preempting(snapshot).keys() <= but:
+        return Held({}, snapshot)
+    return snapshot.computed((held, rules, priority, but), made)
+
+
+def awaiting(
+    snapshot: snapshots.Snapshot, planned: Callable[[snapshots.Snapshot, GangKey], Plan]
+) -> tuple[Awaiting, ...]:
+    """The gangs that would fit if less important pods were gone, with their plans."""
+    found = (
+        Awaiting(key, planned(_once_evicted(snapshot, members), key))
+        for key, members in preempting(snapshot).items()
+    )
+    return tuple(one for one in found if one.plan.pods)
+
+
+def _once_evicted(snapshot: snapshots.Snapshot, members: Iterable[model.Pod]) -> snapshots.Snapshot:
+    """The state once the pods that are evicted for the members are gone."""
+    there = [pod for node in {one.nominated for one in members} for pod in snapshot.on(node)]
+    return _changed(snapshot, [events.gone(pod) for pod in there if pod.terminating and pod.preempted])
+
+
+def _changed(snapshot: snapshots.Snapshot, supposed: Sequence[events.AnyEvent]) -> snapshots.Snapshot:
+    if not supposed:
+        return snapshot
+    return replace(projections.project_all(snapshot, supposed), position=snapshot.position)
