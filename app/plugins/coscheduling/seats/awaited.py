@@ -29,7 +29,7 @@ class Held(NamedTuple):
     """What gangs await."""
 
     members: Mapping[model.NodeName, tuple[model.Pod, ...]]
-    """Node -> the members that are to be placed there."""
+    """Node -> the members that the plan has there."""
     snapshot: snapshots.Snapshot
     """The state in which they are placed."""
 
