@@ -208,34 +208,13 @@ def doctor(bench: runs.Bench) -> Iterator[rows.Row]:
     yield rows.at_most(f"topolog doctor all, {module.PODS:,} pods", "s", ours=seconds, bar=5)
 
 
-def asked(bench: runs.Bench) -> Iterator[rows.Row]:
-    """Hypothetical questions about one pod, against filter."""
-    caller = bench.caller(NODES)
-    with bench.ours(NODES, PODS) as ours:
-        load = client.Load(NODES, bench.calls(300), warm=0, verbs=["filter"])
-        caller.measure(dataclasses.replace(load, calls=50), {"ours": ours.url})
-        begun = ours.cpu()
-        caller.measure(load, {"ours": ours.url})
-        alone = 1000 * (ours.cpu() - begun) / load.calls
-        questions_client = hypothetical_questions.QuestionClient(ours, bench.tls)
-        pod = hypothetical_questions.pod()
-        for case, took, bar in (
-            ("simulate one pod", questions_client.simulated(pod), 2.0),
-            ("simulate one pod, 100 added nodes and a quota", questions_client.supposed(pod), 3.0),
-            ("fit of a refused pod", questions_client.fitted(pod), 15.0),
-        ):
-            yield rows.compared(
-                f"{case}, {NODES:,} nodes, CPU against filter", "ms", ours=took, peer=alone, bar=bar
-            )
-
-
 def pictures(_: runs.Bench) -> Iterator[rows.Row]:
     """The past of a large cluster: replay, maps, frames, a bundle, and a shadow."""
     took = importlib.import_module("tests.bench.introspection.history_questions").measure()
     size = "5,000 nodes, 150,000 pods"
     yield rows.at_least(f"replay, verdicts, {size}", "decisions/s", ours=took.replayed, bar=1_000)
-    case = f"replay, verdicts, against unpacking and filtering alone, {size}"
-    yield rows.reaching(case, "decisions/s", ours=took.replayed, peer=took.filtered, bar=0.4)
+    case = f"replay, verdicts, against folding, unpacking and filtering alone, {size}"
+    yield rows.reaching(case, "decisions/s", ours=took.replayed, peer=took.repeated, bar=0.4)
     yield rows.at_least(f"replay with scores, {size}", "decisions/s", ours=took.scored, bar=500)
     yield rows.at_least(f"replay as a chain, {size}", "decisions/s", ours=took.chained, bar=500)
     yield rows.at_most(f"memory that these two take, {size}", "MB", ours=took.replays_grown / MIB, bar=50)
@@ -381,7 +360,7 @@ DEFAULT: Mapping[str, Case] = {
     "visibility": visibility,
     "questions": questions,
     "doctor": doctor,
-    "asked": asked,
+    "asked": hypothetical_questions.asked,
     "scrubbing": time_slider.scrubbing,
     "pictures": pictures,
     "streams": streams,

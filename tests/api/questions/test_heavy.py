@@ -1,6 +1,7 @@
 """One heavy question at a time; nothing that is asked changes the store."""
 
 import dataclasses
+import gc
 import threading
 import types
 from collections.abc import Callable
@@ -228,3 +229,17 @@ def test_no_question_writes(six: api_worlds.World) -> None:
         answer = six.client.get(f"/apis/v1/{path}")
         assert (answer.status_code, bool(answer.data)) == (200, True), path
     assert contents.of_cluster(six.store) == before
+
+
+def test_the_collector_is_paused_for_the_one_at_work_alone() -> None:
+    turns = heavy.OneAtATime(waiting=0)
+    assert gc.isenabled()
+    with turns.admitted():
+        assert not gc.isenabled()
+        with pytest.raises(errors.Problem), turns.admitted():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with pytest.raises(ZeroDivisionError), turns.admitted():
+        _ = 1 / 0
+    assert gc.isenabled()

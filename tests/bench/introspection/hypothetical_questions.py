@@ -4,16 +4,43 @@ Of the extender and all its workers: the time by the clock would depend on what 
 the process that answers questions gives way to the one that answers calls.
 """
 
+import dataclasses
 import json
 import pathlib
+from collections.abc import Iterator
 
 import urllib3
 
+from tests.bench import rows, runs
 from tests.bench.data import bench_cluster
+from tests.bench.peer import client
 from tests.support import extender_processes
 
 _WARM, _CALLS = 5, 40
 _ADDED = 100
+NODES, PODS = 5_000, 50_000
+
+
+def asked(bench: runs.Bench) -> Iterator[rows.Row]:
+    """The rows of the case: questions about one pod, against filter and prioritize, as which they decide."""
+    caller, load = bench.caller(NODES), client.Load(NODES, bench.calls(300), warm=0)
+    with bench.ours(NODES, PODS) as ours:
+
+        def spent(*verbs: str) -> float:
+            begun = ours.cpu()
+            caller.measure(dataclasses.replace(load, verbs=verbs), {"ours": ours.url})
+            return 1000 * (ours.cpu() - begun) / load.calls
+
+        caller.measure(dataclasses.replace(load, calls=50), {"ours": ours.url})
+        yield rows.measured(f"filter, {NODES:,} names, CPU", "ms", ours=spent("filter"))
+        both, questions, one = spent("filter", "prioritize"), QuestionClient(ours, bench.tls), pod()
+        for case, took, bar in (
+            ("simulate one pod", questions.simulated(one), 2.0),
+            ("simulate one pod, 100 added nodes and a quota", questions.supposed(one), 3.0),
+            ("fit of a refused pod", questions.fitted(one), 15.0),
+        ):
+            case = f"{case}, {NODES:,} nodes, CPU against filter and prioritize"
+            yield rows.compared(case, "ms", ours=took, peer=both, bar=bar)
 
 
 class QuestionClient:

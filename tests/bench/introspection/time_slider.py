@@ -5,6 +5,7 @@ import os
 import pathlib
 import statistics
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from tests.bench import rows, runs
 from tests.bench.introspection import viewer_load
@@ -31,13 +32,13 @@ def scrubbing(bench: runs.Bench) -> Iterator[rows.Row]:
 
         measured()
         yield _memory(ours, view, PODS)
-        idle, beside = _in_turns(bench, view, measured)
+        beside = _in_turns(bench, view, measured)
         if (os.cpu_count() or 1) > 1:
-            with _alone(view):
-                apart = _in_turns(bench, view, measured)
+            with _alone(view) as core:
+                apart = _in_turns(bench, view, measured, core)
             yield from _compared(f"{_VIEWERS} viewers, view on its own core", apart, None, 1.1)
         running, others = _without(view, measured)
-    yield from _compared(f"{_VIEWERS} viewers scrub and replay", (idle, beside), 1.05, 1.15)
+    yield from _compared(f"{_VIEWERS} viewers scrub and replay", beside, 1.05, 1.15)
     for what, found in others.items():
         yield from _compared(f"view {what}", (running, found), None, 1.02)
 
@@ -48,13 +49,16 @@ def _memory(ours: extender_processes.Extender, view: extender_processes.Extender
 
 
 def _in_turns(
-    bench: runs.Bench, view: extender_processes.Extender, measured: Turn
+    bench: runs.Bench, view: extender_processes.Extender, measured: Turn, core: int | None = None
 ) -> tuple[list[client.Figure], list[client.Figure]]:
-    """Without viewers, and with them."""
+    """Without viewers, and with them; ``core``: the only one that the viewers may use."""
     idle, beside = [], []
+    crowd = partial(viewer_load.crowd, view.url, bench.tls, bench.folder, _VIEWERS, viewer_load.SCRUB)
     for _ in range(_TURNS):
         idle.append(measured())
-        with viewer_load.crowd(view.url, bench.tls, bench.folder, _VIEWERS, viewer_load.SCRUB):
+        with contextlib.ExitStack() as viewers:
+            with _starting_on(core):
+                viewers.enter_context(crowd())
             beside.append(measured())
     return idle, beside
 
@@ -93,8 +97,8 @@ def _compared(
 
 
 @contextlib.contextmanager
-def _alone(view: extender_processes.Extender) -> Iterator[None]:
-    """Give the view the last core, and everything else that belongs to this run the others."""
+def _alone(view: extender_processes.Extender) -> Iterator[int]:
+    """Give the view the last core, and everything else that belongs to this run the others; its number."""
     cores = os.sched_getaffinity(0)
     last = max(cores)
     everyone = set(extender_processes.family(os.getpid()))
@@ -102,9 +106,21 @@ def _alone(view: extender_processes.Extender) -> Iterator[None]:
     _pin(everyone - own, cores - {last})
     _pin(own, {last})
     try:
-        yield
+        yield last
     finally:
         _pin(everyone, cores)
+
+
+@contextlib.contextmanager
+def _starting_on(core: int | None) -> Iterator[None]:
+    """Processes that the calling thread starts in the block inherit the core; None: any core."""
+    before = os.sched_getaffinity(0)
+    if core is not None:
+        os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _pin(processes: set[int], cores: set[int]) -> None:
