@@ -188,8 +188,7 @@ def _alternatives(cycle: cycles.Cycle, question: plans.PlanRequest, plan: plans.
 def _can_preempt(cycle: cycles.Cycle) -> bool:
     """Whether kube-scheduler asks, about a group for which it preempts as a whole."""
     pod = cycle.pod
-    in_form = pod.group and "/" not in pod.group  # Groups of Workloads (1.35) are preempted for pod by pod.
-    return bool(cycle.offered and in_form) and pod.preemption_policy != "Never"
+    return cycle.offered and membership.preempts_whole(pod) and pod.preemption_policy != "Never"
 
 
 def outdated(pod: model.Pod, placement: model.Placement) -> str | None:

@@ -60,6 +60,11 @@ def others(pod: model.Pod) -> list[GangKey]:
     return [key for key in dict.fromkeys(named) if key != own]
 
 
+def preempts_whole(pod: model.Pod) -> bool:
+    """Whether kube-scheduler preempts for the pod's group as a whole; not for one of a Workload (1.35)."""
+    return bool(pod.group) and "/" not in pod.group
+
+
 def members(snapshot: snapshots.Snapshot, key: GangKey) -> Iterator[model.Pod]:
     """The pods of the gang in any phase, each once, in any order."""
     seen: set[model.Uid] = set()

@@ -31,7 +31,7 @@ def others(cycle: cycles.Cycle, nominated: Sequence[model.Pod]) -> Sequence[mode
 
 def gang_of(snapshot: snapshots.Snapshot, key: GangKey, asked: Iterable[model.Pod] = ()) -> gangs.Gang | None:
     """``gangs.limited`` in the state without supposed placements of the members: none satisfies the gang."""
-    return gangs.limited(_changed(snapshot, _supposed(snapshot, (key,))), key, asked)
+    return gangs.limited(changed(snapshot, _supposed(snapshot, (key,))), key, asked)
 
 
 def as_waiting(snapshot: snapshots.Snapshot, keys: Collection[GangKey]) -> snapshots.Snapshot:
@@ -41,7 +41,7 @@ def as_waiting(snapshot: snapshots.Snapshot, keys: Collection[GangKey]) -> snaps
         for uid in snapshot.nominated
         if (pod := snapshot.pod(uid)) is not None and membership.of(pod) in keys
     ]
-    return _changed(snapshot, [*_supposed(snapshot, keys), *unnominated])
+    return changed(snapshot, [*_supposed(snapshot, keys), *unnominated])
 
 
 def _supposed(snapshot: snapshots.Snapshot, keys: Collection[GangKey]) -> list[events.AnyEvent]:
@@ -99,10 +99,11 @@ def preferred(
 
 def counted(snapshot: snapshots.Snapshot, pods: Iterable[model.Pod]) -> snapshots.Snapshot:
     """The state in which these pods are placed on their nominated nodes."""
-    return _changed(snapshot, [events.placed(pod, pod.nominated) for pod in pods])
+    return changed(snapshot, [events.placed(pod, pod.nominated) for pod in pods])
 
 
-def _changed(snapshot: snapshots.Snapshot, supposed: Sequence[events.AnyEvent]) -> snapshots.Snapshot:
+def changed(snapshot: snapshots.Snapshot, supposed: Sequence[events.AnyEvent]) -> snapshots.Snapshot:
+    """The state as it would be after these events, at the same position."""
     if not supposed:
         return snapshot
     return replace(projections.project_all(snapshot, supposed), position=snapshot.position)

@@ -7,13 +7,13 @@ free nodes that the gang needs beside them. So as long as one member is nominate
 which less important pods have to go are reserved against such pods.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from app.domain import events, model, projections, snapshots
+from app.domain import events, model, snapshots
 from app.plugins.coscheduling import membership
 from app.plugins.coscheduling.membership import GangKey
+from app.plugins.coscheduling.planner import nominations
 
 
 class Plan(Protocol):
@@ -58,7 +58,7 @@ def _preempting(snapshot: snapshots.Snapshot) -> Mapping[GangKey, tuple[model.Po
     found: dict[GangKey, list[model.Pod]] = {}
     for uid in snapshot.nominated:
         pod = snapshot.pods.get(uid)
-        if pod is None or uid not in snapshot.waiting or (pod.group and "/" not in pod.group):
+        if pod is None or uid not in snapshot.waiting or membership.preempts_whole(pod):
             continue
         key = membership.of(pod)
         if key is not None:
@@ -85,7 +85,9 @@ def held(
                 for pod in gang.plan.pods:
                     members.setdefault(gang.plan.seats[pod.uid], []).append(pod)
         placed = [events.placed(pod, node) for node, pods in members.items() for pod in pods]
-        return Held({node: tuple(pods) for node, pods in members.items()}, _changed(snapshot, placed))
+        return Held(
+            {node: tuple(pods) for node, pods in members.items()}, nominations.changed(snapshot, placed)
+        )
 
     if preempting(snapshot).keys() <= but:
         return Held({}, snapshot)
@@ -106,10 +108,6 @@ def awaiting(
 def _once_evicted(snapshot: snapshots.Snapshot, members: Iterable[model.Pod]) -> snapshots.Snapshot:
     """The state once the pods that are evicted for the members are gone."""
     there = [pod for node in {one.nominated for one in members} for pod in snapshot.on(node)]
-    return _changed(snapshot, [events.gone(pod) for pod in there if pod.terminating and pod.preempted])
-
-
-def _changed(snapshot: snapshots.Snapshot, supposed: Sequence[events.AnyEvent]) -> snapshots.Snapshot:
-    if not supposed:
-        return snapshot
-    return replace(projections.project_all(snapshot, supposed), position=snapshot.position)
+    return nominations.changed(
+        snapshot, [events.gone(pod) for pod in there if pod.terminating and pod.preempted]
+    )
