@@ -74,8 +74,8 @@ BUGS = (
     Bug(
         "a bind commits a gang as if less important pods were gone",
         "app.plugins.coscheduling.admission:_can_preempt",
-        "bool(cycle.offered and in_form)",
-        "bool(in_form)",
+        "cycle.offered and membership",
+        "membership",
     ),
     Bug(
         "a group that is disrupted as a whole is put back pod by pod",
