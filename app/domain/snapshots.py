@@ -17,13 +17,15 @@ from app.domain import schema as schemas
 from app.domain import topology as topologies
 from app.domain.fold import node_sums, pod_index, recounts
 
+_STATES = 3
+"""preempt asks about a state of its own for each node, beside one without evictions and one with all."""
 T = TypeVar("T")
 D = TypeVar("D", bound=model.DeclaredObject)
 
 
 class _LatestState:
-    """What was computed of the latest two states that were asked about: one is often supposed beside the
-    other. Threads may share it.
+    """What was computed of the latest states that were asked about: some are often supposed beside another.
+    Threads may share it.
     """
 
     __slots__ = ("_held",)
@@ -37,7 +39,7 @@ class _LatestState:
         held = next((one for one in before if not any(map(operator.is_not, one[0], parts))), None)
         if held is None:
             held = parts, memos.Memo()
-        kept = (held, *(one for one in before if one is not held))[:2]
+        kept = (held, *(one for one in before if one is not held))[:_STATES]
         self._held = kept
         value = held[1].get(key, compute)
         # It may have been computed from values of states that are only supposed: none of them is the latest.
@@ -237,7 +239,7 @@ class Snapshot:
     def computed(self, key: Hashable, compute: Callable[[], T]) -> T:
         """The value that ``compute`` derives from this state, which may read all facts and placements.
 
-        It is held until any of them changes, and only for the latest two states that were asked about.
+        It is held until any of them changes, and only for the latest three states that were asked about.
         """
         latest = self.derived(_LatestState, _LatestState)
         return latest.get((self.pods, self.placements, self.nodes, self.versions), key, compute)

@@ -107,6 +107,9 @@ class Cycle:
     offered: bool = False
     """Whether kube-scheduler offers the candidates in a call of filter: it has found that the pod fits there,
     in the state that it has or supposes."""
+    before_evictions: snapshots.Snapshot | None = field(default=None, compare=False, repr=False)
+    """The state with the victims of the pod, where the other pods that it is placed with may evict pods of
+    their own for the same plan; None where they may not."""
     peers: Peers = field(default=ALONE, compare=False, repr=False)
     """Filled in by the framework for plugins that consult the others (capabilities.Consults)."""
 

@@ -9,13 +9,12 @@ The nominations of these pods do not count for one another, because its plan has
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import chain, compress, repeat
+from itertools import compress, repeat
 from operator import and_, eq, mul, xor
 from typing import Final
 from zlib import crc32
 
 from app.domain import model, node_sets, snapshots, verdicts
-from app.domain.fit import budgets
 from app.framework import capabilities, cycles, registry, transformer_chain
 
 _WORD: Final = 2**64 - 1
@@ -197,29 +196,46 @@ def adjust(
             return tuple(found.values())
 
 
+def _nothing_further(_: cycles.Cycle) -> Iterable[cycles.Cycle]:
+    return ()
+
+
 def veto(
     plugins: registry.Registry,
     cycle: cycles.Cycle,
     node: model.NodeName,
     victims: Sequence[model.Pod],
-    together: Callable[[], cycles.Cycle] | None = None,
+    further: Callable[[cycles.Cycle], Iterable[cycles.Cycle]] = _nothing_further,
 ) -> str | None:
     """Why the victims must not be evicted or the pod would not fit after that; None if it would fit.
 
-    Every plugin may veto, even if the preemptor does not concern it: it may protect the victims.
-    ``together``: the cycle without the victims of all nodes on offer. A pod that is placed together with
-    others may need those of the other nodes gone, too.
+    ``further``: the cycle without the victims -> the same where more pods may be gone. A pod that is placed
+    together with others fits if it does in one of these.
     """
-    judged = transformer_chain.at(plugins, cycle, node) if plugins.preempts else cycle
-    for plugin in plugins.preempts:
-        reason = plugin.veto(judged, node, victims)
-        if reason is not None:
-            return reason
+    reason = protection(plugins, cycle, node, victims)
+    if reason is not None:
+        return reason
     alone = replace(cycles.without(cycle, victims), candidates=frozenset((node,)))
     refusals = run_filter(plugins, alone).refusals
-    if refusals and together is not None and _gathers(plugins, cycle):
-        refusals = run_filter(plugins, replace(together(), candidates=alone.candidates)).refusals
+    for supposed in further(alone) if refusals else ():
+        refusals = run_filter(plugins, supposed).refusals
+        if not refusals:
+            break
     return refusals[0].reason if refusals else None
+
+
+def protection(
+    plugins: registry.Registry, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]
+) -> str | None:
+    """Why the victims must not be evicted for the pod of the cycle.
+
+    Every plugin may veto, even if the preemptor does not concern it: it may protect the victims.
+    """
+    judged = transformer_chain.at(plugins, cycle, node) if plugins.preempts else cycle
+    reasons = (
+        plugin.veto(with_peers(plugins, judged, plugin.name), node, victims) for plugin in plugins.preempts
+    )
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 def objection(
@@ -232,19 +248,6 @@ def objection(
     """``veto`` for a pod that waits in a state (effects.Objection)."""
     cycle = cycles.cycle(pod, frozenset((node,)), snapshot, score_max=plugins.score_max)
     return veto(plugins, cycle, node, victims)
-
-
-def _gathers(plugins: registry.Registry, cycle: cycles.Cycle) -> bool:
-    """Whether a plugin that decides about several pods at once concerns the pod."""
-    return any(name in plugins.consulting for name in plugins.concerned(cycle.pod, cycle.snapshot))
-
-
-def budgets_of(plugins: registry.Registry, snapshot: snapshots.Snapshot) -> budgets.ByNamespace | None:
-    """The PodDisruptionBudgets of the cluster; None if no plugin provides them."""
-    known = [found for plugin in plugins.budgets if (found := plugin.budgets(snapshot)) is not None]
-    if not known:
-        return None
-    return budgets.by_namespace(chain.from_iterable(known))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import inspect
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -11,6 +12,7 @@ import msgspec
 
 from app import converters
 from app.domain import model, schema, snapshots, verdicts
+from app.domain.fit import budgets
 from app.framework import capabilities, cycles
 
 
@@ -163,6 +165,11 @@ class Registry:
             if len(those) == 1 or self.objection(snapshot, those[0], those) is not None
         )
         return frozenset(pod.uid for those in stay for pod in those)
+
+    def budgets_in(self, snapshot: snapshots.Snapshot) -> budgets.ByNamespace | None:
+        """The PodDisruptionBudgets of the cluster; None if no plugin provides them."""
+        known = [found for plugin in self.budgets if (found := plugin.budgets(snapshot)) is not None]
+        return budgets.by_namespace(itertools.chain.from_iterable(known)) if known else None
 
     def indexed(self) -> frozenset[str]:
         """Pod label keys that snapshots must index."""

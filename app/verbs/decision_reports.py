@@ -19,8 +19,8 @@ from app.verbs import (
     filtering,
     nominations,
     placer,
-    preempting,
 )
+from app.verbs.preemption import offers
 
 
 class Decided(msgspec.Struct, frozen=True):
@@ -125,7 +125,7 @@ def unbound(request: placer.BindRequest, context: contexts.Context, error: error
 
 
 def preempted(
-    pod: model.Pod, answer: preempting.PreemptAnswer, victims: Mapping[model.NodeName, tuple[model.Uid, ...]]
+    pod: model.Pod, answer: offers.PreemptAnswer, victims: Mapping[model.NodeName, tuple[model.Uid, ...]]
 ) -> Decided:
     """The report of an answered preempt."""
     reasons: dict[str, int] = {}

@@ -5,20 +5,20 @@ without the victims (otherwise pods are evicted on one node after another: docs/
 10), if a plugin objects to the eviction, if the node is unknown, if a listed victim runs on another node
 (extender contract, 11), if one is not less important than the pod, or if one is not recorded and a plugin
 may refuse the pod, object or add victims. Plugins may add victims of the same node, once these are bound.
-For a member of a gang, the victims of all nodes on offer may go, and pods that are preempted already count as
-gone. No node is kept if the pod needs no eviction but another attempt (``WHOLE``).
+For a member of a gang, pods of further nodes may go (companion_victims), and those that are preempted already
+count as gone. No node is kept if the pod needs no eviction but another attempt (``WHOLE``).
 """
 
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from app.domain import model, snapshots
-from app.domain.fit import budgets, node_fit, victims
-from app.framework import cycles, pipeline, registry
+from app.domain.fit import node_fit
+from app.framework import cycles, pipeline
 from app.store import errors as store_errors
 from app.verbs import contexts, filtering, nominations
 from app.verbs.memory import preemption_memo
+from app.verbs.preemption import offers
 
 ATTEMPT = 5.0
 """Seconds between filter and preempt of one attempt at most: kube-scheduler's httpTimeout."""
@@ -32,7 +32,6 @@ IN_VAIN = 5.0
 """Seconds for which no call waits until pods, or nodes, are recorded, after one has waited in vain."""
 FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3_600.0
 """Seconds from an eviction for a member of a gang until the next one for it; doubled each time."""
-UNRECORDED = "a listed victim is not recorded"
 OUTDATED = "filter refused the pod on an older state; it fits without an eviction"
 AWAITS_VICTIMS = "the pod fits on its nominated node once the pods that were evicted for it are gone"
 AWAITS_OTHERS = "the gang fits once the pods that were evicted for its members are gone"
@@ -41,41 +40,16 @@ EVICTED_BEFORE = "pods were evicted for this member of a gang a short time ago, 
 WHOLE = frozenset((OUTDATED, AWAITS_VICTIMS, AWAITS_OTHERS, MAY_BE_BOUND))
 """Why all nodes are dropped, whatever their victims: reasons that follow from the calls before."""
 
-Offer = Mapping[model.NodeName, Sequence[model.Uid]]
-"""Node -> the uids of its proposed victims, most important first."""
 
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """The victims of a node that stays in the offer."""
-
-    uids: tuple[model.Uid, ...]
-    """The most important first."""
-    added: tuple[model.Pod, ...] = ()
-    """Those among them that plugins added."""
-    violations: int | None = None
-    """Number of victims that violate a recorded PodDisruptionBudget; None if no victim was added."""
-
-
-@dataclass(frozen=True, slots=True)
-class PreemptAnswer:
-    """The nodes to keep in the offer, and why the others are dropped."""
-
-    snapshot: snapshots.Snapshot
-    """The state that was decided on."""
-    kept: Mapping[model.NodeName, Kept] = field(default_factory=dict)
-    dropped: Mapping[model.NodeName, str] = field(default_factory=dict)
-    going: tuple[model.Uid, ...] = ()
-    """The pods that count as gone because kube-scheduler is about to evict them for other calls."""
-
-
-def run(context: contexts.Context, pod: model.Pod, offer: Offer) -> PreemptAnswer:
+def run(context: contexts.Context, pod: model.Pod, offer: offers.Offer) -> offers.PreemptAnswer:
     """Which offered nodes remain. While the store is away, a pod under hard rules evicts no pods, and no pod
     evicts one that a plugin may protect.
     """
     plugins, refusal = context.plugins, context.preemptions.take_refusal(pod.uid)
     if not (plugins.interested(pod) or plugins.preempts or plugins.adjusts):
-        return judge(plugins, _cycle(context, pod, offer, context.state.snapshot), offer, adjusting=False)
+        return offers.judge(
+            plugins, _cycle(context, pod, offer, context.state.snapshot), offer, adjusting=False
+        )
     try:
         snapshot = context.present(context.time_limits.state)
     except store_errors.StoreError as problem:
@@ -106,7 +80,9 @@ def _rounds(context: contexts.Context, pod: model.Pod, snapshot: snapshots.Snaps
     latest = context.preemptions.latest(pod.uid)
     if latest is None or not context.plugins.companions(snapshot, pod):
         return 0
-    if not any(all(_went(uid, snapshot) for uid in uids) for uids in latest.victims.values()):
+    chosen = latest.victims.get(pod.nominated)
+    granted = latest.victims.values() if chosen is None else (chosen,)
+    if not any(all(_went(uid, snapshot) for uid in uids) for uids in granted):
         return latest.before
     pause = min(FIRST_PAUSE * 2 ** min(latest.before, 10), LONGEST_PAUSE)
     return latest.before + 1 if context.monotonic() >= latest.at + pause else None
@@ -121,18 +97,18 @@ def _went(uid: model.Uid, snapshot: snapshots.Snapshot) -> bool:
 def _answer(
     context: contexts.Context,
     pod: model.Pod,
-    offer: Offer,
+    offer: offers.Offer,
     snapshot: snapshots.Snapshot,
     refusal: preemption_memo.Refusal | None,
-) -> PreemptAnswer:
+) -> offers.PreemptAnswer:
     """The answer on the snapshot, beside what the calls before will do."""
     going = [one for one in nominations.evicted(context, pod, snapshot) if not one.terminating]
     uids = tuple(victim.uid for victim in going)
     reason = _in_vain(context, pod, snapshot, refusal)
     if reason:
-        return PreemptAnswer(snapshot, dropped=dict.fromkeys(offer, reason), going=uids)
+        return offers.PreemptAnswer(snapshot, dropped=dict.fromkeys(offer, reason), going=uids)
     base = cycles.without(_cycle(context, pod, offer, snapshot), going)
-    found = judge(context.plugins, base, offer, going=frozenset(uids))
+    found = offers.judge(context.plugins, base, offer, going=frozenset(uids))
     return replace(found, snapshot=snapshot, going=uids)
 
 
@@ -191,14 +167,14 @@ class _Needed:
             yield "nodes"
 
 
-def _needed(pod: model.Pod, offer: Offer, found: PreemptAnswer) -> _Needed:
+def _needed(pod: model.Pod, offer: offers.Offer, found: offers.PreemptAnswer) -> _Needed:
     """The pods and nodes that must be recorded before no node is kept.
 
     The pod itself: the members of its gang that were created before it are recorded then, too. The victims of
     the nodes that are dropped for want of their records alone. And the nodes that kube-scheduler's own
     filters have passed and would not pass as they are recorded, as one that was uncordoned a moment ago.
     """
-    listed = (uid for node, why in found.dropped.items() if why == UNRECORDED for uid in offer[node])
+    listed = (uid for node, why in found.dropped.items() if why == offers.UNRECORDED for uid in offer[node])
     pods = frozenset((pod.uid, *(uid for uid in listed if found.snapshot.pod(uid) is None)))
     judged = not WHOLE.intersection(found.dropped.values())
     nodes = (node for node in offer if judged and _outdated(pod, node, found.snapshot))
@@ -248,20 +224,20 @@ def _newer(
 
 
 def _without_state(
-    context: contexts.Context, pod: model.Pod, offer: Offer, problem: store_errors.StoreError
-) -> PreemptAnswer:
+    context: contexts.Context, pod: model.Pod, offer: offers.Offer, problem: store_errors.StoreError
+) -> offers.PreemptAnswer:
     """The answer while the log cannot be read."""
     hard = filtering.hard(context, pod)
     away = [node for node, uids in offer.items() if hard or _protected(context, uids)]
     dropped = dict.fromkeys(away, store_errors.obstacle(problem))
     offer = {node: uids for node, uids in offer.items() if node not in dropped}
     base = _cycle(context, pod, offer, context.state.snapshot)
-    found = judge(context.plugins, base, offer, adjusting=False)
+    found = offers.judge(context.plugins, base, offer, adjusting=False)
     return replace(found, dropped={**dropped, **found.dropped})
 
 
 def _cycle(
-    context: contexts.Context, pod: model.Pod, offer: Offer, snapshot: snapshots.Snapshot
+    context: contexts.Context, pod: model.Pod, offer: offers.Offer, snapshot: snapshots.Snapshot
 ) -> cycles.Cycle:
     return cycles.cycle(pod, frozenset(offer), snapshot, score_max=context.plugins.score_max)
 
@@ -278,109 +254,3 @@ def _protected(context: contexts.Context, uids: Sequence[model.Uid]) -> bool:
         victim is None or any(filtering.binds(context, plugin, victim) for plugin in vetoing)
         for victim in victims_there
     )
-
-
-def judge(
-    plugins: registry.Registry,
-    base: cycles.Cycle,
-    offer: Offer,
-    *,
-    adjusting: bool = True,
-    going: frozenset[model.Uid] = frozenset(),
-    running: Callable[[], bool] | None = None,
-) -> PreemptAnswer:
-    """Which offered nodes remain in the state of the cycle.
-
-    ``adjusting``: plugins may add victims. ``going``: the pods that the cycle lacks because they are evicted
-    for other calls; any other listed pod that it lacks is not recorded. ``running``: whether there is time to
-    judge one more node; those for which there is none are neither kept nor dropped.
-    """
-    kept: dict[model.NodeName, Kept] = {}
-    dropped: dict[model.NodeName, str] = {}
-    snapshot, leaving = base.snapshot, nominations.leaving(plugins, base.pod, base.snapshot)
-    base, going = cycles.without(base, leaving), going.union(pod.uid for pod in leaving)
-    listed = dict.fromkeys(uid for uids in offer.values() for uid in uids)
-    offered = tuple(victim for uid in listed if (victim := base.snapshot.pod(uid)) is not None)
-    together = functools.cache(lambda: cycles.without(base, offered))
-    limits = functools.cache(lambda: pipeline.budgets_of(plugins, base.snapshot) or budgets.NONE)
-    judging = _Judging(
-        plugins,
-        base,
-        together,
-        limits,
-        ruled=bool(plugins.preempts or plugins.concerned(base.pod, base.snapshot)),
-        adjusting=adjusting and bool(plugins.adjusts),
-        going=going,
-    )
-    for node, uids in offer.items():
-        if running is not None and not running():
-            break
-        verdict = judging.of(node, tuple(uids))
-        if isinstance(verdict, str):
-            dropped[node] = verdict
-        else:
-            kept[node] = verdict
-    return PreemptAnswer(snapshot, kept, dropped)
-
-
-@dataclass(frozen=True, slots=True)
-class _Judging:
-    """What holds for all nodes of one offer."""
-
-    plugins: registry.Registry
-    base: cycles.Cycle
-    together: Callable[[], cycles.Cycle]
-    """The cycle without the victims of all nodes."""
-    limits: Callable[[], budgets.ByNamespace]
-    ruled: bool
-    """Whether a plugin may refuse the pod, or object to an eviction."""
-    adjusting: bool
-    """Whether plugins may add victims."""
-    going: frozenset[model.Uid]
-    """The pods that the cycle lacks because they are evicted for other calls."""
-
-    def of(self, node: model.NodeName, uids: tuple[model.Uid, ...]) -> Kept | str:
-        """The victims of the node, or why no pod must be evicted there for this pod."""
-        if not uids:
-            return "no victims listed"
-        plugins, base, snapshot = self.plugins, self.base, self.base.snapshot
-        if any(snapshot.node_of(uid) not in ("", node) for uid in uids):
-            return "a listed victim runs on another node"
-        listed = [victim for uid in uids if (victim := snapshot.pod(uid)) is not None]
-        if any(victim.priority >= base.pod.priority for victim in listed):
-            return "a listed victim is not less important than the pod"
-        if not (self.ruled or self.adjusting):
-            return _ordered(uids, listed)
-        lacking = [uid for uid in uids if snapshot.pod(uid) is None]
-        if not self.going.issuperset(lacking):
-            return UNRECORDED
-        if node not in snapshot.nodes:
-            return "node not known" if self.ruled else Kept(uids)
-        adjusted = pipeline.adjust(plugins, base, node, listed) if self.adjusting else listed
-        if isinstance(adjusted, str):
-            return adjusted
-        added = tuple(victim for victim in adjusted if victim.uid not in uids)
-        if any(not victim.node for victim in added):
-            # kube-scheduler may not have it there, and fails the preemption of all nodes for one such UID.
-            return "a pod that would have to go is still being bound"
-        if self.ruled:
-            without_all = functools.partial(self._without_all, added)
-            reason = pipeline.veto(plugins, base, node, adjusted, without_all)
-            if reason is not None:
-                return reason
-        if not added:
-            return _ordered(uids, listed)
-        ordered = victims.by_importance(adjusted)
-        violating = budgets.violating(ordered, self.limits())
-        return Kept((*(victim.uid for victim in ordered), *lacking), added, len(violating))
-
-    def _without_all(self, added: Sequence[model.Pod]) -> cycles.Cycle:
-        """The cycle without the victims of all nodes, and without those that plugins added."""
-        return cycles.without(self.together(), added)
-
-
-def _ordered(uids: tuple[model.Uid, ...], listed: Sequence[model.Pod]) -> Kept:
-    """The victims as listed, but the most important first; unchanged if one of them is unknown."""
-    if len(listed) < len(uids):
-        return Kept(uids)
-    return Kept(tuple(victim.uid for victim in victims.by_importance(listed)))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.domain import model, selectors
 from app.framework import cycles, registry
 from app.plugins.preemption_rules import affinity_terms, logic, plugin
-from app.verbs import preempting
+from app.verbs.preemption import offers
 from tests.support.decisions import crowded_nodes
 
 PLUGINS = registry.Registry([plugin.PreemptionRules()])
@@ -26,11 +26,9 @@ def dependent(
     return msgspec.structs.replace(found, constraints=model.Constraints(pod_affinity=terms))
 
 
-def judged(
-    objects: Iterable[model.Node | model.Pod], offer: dict[str, list[str]]
-) -> preempting.PreemptAnswer:
+def judged(objects: Iterable[model.Node | model.Pod], offer: dict[str, list[str]]) -> offers.PreemptAnswer:
     base = cycles.cycle(crowded_nodes.pod("p", 50), frozenset(offer), crowded_nodes.world(*objects))
-    return preempting.judge(PLUGINS, base, offer)
+    return offers.judge(PLUGINS, base, offer)
 
 
 def listed(key: str, *values: str, operator: str = "In") -> model.Selector:
@@ -63,7 +61,7 @@ def test_a_node_with_a_pod_of_excessive_affinity_is_dropped_unexamined(
     with mock.patch.object(selectors, "matches", side_effect=selectors.matches) as compared:
         answer = judged(objects, {"n0": ["database"], "n1": ["other"]})
     assert answer.dropped == {"n0": EXCESSIVE.format("server")}
-    assert answer.kept == {"n1": preempting.Kept(("other",))}
+    assert answer.kept == {"n1": offers.Kept(("other",))}
     assert not compared.called
     assert judged(objects, {"n0": ["database", "server"]}).kept, "it goes itself"
 
@@ -138,7 +136,7 @@ def test_terms_raise_the_held_pods_no_further_than_a_limit() -> None:
     pods = list(snapshot.pods.values())
     before = sum(map(sys.getrefcount, pods))
     base = cycles.cycle(crowded_nodes.pod("p", 50), frozenset(("n1",)), snapshot)
-    assert preempting.judge(PLUGINS, base, {"n1": ["database"]}).kept["n1"].uids == ("database",)
+    assert offers.judge(PLUGINS, base, {"n1": ["database"]}).kept["n1"].uids == ("database",)
     found = 4 * len(terms)
     assert sum(map(sys.getrefcount, pods)) - before <= affinity_terms.HELD * len(pods) + found
 

@@ -7,7 +7,7 @@ import pytest
 from app import plugins
 from app.domain import events, model, projections, snapshots
 from app.domain.fit import budgets
-from app.framework import pipeline, registry, views
+from app.framework import registry, views
 from app.plugins.preemption_rules import decoding, kinds, plugin
 from app.verbs.explain import preemptions
 from tests.support import declared
@@ -173,10 +173,10 @@ def test_budgets_are_listed() -> None:
 def test_budgets_are_unknown_until_they_have_been_listed() -> None:
     known = registry.Registry([plugin.PreemptionRules()])
     before = world()
-    assert pipeline.budgets_of(known, before) is None
+    assert known.budgets_in(before) is None
     assert run(before).unmodelled == (preemptions.BUDGETS,)
     listed = events.Relisted(kinds.BUDGETS.name, since="", until="1", reason="first list")
     after = projections.project(before, listed)
-    assert pipeline.budgets_of(known, after) == {}
+    assert known.budgets_in(after) == {}
     assert run(after).unmodelled == ()
-    assert pipeline.budgets_of(registry.Registry([]), after) is None
+    assert registry.Registry([]).budgets_in(after) is None

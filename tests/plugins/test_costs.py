@@ -10,7 +10,7 @@ from app.framework import cycles, pipeline, plans, registry
 from app.plugins.preemption_rules import plugin as preemption_rules
 from app.plugins.workload_policy import plugin as workload_policy
 from app.plugins.workload_policy import policy_counts, policy_model
-from app.verbs import preempting
+from app.verbs.preemption import offers
 from tests.support.decisions import crowded_nodes, scheduling_driver, small_clusters
 
 
@@ -53,9 +53,9 @@ def test_the_pods_of_a_node_are_examined_once() -> None:
     )
     snapshot = crowded_nodes.world(crowded_nodes.node("n1"), database, server)
     base = cycles.cycle(crowded_nodes.pod("p", 50), frozenset(("n1",)), snapshot)
-    answers = [preempting.judge(plugins, base, {"n1": ["database"]})]
+    answers = [offers.judge(plugins, base, {"n1": ["database"]})]
     with mock.patch.object(node_sums, "attached", side_effect=AssertionError("a pod was examined again")):
-        answers.append(preempting.judge(plugins, base, {"n1": ["database"]}))
+        answers.append(offers.judge(plugins, base, {"n1": ["database"]}))
     assert [answer.kept["n1"].uids for answer in answers] == [("server", "database")] * 2
 
 
@@ -75,7 +75,7 @@ def test_the_pods_of_a_zone_are_not_compared_with_a_term_for_each_node() -> None
     base = cycles.cycle(crowded_nodes.pod("p", 50), frozenset(names), crowded_nodes.world(*nodes, *pods))
     offer = {name: [f"database-{name}"] for name in names}
     with mock.patch.object(selectors, "matches", side_effect=selectors.matches) as compared:
-        answer = preempting.judge(plugins, base, offer)
+        answer = offers.judge(plugins, base, offer)
     assert {name: kept.uids for name, kept in answer.kept.items()} == {
         name: (f"server-{name}", f"database-{name}") for name in names
     }
@@ -92,6 +92,6 @@ def test_no_pod_outside_the_topology_domain_of_a_dependent_is_read() -> None:
     base = cycles.cycle(crowded_nodes.pod("p", 50), frozenset(("n1",)), snapshot)
     read = snapshots.Snapshot.pod
     with mock.patch.object(snapshots.Snapshot, "pod", autospec=True, side_effect=read) as reads:
-        answer = preempting.judge(plugins, base, {"n1": ["database"]})
+        answer = offers.judge(plugins, base, {"n1": ["database"]})
     assert answer.kept["n1"].uids == ("server", "database")
     assert {call.args[1] for call in reads.call_args_list} <= {"database", "server", "other-n0", "other-n1"}

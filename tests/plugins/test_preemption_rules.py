@@ -9,7 +9,7 @@ from app.domain import events, model, projections, snapshots
 from app.domain.fit import budgets
 from app.framework import cycles, registry, views
 from app.plugins.preemption_rules import plugin
-from app.verbs import preempting
+from app.verbs.preemption import offers
 from tests.support.decisions import crowded_nodes, fake_plugins
 
 PLUGINS = registry.Registry([plugin.PreemptionRules()])
@@ -28,7 +28,7 @@ def judged(snapshot: snapshots.Snapshot, *uids: str, plugins: registry.Registry 
     """The victims of n1 that remain, or why it is dropped."""
     asking = crowded_nodes.pod("p", 50)
     base = cycles.cycle(asking, frozenset(("n1",)), snapshot)
-    answer = preempting.judge(plugins, base, {"n1": uids})
+    answer = offers.judge(plugins, base, {"n1": uids})
     assert len(answer.kept) + len(answer.dropped) == 1
     return list(answer.kept["n1"].uids) if answer.kept else answer.dropped["n1"]
 
@@ -45,8 +45,8 @@ def test_only_the_node_is_dropped_where_a_dependent_is_still_being_bound() -> No
     world = crowded_nodes.world(HERE, NEAR, DATABASE, other, waiting)
     world = projections.project(world, events.placed(waiting, "n1"))
     base = cycles.cycle(crowded_nodes.pod("p", 50), frozenset(("n1", "n2")), world)
-    answer = preempting.judge(PLUGINS, base, {"n1": ["database"], "n2": ["other"]})
-    assert answer.kept == {"n2": preempting.Kept(("other",))}
+    answer = offers.judge(PLUGINS, base, {"n1": ["database"], "n2": ["other"]})
+    assert answer.kept == {"n2": offers.Kept(("other",))}
     assert answer.dropped == {"n1": "a pod that would have to go is still being bound"}
 
 
@@ -183,9 +183,9 @@ def test_violations_are_counted_again_where_victims_were_added() -> None:
     base = cycles.cycle(
         crowded_nodes.pod("p", 50), frozenset(("n1",)), crowded_nodes.world(HERE, DATABASE, server())
     )
-    kept = preempting.judge(plugins, base, {"n1": ["database"]}).kept["n1"]
+    kept = offers.judge(plugins, base, {"n1": ["database"]}).kept["n1"]
     assert (kept.violations, [pod.name for pod in kept.added]) == (1, ["server"])
-    assert preempting.judge(plugins, base, {"n1": ["server"]}).kept["n1"].violations is None
+    assert offers.judge(plugins, base, {"n1": ["server"]}).kept["n1"].violations is None
 
 
 def test_pods_that_wait_for_evictions_are_counted() -> None:

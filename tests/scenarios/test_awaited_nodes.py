@@ -4,8 +4,10 @@ import msgspec
 import pytest
 
 from app.domain import model
+from app.framework import cycles, pipeline
 from app.plugins.coscheduling import admission
 from app.plugins.coscheduling import plugin as coscheduling
+from app.verbs.preemption import offers
 from tests.support.decisions.small_gangs import Cluster, gang, native, node, pod
 
 FULL, FREE, SPARE = "n0", "n1", "n2"
@@ -121,3 +123,58 @@ def test_the_class_of_other_pods_has_their_priority() -> None:
     low, high = pod("low", 8), pod("high", 8, priority=11)
     classes = {rules.pod_class(one, small.snapshot) for one in (low, pod("same", 8), high)}
     assert len(classes) == 2
+
+
+@pytest.mark.scenario("PR-53")
+def test_nothing_is_reserved_if_no_member_can_evict_what_is_missing() -> None:
+    runs = pod("runs", 8, node=SPARE)
+    small, _, members = preempting(node(SPARE), runs, members=3)
+    never = [msgspec.structs.replace(one, preemption_policy="Never") for one in members[1:]]
+    small.see(*never)
+    assert refused(small, pod("low", 8), FREE) == set()
+    small, victim, members = preempting(node(SPARE), runs, members=3)
+    nominated = [
+        msgspec.structs.replace(one, nominated=name)
+        for one, name in zip(members, (FULL, FREE, SPARE), strict=True)
+    ]
+    small.see(*nominated[:2])
+    assert refused(small, pod("low", 8), FREE) == {FREE}
+    # An equally important pod has the node of the third. All members have evicted, and may not for now.
+    small.see(nominated[2])
+    assert refused(small, pod("low", 8), FREE) == set()
+    small.gone(runs)
+    small.gone(victim)
+    assert refused(small, pod("low", 8), FULL, FREE, SPARE) == {FULL, FREE, SPARE}
+
+
+@pytest.mark.scenario("PR-53")
+def test_a_nomination_for_a_node_that_is_gone_reserves_nothing() -> None:
+    small, _, members = preempting(node(SPARE), pod("runs", 8, node=SPARE))
+    small.see(msgspec.structs.replace(members[0], nominated="ghost"))
+    assert refused(small, pod("low", 8), FREE) == set()
+
+
+@pytest.mark.scenario("PR-53")
+def test_the_gang_of_another_scheduler_reserves_nothing() -> None:
+    small, victim, members = preempting()
+    small.gone(victim)
+    other = [msgspec.structs.replace(one, scheduler="koord-scheduler") for one in members]
+    small.see(*other)
+    assert refused(small, pod("low", 8), FULL, FREE) == set()
+    assert refused(small, pod("beside", 8, scheduler="koord-scheduler"), FULL, FREE) == {FULL, FREE}
+
+
+@pytest.mark.scenario("PR-49")
+def test_no_pod_evicts_others_for_a_node_that_a_gang_then_takes() -> None:
+    """Also if it is offered several: without all of their pods, the gang would have other nodes."""
+    running = [pod(f"runs{number}", 8, node=f"m{number}") for number in range(4)]
+    nodes = [node(one.node) for one in running]
+    small, _, _ = preempting(*nodes, *running)
+    asking, offer = pod("asks", 8, priority=5), {one.node: (one.uid,) for one in running}
+    base = cycles.cycle(asking, frozenset(offer), small.snapshot)
+    for node_name in offers.judge(small.plugins, base, offer).kept:
+        after = cycles.without(base, [one for one in running if one.node == node_name])
+        assert pipeline.run_filter(small.plugins, after).kept >= {node_name}
+    small.see(pod("on-free", 8, node=FREE))
+    base = cycles.cycle(asking, frozenset(offer), small.snapshot)
+    assert offers.judge(small.plugins, base, offer).kept.keys() == set()

@@ -1,5 +1,6 @@
 """Scenarios of gangs in preemption: their members as victims, and gangs that preempt."""
 
+import json
 from collections.abc import Iterable
 
 import msgspec
@@ -8,8 +9,8 @@ import pytest
 from app.domain import events, model, projections, snapshots
 from app.framework import cycles
 from app.plugins.coscheduling import options
-from app.verbs import preempting
-from tests.support.decisions.small_gangs import Cluster, gang, koordinator, node, pod
+from app.verbs.preemption import offers
+from tests.support.decisions.small_gangs import ZONE, Cluster, gang, koordinator, node, pod
 
 
 @pytest.mark.scenario("CS-20")
@@ -65,11 +66,11 @@ def test_preempt_keeps_a_node_on_which_a_whole_gang_would_go() -> None:
     small = Cluster(*nodes, *definitions, *together, *apart)
     asking = pod("asking", 8, priority=10)
     offer = {"n1": [one.uid for one in together], "n2": [apart[0].uid], "n3": [apart[1].uid]}
-    answer = preempting.judge(small.plugins, cycles.cycle(asking, frozenset(offer), small.snapshot), offer)
+    answer = offers.judge(small.plugins, cycles.cycle(asking, frozenset(offer), small.snapshot), offer)
     assert answer.kept.keys() == {"n1"}
     assert set(answer.dropped.values()) == {"gang koordinator/x/apart: 1 of 2 members would be left"}
     some = {"n1": [one.uid for one in together[:2]]}
-    answer = preempting.judge(small.plugins, cycles.cycle(asking, frozenset(some), small.snapshot), some)
+    answer = offers.judge(small.plugins, cycles.cycle(asking, frozenset(some), small.snapshot), some)
     assert answer.dropped == {"n1": "gang koordinator/x/together: 1 of 3 members would be left"}
 
 
@@ -80,11 +81,16 @@ def crowded(count: int) -> tuple[Cluster, list[model.Pod], list[model.Pod]]:
     return Cluster(node("n0"), node("n1"), *running, *members), running, members
 
 
-def kept(small: Cluster, asking: model.Pod, *victims: model.Pod) -> set[str]:
-    """The nodes that preempt keeps, of those of the victims."""
+def judged(small: Cluster, asking: model.Pod, *victims: model.Pod) -> offers.PreemptAnswer:
+    """The answer to preempt with the nodes of the victims."""
     offer = {victim.node: (victim.uid,) for victim in victims}
     base = cycles.cycle(asking, frozenset(offer), small.snapshot)
-    return set(preempting.judge(small.plugins, base, offer).kept)
+    return offers.judge(small.plugins, base, offer)
+
+
+def kept(small: Cluster, asking: model.Pod, *victims: model.Pod) -> set[str]:
+    """The nodes that preempt keeps, of those of the victims."""
+    return set(judged(small, asking, *victims).kept)
 
 
 def test_a_gang_preempts_on_several_nodes_one_member_after_another() -> None:
@@ -104,6 +110,120 @@ def test_no_pod_is_evicted_for_a_gang_that_would_still_not_fit() -> None:
     assert kept(small, members[0], *running) == set()
     small, running, members = crowded(2)
     assert kept(small, members[0], running[0]) == set()
+
+
+def important(*members: model.Pod, **changed: object) -> list[model.Pod]:
+    return [msgspec.structs.replace(one, priority=10, **changed) for one in members]
+
+
+def test_no_pod_is_evicted_for_a_gang_that_needs_pods_gone_that_have_to_stay() -> None:
+    """One member of an elastic gang may go, but not two, and none of a gang that needs all its members."""
+    elastic = [
+        msgspec.structs.replace(one, node=f"n{n}", phase="Running")
+        for n, one in enumerate(gang("elastic", 4, 8, minimum=3))
+    ]
+    nodes = [node(f"n{n}") for n in range(5)]
+    members = important(*gang("train", 2, 8))
+    small = Cluster(*nodes[:4], *elastic, *members)
+    assert kept(small, members[0], *elastic) == set()
+    plain = pod("plain", 8, node="n4")
+    small.see(nodes[4], plain)
+    # Two may go: the plain one, and the first of the gang.
+    assert kept(small, members[0], *elastic, plain) == {"n0", "n4"}
+    whole = [
+        msgspec.structs.replace(one, node=f"n{n}", phase="Running")
+        for n, one in enumerate(gang("whole", 2, 8))
+    ]
+    small = Cluster(*nodes[:2], nodes[4], *whole, plain, *members)
+    assert kept(small, members[0], *whole, plain) == set()
+
+
+@pytest.mark.parametrize("worker", [{"priority": 0}, {"priority": 100, "preemption_policy": "Never"}])
+def test_no_pod_is_evicted_for_a_member_whose_companion_cannot_evict(worker: dict[str, object]) -> None:
+    running = [pod(f"running{n}", 8, node=f"n{n}", priority=50) for n in range(3)]
+    first, second = gang("train", 2, 8)
+    launcher = msgspec.structs.replace(first, priority=100)
+    other = msgspec.structs.replace(second, **worker)
+    small = Cluster(node("n0"), node("n1"), *running[:2], launcher, other)
+    assert kept(small, launcher, *running[:2]) == set()
+    small.see(node("n2"))
+    assert kept(small, launcher, *running[:2]) == {"n0", "n1"}, "its companion needs no eviction"
+
+
+def test_what_members_of_several_priorities_evict_may_go_together() -> None:
+    first, second = gang("train", 2, 8)
+    launcher = msgspec.structs.replace(first, priority=100)
+    worker = msgspec.structs.replace(second, priority=20)
+    elastic = [
+        msgspec.structs.replace(one, node=f"n{at}", phase="Running", priority=priority)
+        for at, (one, priority) in enumerate(
+            zip(gang("elastic", 4, 8, minimum=3), (50, 10, 200, 200), strict=True)
+        )
+    ]
+    nodes = [node(f"n{at}") for at in range(5)]
+    small = Cluster(*nodes[:4], *elastic, launcher, worker)
+    assert kept(small, launcher, elastic[0], elastic[1]) == set()
+    plain = pod("plain", 8, node="n0", priority=50)
+    moved = msgspec.structs.replace(elastic[0], node="n4")
+    small = Cluster(*nodes, plain, moved, *elastic[1:], launcher, worker)
+    assert kept(small, launcher, plain, elastic[1]) == {"n0"}, "the worker evicts on the other one"
+
+
+def test_a_victim_that_runs_elsewhere_frees_nothing_for_the_gang() -> None:
+    small, running, members = crowded(2)
+    offer = {"n0": (running[0].uid,), "n2": (running[1].uid,)}
+    small.see(node("n2", 0))
+    base = cycles.cycle(members[0], frozenset(offer), small.snapshot)
+    assert set(offers.judge(small.plugins, base, offer).kept) == set()
+
+
+def full(count: int, *zones: str) -> tuple[Cluster, list[model.Pod]]:
+    """So many nodes in each zone, all of them full."""
+    names = [f"{zone}{number:03}" for zone in zones for number in range(count)]
+    running = [pod(f"on-{name}", 8, node=name) for name in names]
+    return Cluster(*(node(name, labels={ZONE: name[0]}) for name in names), *running), running
+
+
+@pytest.mark.scenario("PR-52")
+def test_a_gang_preempts_on_more_nodes_than_kube_scheduler_offers_one_member() -> None:
+    small, running = full(130, "a")
+    members = important(*gang("train", 120, 8))
+    small.see(*members)
+    assert kept(small, members[0], *running[:100]) == {one.node for one in running[:100]}
+    # Equally important pods have their nominated node: each evicts again after its pause.
+    again = [msgspec.structs.replace(one, nominated="a129") for one in members]
+    small.see(*again, msgspec.structs.replace(running[129], priority=10))
+    assert kept(small, again[0], *running[:100]) == {one.node for one in running[:100]}
+    # Fewer are all that kube-scheduler has found: on others it would evict no pod.
+    assert kept(small, members[0], *running[:99]) == set()
+    more = important(*gang("train", 131, 8))
+    small, running = full(130, "a")
+    small.see(*more)
+    assert kept(small, more[0], *running[:100]) == set()
+
+
+@pytest.mark.scenario("PR-52")
+def test_a_gang_evicts_pods_in_one_of_the_domains_that_it_may_not_leave() -> None:
+    small, running = full(2, "a", "b")
+    rules = {"gatherStrategy": [{"layer": ZONE, "strategy": "MustGather"}]}
+    members = important(*gang("train", 2, 8, network_topology_spec=json.dumps(rules)))
+    small.see(*members)
+    assert kept(small, members[0], *running[:2]) == {"a000", "a001"}
+    evicted = msgspec.structs.replace(running[0], terminating=True, disrupted=True, preempted=True)
+    small.see(evicted, msgspec.structs.replace(members[0], nominated="a000"))
+    reason = "gang koordinator/x/train: pods are evicted for its members in a"
+    assert kept(small, members[1], *running[1:]) == {"a001"}
+    assert set(judged(small, members[1], *running[2:]).dropped.values()) == {reason}
+    # There the gang has no capacity any more.
+    small.see(pod("important", 8, node="a000", priority=10))
+    small.gone(running[0])
+    assert kept(small, members[1], *running[2:]) == {"b000", "b001"}
+    less = [msgspec.structs.replace(one, priority=-5) for one in running[2:]]
+    further = pod("further", 8, node="a002")
+    small.see(node("a002", labels={ZONE: "a"}), further, *less)
+    answer = judged(small, members[1], running[1], further, *less)
+    assert answer.kept
+    assert not any("pods are evicted" in why for why in answer.dropped.values()), "its plan is in b now"
 
 
 @pytest.mark.scenario("PR-45")

@@ -7,6 +7,7 @@ import pytest
 
 from app.domain import events, model, projections
 from app.plugins.coscheduling import admission, endpoints, membership
+from app.plugins.coscheduling.seats import awaited
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.sigs import namespace_quota
 from app.store.log import codecs
@@ -153,7 +154,7 @@ def test_seats_beside_which_a_pod_fits_with_all_its_requests_are_not_read() -> N
     two = gang("train", 2, 4)
     small = Cluster(node("n1", 12), *two)
     assert len(small.commit(two[0], "n1")) == 2
-    with call_counts.counted(admission, "_competing") as read:
+    with call_counts.counted(awaited, "_competing") as read:
         assert small.planned(pod("fits", 4)) == "n1"
         assert read.call_count == 0
         assert small.why(pod("large", 5)) == admission.RESERVED

@@ -7,7 +7,7 @@ from app.domain import events, model, projections
 from app.framework import cycles
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.sigs import namespace_counts, namespace_quota, reclaimable_pods
-from app.verbs import preempting
+from app.verbs.preemption import offers
 from tests.support.decisions import scheduling_driver
 from tests.support.decisions.small_quotas import CORE, GIB, check, cluster, node, pod, quota
 
@@ -274,7 +274,7 @@ def test_a_preemption_reclaims_pods_only_if_so_configured(reclaim: bool) -> None
     small = lending(reclaim=reclaim)
     base = cycles.cycle(asking(5), frozenset(("n2",)), small.snapshot)
     (low,) = [one for one in small.snapshot.on("n2") if one.name == "b-low"]
-    answer = preempting.judge(small.plugins, base, {"n2": [low.uid]})
+    answer = offers.judge(small.plugins, base, {"n2": [low.uid]})
     if not reclaim:
         reason = "elastic quota b/quota: no capacity in cpu within the mins of all quotas"
         assert answer.dropped == {"n2": reason}
@@ -292,7 +292,7 @@ def test_no_pod_is_reclaimed_that_is_still_being_bound() -> None:
     for event in (events.PodSeen(pod=waiting), events.placed(waiting, "n2")):
         world = projections.project(world, event)
     base = cycles.cycle(asking(5), frozenset(("n2",)), world)
-    answer = preempting.judge(small.plugins, base, {"n2": [low.uid]})
+    answer = offers.judge(small.plugins, base, {"n2": [low.uid]})
     assert answer.dropped == {"n2": "a pod that would have to go is still being bound"}
 
 
@@ -312,9 +312,9 @@ def test_no_more_pods_are_reclaimed_while_those_before_terminate() -> None:
         reclaim=True,
     )
 
-    def answer(name: str, victim: model.Pod) -> preempting.PreemptAnswer:
+    def answer(name: str, victim: model.Pod) -> offers.PreemptAnswer:
         base = cycles.cycle(asking_4, frozenset((name,)), small.snapshot)
-        return preempting.judge(small.plugins, base, {name: [victim.uid]})
+        return offers.judge(small.plugins, base, {name: [victim.uid]})
 
     assert view(small, asking_4) == {"n1": "b-1", "n2": "b-2"}
     assert [one.name for one in answer("n1", low[0]).kept["n1"].added] == ["b-1"]

@@ -9,7 +9,7 @@ from app.plugins.elastic_quota import kinds, quota_counts, quota_model
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.summaries import quotas
 from app.plugins.elastic_quota.trees import membership, overuse, runtimes, usage
-from app.verbs import preempting
+from app.verbs.preemption import offers
 from tests.support.decisions import scheduling_driver
 from tests.support.decisions.small_quotas import CORE, GIB, check, cluster, node, pod, quota, runtime
 
@@ -363,12 +363,12 @@ def test_preempt_keeps_the_nodes_whose_victims_are_of_the_quota() -> None:
     asking = pod("asks", 4, "q", priority=9)
     offer = {name: [one.uid for one in listed] for name, listed in victims.items()}
     base = cycles.cycle(asking, frozenset(offer), small.snapshot)
-    answer = preempting.judge(small.plugins, base, offer)
+    answer = offers.judge(small.plugins, base, offer)
     assert {name: kept.uids for name, kept in answer.kept.items()} == {"n2": (victims["n2"][0].uid,)}
     assert set(answer.dropped.values()) == {"elastic quota q: no capacity in cpu"}
     without_own = {name: offer[name] for name in ("n1", "n3")}
     base = cycles.cycle(asking, frozenset(without_own), small.snapshot)
-    assert not preempting.judge(small.plugins, base, without_own).kept
+    assert not offers.judge(small.plugins, base, without_own).kept
 
 
 @pytest.mark.scenario("EQ-24")

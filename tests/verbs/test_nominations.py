@@ -1,8 +1,5 @@
 """preempt takes into account what kube-scheduler is about to do after the calls before."""
 
-import dataclasses
-from collections.abc import Callable
-
 import msgspec
 import pytest
 
@@ -12,6 +9,7 @@ from app.plugins.coscheduling.plugin import Coscheduling
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.simulation.apiserver import objects
 from app.verbs import candidates, decision_reports, filtering, nominations, preempting
+from app.verbs.preemption import offers
 from tests.support import declared
 from tests.support.extender import replicas, small_shops
 from tests.support.monitoring import samples
@@ -38,7 +36,7 @@ def refused(one: replicas.Replica, pod: model.Pod, *nodes: str) -> bool:
     return not answer.trace.kept
 
 
-def preempt(one: replicas.Replica, pod: model.Pod, offer: preempting.Offer) -> tuple[set[str], set[str]]:
+def preempt(one: replicas.Replica, pod: model.Pod, offer: offers.Offer) -> tuple[set[str], set[str]]:
     """The nodes that are kept, and why the others are not."""
     answer = preempting.run(one.context, pod, offer)
     return set(answer.kept), set(answer.dropped.values())
@@ -48,18 +46,6 @@ def nominated(shop: replicas.Cluster, pod: model.Pod, node: str) -> model.Pod:
     """The pod as kube-scheduler sends it from then on."""
     shop.nominate(pod, node)
     return msgspec.structs.replace(pod, nominated=node)
-
-
-def while_waiting(one: replicas.Replica, *happens: Callable[[], object]) -> replicas.Replica:
-    """The replica, for which one thing after the other happens when it waits for the log."""
-    one.clock.passes, coming = True, list(happens)
-
-    def sleep(seconds: float) -> None:
-        one.clock.sleep(seconds)
-        if coming:
-            coming.pop(0)()
-
-    return dataclasses.replace(one, context=dataclasses.replace(one.context, sleep=sleep))
 
 
 @pytest.mark.scenario("PR-48")
@@ -73,7 +59,7 @@ def test_a_burst_of_preemptors_evicts_for_those_that_fit(shop: replicas.Cluster)
         shop.nominate(first, "h1")
         shop.see()
 
-    one = while_waiting(shop.replica(), nominate)
+    one = small_shops.while_waiting(shop.replica(), nominate)
     host = {"h1": [counted.uid]}
     assert preempt(one, first, host) == ({"h1"}, set())
     # Neither the nomination nor the eviction is recorded when kube-scheduler asks about the next pod.
@@ -102,7 +88,7 @@ def test_a_pod_that_is_recorded_late_is_judged_with_the_grants_before(shop: repl
         shop.nominate(first, "h1")
         shop.see()
 
-    one = while_waiting(shop.replica(), unblock, nominate)
+    one = small_shops.while_waiting(shop.replica(), unblock, nominate)
     one.context.preemptions.grant(first.uid, {"h1": (counted.uid,)}, one.context.monotonic())
     assert preempt(one, second, offer)[0] == set()
 
@@ -118,7 +104,7 @@ def test_a_grant_counts_before_its_pod_is_recorded(shop: replicas.Cluster) -> No
         shop.nominate(first, "h1")
         shop.see()
 
-    one = while_waiting(shop.replica(), record)
+    one = small_shops.while_waiting(shop.replica(), record)
     assert preempt(one, first, offer) == ({"h1"}, set())
     assert preempt(one, second, offer)[0] == set()
 
@@ -129,7 +115,7 @@ def test_no_call_waits_longer_than_it_may(shop: replicas.Cluster, recorded: bool
     counted = placed(shop, "other", "h2", {"app": "other"})
     placed(shop, "web-1", "h1")
     shop.see()
-    one, vip = while_waiting(shop.replica()), shop.pod("vip", priority=100)
+    one, vip = small_shops.while_waiting(shop.replica()), shop.pod("vip", priority=100)
     if recorded:
         shop.see()
     offer = {"h2": ["unknown" if recorded else counted.uid]}
@@ -143,16 +129,16 @@ def test_a_victim_that_is_recorded_late_is_waited_for(shop: replicas.Cluster) ->
     vip = shop.pod("vip", priority=100)
     shop.see()
     offer = {"h1": [placed(shop, "web-1", "h1").uid]}
-    assert preempt(while_waiting(shop.replica(), shop.see), vip, offer) == ({"h1"}, set())
+    assert preempt(small_shops.while_waiting(shop.replica(), shop.see), vip, offer) == ({"h1"}, set())
 
 
 @pytest.mark.scenario("PR-36")
 def test_no_call_waits_for_a_victim_while_another_node_is_kept(shop: replicas.Cluster) -> None:
     vip, counted = shop.pod("vip", priority=100), placed(shop, "web-1", "h1")
     shop.see()
-    one = while_waiting(shop.replica())
+    one = small_shops.while_waiting(shop.replica())
     offer = {"h1": [counted.uid], "m1": ["unknown"]}
-    assert preempt(one, vip, offer) == ({"h1"}, {preempting.UNRECORDED})
+    assert preempt(one, vip, offer) == ({"h1"}, {offers.UNRECORDED})
     assert one.clock.slept == []
 
 
@@ -234,11 +220,11 @@ def running(shop: replicas.Cluster, *names: str) -> dict[str, model.Pod]:
     return pods
 
 
-def evictions(pods: dict[str, model.Pod]) -> preempting.Offer:
+def evictions(pods: dict[str, model.Pod]) -> offers.Offer:
     return {name: [pod.uid] for name, pod in pods.items()}
 
 
-def fill(shop: replicas.Cluster, *names: str) -> preempting.Offer:
+def fill(shop: replicas.Cluster, *names: str) -> offers.Offer:
     """Put a pod on each node; their evictions."""
     return evictions(running(shop, *names))
 
@@ -250,7 +236,7 @@ def test_the_last_member_of_a_gang_is_judged_with_all_others(shop: replicas.Clus
     offer = fill(shop, "a", "b")
     shop.see()
     members = gang_of_two(shop)
-    one = while_waiting(shop.replica(beside=(Coscheduling,)), shop.see)
+    one = small_shops.while_waiting(shop.replica(beside=(Coscheduling,)), shop.see)
     assert preempt(one, members[1], offer) == ({"a", "b"}, set())
 
 
@@ -261,7 +247,7 @@ def test_a_gang_is_judged_on_nodes_that_the_log_has_cordoned(shop: replicas.Clus
     offer, members = fill(shop, "a", "b"), gang_of_two(shop)
     small_shops.cordon(shop, "a", "b")
     shop.see()
-    one = while_waiting(shop.replica(beside=(Coscheduling,)), lambda: None, shop.see)
+    one = small_shops.while_waiting(shop.replica(beside=(Coscheduling,)), lambda: None, shop.see)
     small_shops.cordon(shop, "a", "b", cordoned=False)
     assert preempt(one, members[1], offer) == ({"a", "b"}, set())
 
@@ -273,7 +259,7 @@ def test_a_gang_is_judged_on_nodes_that_the_log_does_not_have(shop: replicas.Clu
     small_shops.nodes(shop, ("b",))
     offer, members = fill(shop, "a", "b"), gang_of_two(shop)
     shop.see(declared.SCHEMA.names - {"nodes"})
-    one = while_waiting(shop.replica(beside=(Coscheduling,)), lambda: None, shop.see)
+    one = small_shops.while_waiting(shop.replica(beside=(Coscheduling,)), lambda: None, shop.see)
     assert preempt(one, members[1], offer) == ({"a", "b"}, set())
 
 
@@ -285,7 +271,7 @@ def test_nodes_that_stay_cordoned_are_not_waited_for_by_every_call(shop: replica
     small_shops.cordon(shop, "a", "b")
     shop.see()
     unrecorded = shop.pod("other", {membership.SIGS_LABEL: "gang"}, priority=100, containers=containers(80))
-    one = while_waiting(shop.replica(beside=(Coscheduling,)))
+    one = small_shops.while_waiting(shop.replica(beside=(Coscheduling,)))
 
     def waits(member: model.Pod) -> bool:
         one.clock.slept.clear()
@@ -357,6 +343,24 @@ def test_evictions_for_a_member_of_a_gang_that_does_not_start_become_rare(shop: 
         one.clock.ahead += 1
 
 
+@pytest.mark.scenario("PR-49")
+@pytest.mark.parametrize(("gone", "paused"), [("a", True), ("b", False)])
+def test_evictions_on_the_nominated_node_are_those_for_the_member(
+    shop: replicas.Cluster, gone: str, paused: bool
+) -> None:
+    """On a node that kube-scheduler has not chosen for the member, it may evict for another one."""
+    one = shop.replica(beside=(Coscheduling,))
+    small_shops.nodes(shop, ("a", "b"))
+    old, members = running(shop, "a", "b"), gang_of_two(shop)
+    shop.see()
+    assert preempt(one, members[0], evictions(old)) == ({"a", "b"}, set())
+    first = nominated(shop, members[0], "a")
+    shop.delete(old[gone])
+    old |= running(shop, gone)
+    shop.see()
+    assert (preempt(one, first, evictions(old)) == (set(), {preempting.EVICTED_BEFORE})) == paused
+
+
 def test_a_pod_alone_evicts_again_at_once(shop: replicas.Cluster) -> None:
     """kube-scheduler itself waits while its victims terminate."""
     one, vip = shop.replica(beside=(Coscheduling,)), shop.pod("vip", {}, priority=100)
@@ -381,9 +385,10 @@ def test_a_pod_waits_until_the_log_shows_that_its_victims_are_gone(shop: replica
     started = len(plain.clock.slept)
     assert refused(plain, members[1], "b"), "the node is not that of a nomination"
     assert len(plain.clock.slept) == started
-    stuck = while_waiting(shop.replica(beside=(Coscheduling,)))
+    stuck = small_shops.while_waiting(shop.replica(beside=(Coscheduling,)))
     before = stuck.clock.monotonic()
     assert refused(stuck, first, "a")
     assert stuck.clock.monotonic() - before == pytest.approx(filtering.FREED, abs=2 * filtering.PAUSE)
-    one = while_waiting(shop.replica(beside=(Coscheduling,)), lambda: shop.delete(old["a"]), shop.see)
+    plain = shop.replica(beside=(Coscheduling,))
+    one = small_shops.while_waiting(plain, lambda: shop.delete(old["a"]), shop.see)
     assert not refused(one, first, "a")

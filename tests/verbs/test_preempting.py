@@ -13,6 +13,7 @@ from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.store.log import batches
 from app.store.server import embedded
 from app.verbs import candidates, contexts, decision_reports, filtering, preempting
+from app.verbs.preemption import offers
 from tests.support.extender import replicas, small_shops
 from tests.support.monitoring import samples
 from tests.support.store import crash_safe_server, materialised
@@ -24,7 +25,7 @@ def placed(shop: replicas.Cluster, name: str, node: str, labels: dict[str, str] 
     return pod
 
 
-def kept(replica: replicas.Replica, pod: model.Pod, offer: preempting.Offer) -> tuple[set[str], set[str]]:
+def kept(replica: replicas.Replica, pod: model.Pod, offer: offers.Offer) -> tuple[set[str], set[str]]:
     answer = preempting.run(replica.context, pod, offer)
     assert {*answer.kept, *answer.dropped} == set(offer)
     assert len(answer.kept) + len(answer.dropped) == len(offer)

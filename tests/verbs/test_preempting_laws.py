@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.domain import events, model, projections, snapshots
 from app.framework import cycles, pipeline, registry
-from app.verbs import preempting
+from app.verbs.preemption import offers
 from tests.support.decisions import cluster_strategies, small_clusters
 
 UIDS = st.sampled_from([*(small_clusters.pod(f"p{number}").uid for number in range(12)), "unknown"])
@@ -17,7 +17,7 @@ ANY = st.dictionaries(cluster_strategies.names, st.lists(UIDS, unique=True, max_
 
 
 @st.composite
-def situations(draw: st.DrawFn) -> tuple[snapshots.Snapshot, preempting.Offer]:
+def situations(draw: st.DrawFn) -> tuple[snapshots.Snapshot, offers.Offer]:
     """A cluster, and an offer: mostly less important pods of each node, as kube-scheduler's; and anything."""
     world, offer = draw(cluster_strategies.worlds()), dict(draw(ANY))
     labels, priorities = st.sampled_from([small_clusters.REPLICA, {}]), st.sampled_from([0, 0, 0, 1])
@@ -37,11 +37,11 @@ def situations(draw: st.DrawFn) -> tuple[snapshots.Snapshot, preempting.Offer]:
 
 
 def objections(
-    world: snapshots.Snapshot, offer: preempting.Offer, plugins: registry.Registry
+    world: snapshots.Snapshot, offer: offers.Offer, plugins: registry.Registry
 ) -> dict[model.NodeName, str | None]:
     """Node -> why it is dropped; None if it is kept."""
     base = cycles.cycle(cluster_strategies.ASKING, frozenset(offer), world)
-    answer = preempting.judge(plugins, base, offer)
+    answer = offers.judge(plugins, base, offer)
     assert not answer.kept.keys() & answer.dropped.keys()
     return {node: None if node in answer.kept else answer.dropped[node] for node in offer}
 
@@ -49,7 +49,7 @@ def objections(
 @cluster_strategies.unhurried
 @given(situation=situations(), plugins=REGISTRIES)
 def test_no_node_is_kept_whose_victims_stop_the_scheduler(
-    situation: tuple[snapshots.Snapshot, preempting.Offer], plugins: registry.Registry
+    situation: tuple[snapshots.Snapshot, offers.Offer], plugins: registry.Registry
 ) -> None:
     world, offer = situation
     for node, reason in objections(world, offer, plugins).items():
@@ -66,7 +66,7 @@ def test_no_node_is_kept_whose_victims_stop_the_scheduler(
 @cluster_strategies.unhurried
 @given(situation=situations(), plugins=REGISTRIES)
 def test_no_eviction_is_for_nothing(
-    situation: tuple[snapshots.Snapshot, preempting.Offer], plugins: registry.Registry
+    situation: tuple[snapshots.Snapshot, offers.Offer], plugins: registry.Registry
 ) -> None:
     world, offer = situation
     # After the eviction kube-scheduler asks filter for that node alone; were it refused there, it would
@@ -89,7 +89,7 @@ def test_no_eviction_is_for_nothing(
 @cluster_strategies.unhurried
 @given(situation=situations(), plugins=REGISTRIES)
 def test_the_answer_to_one_node_does_not_depend_on_the_others(
-    situation: tuple[snapshots.Snapshot, preempting.Offer], plugins: registry.Registry
+    situation: tuple[snapshots.Snapshot, offers.Offer], plugins: registry.Registry
 ) -> None:
     world, offer = situation
     assert objections(world, offer, plugins) == {
@@ -103,7 +103,7 @@ def test_many_nodes_are_kept() -> None:
 
     @settings(max_examples=200, deadline=None, database=None, derandomize=True)
     @given(situation=situations())
-    def judged(situation: tuple[snapshots.Snapshot, preempting.Offer]) -> None:
+    def judged(situation: tuple[snapshots.Snapshot, offers.Offer]) -> None:
         nonlocal kept, dropped
         reasons = objections(*situation, cluster_strategies.PLUGINS[10]).values()
         kept += sum(reason is None for reason in reasons)

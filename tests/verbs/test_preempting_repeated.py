@@ -7,8 +7,8 @@ import pytest
 
 from app.api.extender import verb_handlers
 from app.domain import model
-from app.verbs import preempting
 from app.verbs.explain import explanations
+from app.verbs.preemption import offers
 from tests.support.decisions import configured
 from tests.support.extender import replicas
 from tests.support.store import materialised
@@ -16,7 +16,7 @@ from tests.support.store import materialised
 NODES = ("h1", "h2", "m1", "m2")
 
 
-def called(shop: replicas.Cluster, one: replicas.Replica, pod: model.Pod, offer: preempting.Offer) -> bytes:
+def called(shop: replicas.Cluster, one: replicas.Replica, pod: model.Pod, offer: offers.Offer) -> bytes:
     """The body of the reply to kube-scheduler's call."""
     victims = {
         node: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0} for node, uids in offer.items()
@@ -28,7 +28,7 @@ def called(shop: replicas.Cluster, one: replicas.Replica, pod: model.Pod, offer:
     return reply.body
 
 
-def offered(shop: replicas.Cluster) -> preempting.Offer:
+def offered(shop: replicas.Cluster) -> offers.Offer:
     """Nodes with a pod under the policy, of which one on the hosts and two on the members are admitted."""
     offer = {}
     for node in NODES:

@@ -10,7 +10,8 @@ import msgspec
 
 from app.api.extender import calls, json_cache
 from app.domain import model, node_sets, verdicts
-from app.verbs import candidates, preempting
+from app.verbs import candidates
+from app.verbs.preemption import offers
 
 
 class _NodeItems(msgspec.Struct):
@@ -83,7 +84,7 @@ def bind_reply(error: str = "") -> bytes:
     return _encode({"Error": error})
 
 
-def preempt_reply(call: calls.PreemptCall, kept: Mapping[model.NodeName, preempting.Kept]) -> bytes:
+def preempt_reply(call: calls.PreemptCall, kept: Mapping[model.NodeName, offers.Kept]) -> bytes:
     """ExtenderPreemptionResult: the meta form, no null (extender contract, 10), no node without victims.
 
     Added victims never lower the number of violations that was offered: kube-scheduler may have counted

@@ -12,13 +12,12 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from app.domain import model, node_sets, snapshots, verdicts
-from app.domain.fit import node_fit
 from app.framework import capabilities, cycles
 from app.plugins.coscheduling import gangs, membership
 from app.plugins.coscheduling.gangs import Gang
 from app.plugins.coscheduling.membership import GangKey
 from app.plugins.coscheduling.planner import evictions, nominations, plans
-from app.plugins.coscheduling.seats import awaited, commitments
+from app.plugins.coscheduling.seats import awaited, commitments, member_evictions
 
 CLAIM = "seats:all"
 """Moved on by every commitment of a gang: of two that are planned on one state, one is planned again."""
@@ -57,7 +56,12 @@ def seats(snapshot: snapshots.Snapshot) -> dict[model.NodeName, list[model.Uid]]
 
 def concerned(pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
     """Whether the pod is a member of a gang, or capacity on some node is reserved for one."""
-    return membership.of(pod) is not None or bool(seats(snapshot)) or bool(awaited.preempting(snapshot))
+    return membership.of(pod) is not None or bool(seats(snapshot)) or _awaiting(pod, snapshot)
+
+
+def _awaiting(pod: model.Pod, snapshot: snapshots.Snapshot) -> bool:
+    """Whether gangs of the scheduler of the pod may await nodes."""
+    return bool(awaited.preempting(snapshot, pod.scheduler))
 
 
 def soft(pod: model.Pod, last_known: snapshots.Snapshot) -> bool:
@@ -89,9 +93,9 @@ def pod_class(pod: model.Pod, snapshot: snapshots.Snapshot, rules: GangRules) ->
         found = _planned(snapshot, key, pod, rules, cycles.ALONE)
         if found is not None:
             return (pod.uid,) if found.plan.seats else (key,)
-    if not seats(snapshot) and not awaited.preempting(snapshot):
+    if not seats(snapshot) and not _awaiting(pod, snapshot):
         return ()
-    return tuple(sorted(pod.requests.items())), repr(pod.constraints), pod.priority
+    return tuple(sorted(pod.requests.items())), repr(pod.constraints), pod.priority, pod.scheduler
 
 
 def decide(cycle: cycles.Cycle, rules: GangRules) -> GangDecision | None:
@@ -109,6 +113,8 @@ def decide(cycle: cycles.Cycle, rules: GangRules) -> GangDecision | None:
     if supposed:
         question = replace(question, above=cycle.pod.priority)
         plan = plans.plan(question)
+    if not plan.seats and cycle.before_evictions is not None:
+        plan = _beside_evictions(cycle, cycle.before_evictions, key, rules) or plan
     node = plan.seats.get(cycle.pod.uid, "")
     if node and node not in cycle.candidates and not supposed:
         offered = _alternatives(cycle, question, plan)
@@ -159,6 +165,26 @@ def _decided(
     question = plans.PlanRequest(snapshot, first, rules.layers, peers, nominated=nominated)
     plan = plans.plan(question) if question.pods and not objection else plans.GangPlan(reason=objection)
     return Planned(gang, together, plan, question, objection)
+
+
+def _beside_evictions(
+    cycle: cycles.Cycle, before: snapshots.Snapshot, key: GangKey, rules: GangRules
+) -> plans.GangPlan | None:
+    """The plan for which the other members evict pods, too; None if it needs none, or no capacity at all."""
+    known = _arrangement, key, cycle.pod.uid, rules.layers, cycle.peers
+    found = before.computed(known, lambda: _arrangement(cycle, before, key, rules))
+    if found is None or len(cycle.candidates) > 1:
+        return None
+    return found.on(cycle.pod, *cycle.candidates)
+
+
+def _arrangement(
+    cycle: cycles.Cycle, before: snapshots.Snapshot, key: GangKey, rules: GangRules
+) -> member_evictions.Arrangement | None:
+    found = _planned(before, key, cycle.pod, rules, cycle.peers)
+    if found is None or found.plan.seats or found.objection or not found.question.pods:
+        return None
+    return member_evictions.arrangement(found.question)
 
 
 def _preempting(cycle: cycles.Cycle, snapshot: snapshots.Snapshot) -> bool:
@@ -227,7 +253,7 @@ def _beside_seats(cycle: cycles.Cycle, rules: GangRules) -> verdicts.Refusal | N
     found = frozenset(
         name
         for name, members in taken.items()
-        if name in cycle.candidates and _crowded(cycle.pod, name, counted, members)
+        if name in cycle.candidates and awaited.crowded(cycle.pod, name, counted, members)
     )
     return verdicts.Refusal(RESERVED, found) if found else None
 
@@ -235,12 +261,12 @@ def _beside_seats(cycle: cycles.Cycle, rules: GangRules) -> verdicts.Refusal | N
 def _takes_awaited(cycle: cycles.Cycle, found: GangDecision, rules: GangRules) -> bool:
     """Whether the plan would take capacity that a more important gang awaits."""
     pods = found.plan.pods
-    if not pods or not awaited.preempting(cycle.snapshot):
+    if not pods or not _awaiting(cycle.pod, cycle.snapshot):
         return False
     least = min(pod.priority for pod in pods)
     members, counted = _awaited(cycle, rules, least, frozenset(found.gang.planned_with))
     return any(
-        _crowded(pod, node, counted, members[node])
+        awaited.crowded(pod, node, counted, members[node])
         for pod in pods
         if (node := found.plan.seats[pod.uid]) in members
     )
@@ -255,34 +281,9 @@ def _awaited(
         found = planned(snapshot, key, rules, cycle.peers)
         if found is None or found.plan.seats or found.objection or not found.question.pods:
             return plans.GangPlan() if found is None else found.plan
-        above = min(pod.priority for pod in found.question.pods)
-        return plans.plan(replace(found.question, above=above))
+        return member_evictions.plan(found.question, again=False)
 
-    return awaited.held(cycle.snapshot, plan, (rules.layers, cycle.peers), priority, but)
-
-
-def _crowded(
-    pod: model.Pod, name: model.NodeName, counted: snapshots.Snapshot, members: Sequence[model.Pod]
-) -> bool:
-    """Whether the node has too little for the pod beside these members, of what they request."""
-    node = counted.nodes.get(name)
-    if node is None:
-        return False
-    held = node_fit.occupancy(counted, name)
-    # Most pods fit with all that they request, so that the members need not be read.
-    if not node_fit.crowded(pod, node, held):
-        return False
-    return bool(node_fit.crowded(_competing(pod, members), node, held))
-
-
-def _competing(pod: model.Pod, members: Sequence[model.Pod]) -> model.Pod:
-    """The pod with those of its requests that members request, too: no other one takes a seat from them.
-
-    kube-scheduler decides about the others. Of some, such as devices, it has capacity that no node lists.
-    """
-    theirs = {resource for one in members for resource, amount in one.requests.items() if amount}
-    asked = {resource: amount for resource, amount in pod.requests.items() if resource in theirs}
-    return msgspec.structs.replace(pod, requests=asked)
+    return awaited.held(cycle.snapshot, plan, (rules.layers, cycle.peers), cycle.pod, priority, but)
 
 
 def reserve(
@@ -351,37 +352,25 @@ def _relied_on(gang: Gang, planned: int) -> tuple[model.Pod, ...]:
             return (*gang.ran, *(seat.pod for seat in bound_first))[:1]
 
 
-def veto(snapshot: snapshots.Snapshot, victims: Sequence[model.Pod]) -> str | None:
-    """Why the victims must stay: a gang that keeps members elsewhere would fall below its minimum.
-
-    Also if only its bound members would: one that is placed may never be bound. And also if it has its
-    minimum only with those that have run: the others still need one another.
-    """
-    going = frozenset(victim.uid for victim in victims)
-    for key in sorted({key for victim in victims if (key := membership.of(victim)) is not None}):
-        gang = gangs.find(snapshot, key)
-        if gang is None or gang.given.victims:
-            continue
-        seated, bound, ended = _counted(snapshot, gang)
-        for members, what in ((seated, "left"), (bound, "left bound")):
-            left = len(members) - len(members & going)
-            for ran in (0, ended):
-                if left and left + ran < gang.minimum <= len(members) + ran:
-                    return f"gang {key}: {left + ran} of {gang.minimum} members would be {what}"
-    return None
+def elsewhere(cycle: cycles.Cycle, node: model.NodeName, rules: GangRules) -> str | None:
+    """Why the pod must not preempt on the node: other members do in a domain that all have to share."""
+    key = membership.of(cycle.pod)
+    if key is None or key not in awaited.preempting(cycle.snapshot, cycle.pod.scheduler):
+        return None
+    known = elsewhere, key, cycle.pod.uid, rules.layers, cycle.peers
+    shared = cycle.snapshot.computed(known, lambda: _shared_domain(cycle, key, rules))
+    if shared is None or not shared.excludes(node):
+        return None
+    return f"gang {key}: pods are evicted for its members in {'/'.join(shared.path)}"
 
 
-def _counted(
-    snapshot: snapshots.Snapshot, gang: Gang
-) -> tuple[frozenset[model.Uid], frozenset[model.Uid], int]:
-    """The members with a seat, of these those that are bound, and the number of those that have run: computed
-    once, however many ask.
-    """
-    return snapshot.computed(
-        (_counted, gang.key),
-        lambda: (
-            frozenset(seat.pod.uid for seat in gang.seats),
-            frozenset(seat.pod.uid for seat in gang.seats if seat.bound),
-            len(gang.ran),
-        ),
-    )
+def _shared_domain(
+    cycle: cycles.Cycle, key: GangKey, rules: GangRules
+) -> member_evictions.SharedDomain | None:
+    members = awaited.preempting(cycle.snapshot, cycle.pod.scheduler)[key]
+    nominated = {one.nominated for one in members if one.uid != cycle.pod.uid}
+    found = _planned(cycle.snapshot, key, cycle.pod, rules, cycle.peers)
+    if found is None or found.objection or not found.question.pods:
+        return None
+    plan = found.plan if found.plan.seats else member_evictions.plan(found.question, again=True)
+    return member_evictions.shared(found.question, plan, nominated)

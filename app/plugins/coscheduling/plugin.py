@@ -17,6 +17,7 @@ from app.plugins.coscheduling import (
     status,
 )
 from app.plugins.coscheduling.planner import nominations
+from app.plugins.coscheduling.seats import protection
 
 USUAL_LAYERS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
@@ -69,7 +70,7 @@ class Coscheduling:
         return admission.reserve(cycle, node, self)
 
     def veto(self, cycle: cycles.Cycle, node: model.NodeName, victims: Sequence[model.Pod]) -> str | None:
-        return admission.veto(cycle.snapshot, victims)
+        return protection.veto(cycle.snapshot, victims) or admission.elsewhere(cycle, node, self)
 
     def reconcile(self, snapshot: snapshots.Snapshot, changes: effects.Changes) -> Iterable[effects.Effect]:
         return status.reconcile(snapshot, changes, self)

@@ -19,6 +19,7 @@ from app.store.decisions import decision_log, records
 from app.store.state import fold_limit, histories
 from app.verbs import preempting
 from app.verbs.explain import advice, equivalence, recorded_configurations
+from app.verbs.preemption import offers
 
 ATTEMPTS = ("filter", "filter_onlyone")
 """The verbs that begin a scheduling attempt."""
@@ -298,7 +299,7 @@ def untouched(cycle: cycles.Cycle) -> verdicts.Trace:
 def _vetoed(decision: records.Decision, cycle: cycles.Cycle, plugins: registry.Registry) -> verdicts.Trace:
     """The objections of preempt as refusals: one for each reason."""
     grouped: dict[str, set[model.NodeName]] = {}
-    answer = preempting.judge(plugins, cycle, decision.victims, going=frozenset(decision.going))
+    answer = offers.judge(plugins, cycle, decision.victims, going=frozenset(decision.going))
     for node, reason in answer.dropped.items():
         grouped.setdefault(reason, set()).add(node)
     return _refused(cycle, grouped, plugins)

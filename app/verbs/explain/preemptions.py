@@ -14,7 +14,7 @@ from app.domain import model, snapshots
 from app.domain.fit import budgets, node_fit, victims
 from app.domain.fold import node_sums
 from app.framework import cycles, pipeline, registry
-from app.verbs import preempting
+from app.verbs.preemption import offers
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 WAITING = "not eligible due to a terminating pod on the nominated node."
@@ -105,7 +105,7 @@ def dry_run(
         nominated.setdefault(one.nominated, []).append(one)
     found = _sorted(base, nominated, selecting)
     free, refused = _filtered(base, found.free, plugins)
-    known = pipeline.budgets_of(plugins, snapshot)
+    known = plugins.budgets_in(snapshot)
     apart = False
     ineligible = _not_pending(pod, snapshot) or _ineligible(pod, base.snapshot, frozenset(found.possible))
     if not (free or ineligible):
@@ -214,7 +214,7 @@ def _answered(
         for node, one in offered.items()
         if one.eviction is not None
     }
-    answer = preempting.judge(plugins, base, offer, running=running)
+    answer = offers.judge(plugins, base, offer, running=running)
     found = [
         NodeOutcome(node, offered[node].reasons, offered[node].candidates, dropped=f"preempt: {reason}")
         for node, reason in answer.dropped.items()

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from app.api.extender import calls, json_cache, replies
 from app.domain import model, node_sets, verdicts
-from app.verbs import candidates, preempting
+from app.verbs import candidates
+from app.verbs.preemption import offers
 
 NAME = st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,8}[a-z0-9])?", fullmatch=True)
 NAMES = st.lists(NAME | st.from_regex(r"[A-Za-z0-9][-A-Za-z0-9._:]{0,3}", fullmatch=True), max_size=12)
@@ -134,7 +135,7 @@ def test_a_preempt_reply_holds_no_null_and_invents_nothing(
     asked = calls.preempt_call(json.dumps(body).encode())
     kept = data.draw(st.lists(st.sampled_from(sorted(offer)), unique=True)) if offer else []
 
-    untouched = {node: preempting.Kept(asked.victims[node]) for node in kept}
+    untouched = {node: offers.Kept(asked.victims[node]) for node in kept}
     reply = json.loads(replies.preempt_reply(asked, untouched))
 
     victims = body["NodeNameToMetaVictims"]
@@ -168,7 +169,7 @@ def test_full_victims_are_answered_in_the_meta_form() -> None:
         "NodeNameToMetaVictims": None,
     }
     asked = calls.preempt_call(json.dumps(body).encode())
-    assert json.loads(replies.preempt_reply(asked, {"n1": preempting.Kept(("b", "a"))})) == {
+    assert json.loads(replies.preempt_reply(asked, {"n1": offers.Kept(("b", "a"))})) == {
         "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "b"}, {"UID": "a"}], "NumPDBViolations": 0}}
     }
 
@@ -181,7 +182,7 @@ def test_added_victims_raise_the_violations_and_never_lower_them(
     pods = [{"UID": "db"}]
     body = {"Pod": {}, "NodeNameToMetaVictims": {"n1": {"Pods": pods, "NumPDBViolations": offered}}}
     asked = calls.preempt_call(json.dumps(body).encode())
-    kept = {"n1": preempting.Kept(("server", "db"), violations=counted)}
+    kept = {"n1": offers.Kept(("server", "db"), violations=counted)}
     assert json.loads(replies.preempt_reply(asked, kept)) == {
         "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "server"}, *pods], "NumPDBViolations": answered}}
     }

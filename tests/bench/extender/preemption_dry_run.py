@@ -8,8 +8,8 @@ from app.domain import events, model, projections, snapshots
 from app.framework import cycles, registry
 from app.plugins.coscheduling import plugin as coscheduling
 from app.plugins.elastic_quota import plugin as elastic_quota
-from app.verbs import preempting
 from app.verbs.explain import preemptions
+from app.verbs.preemption import offers
 from tests.bench.data import bench_cluster
 from tests.support import declared
 
@@ -64,12 +64,12 @@ def measure_answer() -> float:
 
 
 def _answered(
-    registered: registry.Registry, world: snapshots.Snapshot, pod: model.Pod, offer: preempting.Offer
+    registered: registry.Registry, world: snapshots.Snapshot, pod: model.Pod, offer: offers.Offer
 ) -> float:
     changed = projections.project(world, events.PodSeen(pod=pod))
     cycle = cycles.cycle(pod, frozenset(offer), changed, score_max=registered.score_max)
     began = time.process_time()
-    answer = preempting.judge(registered, cycle, offer)
+    answer = offers.judge(registered, cycle, offer)
     took = time.process_time() - began
     assert len(answer.kept) == OFFERED, answer.dropped
     assert all(len(kept.uids) == VICTIMS for kept in answer.kept.values())

@@ -11,7 +11,7 @@ from app.framework import cycles
 from app.plugins.elastic_quota import samples
 from app.plugins.elastic_quota.plugin import ElasticQuota
 from app.plugins.elastic_quota.trees import membership, quota_preemption
-from app.verbs import preempting
+from app.verbs.preemption import offers
 from tests.support.decisions import scheduling_driver, small_gangs, small_quotas
 from tests.support.decisions.small_gangs import CORE
 
@@ -52,7 +52,7 @@ def test_only_preemptible_pods_of_the_same_quota_are_preempted_if_so_configured(
     )
     offer = {name: [one.uid] for name, one in victims.items()}
     base = cycles.cycle(pod("asks", 8, "q", priority=9), frozenset(offer), small.snapshot)
-    answer = preempting.judge(small.plugins, base, offer)
+    answer = offers.judge(small.plugins, base, offer)
     assert set(answer.kept) == ({"n1"} if same_quota_only else {"n1", "n2", "n3"})
     if same_quota_only:
         assert answer.dropped == {
@@ -66,7 +66,7 @@ def test_pods_without_a_quota_preempt_as_before() -> None:
     small = cluster(small_gangs.node("n1", 8), small_quotas.quota("r", 0, 100), victim)
     asks = small_gangs.pod("asks", 8, priority=9)
     base = cycles.cycle(asks, frozenset(("n1",)), small.snapshot)
-    assert set(preempting.judge(small.plugins, base, {"n1": [victim.uid]}).kept) == {"n1"}
+    assert set(offers.judge(small.plugins, base, {"n1": [victim.uid]}).kept) == {"n1"}
 
 
 def test_the_view_of_a_refused_pod_shows_whom_koordinator_would_evict() -> None:

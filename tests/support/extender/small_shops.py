@@ -1,6 +1,7 @@
-"""Nodes, quotas and pods at the API server of a cluster of replicas."""
+"""Nodes, quotas and pods at the API server of a cluster of replicas, and what happens there meanwhile."""
 
-from collections.abc import Collection, Mapping
+import dataclasses
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 
 from app.domain import model
@@ -63,3 +64,15 @@ def cordon(shop: replicas.Cluster, *names: str, cordoned: bool = True) -> None:
 
     for name in names:
         shop.api.objects.change("nodes", ("", name), change)
+
+
+def while_waiting(one: replicas.Replica, *happens: Callable[[], object]) -> replicas.Replica:
+    """The replica, for which one thing after the other happens when it waits for the log."""
+    one.clock.passes, coming = True, list(happens)
+
+    def sleep(seconds: float) -> None:
+        one.clock.sleep(seconds)
+        if coming:
+            coming.pop(0)()
+
+    return dataclasses.replace(one, context=dataclasses.replace(one.context, sleep=sleep))

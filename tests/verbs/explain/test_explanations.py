@@ -21,6 +21,7 @@ from app.store.decisions import records
 from app.store.log import batches
 from app.verbs import candidates, contexts, decision_reports, filtering, preempting, prioritizing
 from app.verbs.explain import explanations, recorded_configurations, tables
+from app.verbs.preemption import offers
 from tests.support import declared
 from tests.support.decisions import configured, no_cluster
 
@@ -92,7 +93,7 @@ class Recorded:
             digest=self.plugins.digest,
             sleep=lambda _: None,
         )
-        self.answers: list[filtering.Answer | preempting.PreemptAnswer] = []
+        self.answers: list[filtering.Answer | offers.PreemptAnswer] = []
         self.append(*(events.Relisted(kind, "", "1", "first list") for kind in sorted(declared.SCHEMA.names)))
 
     def append(self, *happened: events.AnyEvent) -> None:
@@ -194,7 +195,7 @@ def test_every_recorded_decision_is_explained_as_it_was_answered(store: stores.S
         )
         trace = explanation.trace
         seen[decision.verb] = seen.get(decision.verb, 0) + bool(trace.refusals or trace.ratings)
-        if isinstance(answer, preempting.PreemptAnswer):
+        if isinstance(answer, offers.PreemptAnswer):
             assert trace.kept == frozenset(answer.kept)
             assert trace.reasons() == answer.dropped
         elif decision.verb == "prioritize":

@@ -6,7 +6,7 @@ is one).
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from app.domain import model, snapshots
@@ -24,6 +24,11 @@ class Tree(NamedTuple):
     """Names of the layers, from the top; the nodes are below the last, or domains of a layer (NODES)."""
     paths: Mapping[model.NodeName, Path]
     """Node -> its domain: the deepest that is known. A node that is left out has no place in the tree."""
+
+    def holding(self, domain: Path, nodes: Iterable[model.NodeName]) -> Path:
+        """The smallest domain that holds this one and the nodes."""
+        known = (self.paths[name] for name in nodes if name in self.paths)
+        return domain[: min((common(path, domain) for path in known), default=None)]
 
 
 class Demands(NamedTuple):

@@ -75,6 +75,18 @@ class PlanRequest:
         return nominations.of_others(self.snapshot, self.gangs)
 
     @property
+    def counted(self) -> snapshots.Snapshot:
+        """The state in which they are planned."""
+        return nominations.counted(self.snapshot, self.holding)
+
+    @property
+    def demands(self) -> domains.Demands:
+        """What they demand of the domains."""
+        given = next((gang.given.gather for gang in self.ordered if gang.given.gather), ())
+        keys = [gang.topology_key for gang in self.ordered if gang.topology_key]
+        return domains.demands(self.snapshot, given, keys, self.usual)
+
+    @property
     def pods(self) -> tuple[model.Pod, ...]:
         """The waiting members, in the order in which they fill nodes."""
         return tuple(pod for gang in self.ordered for pod in gang.waiting)
@@ -117,7 +129,7 @@ def taken(question: PlanRequest, base: GangPlan, pod: model.Pod, names: node_set
     """Those of the nodes where the pod does not fit beside the members that have a seat of the plan."""
     if not names:
         return node_sets.NONE
-    capacity = capacities.Capacities(nominations.counted(question.snapshot, question.holding))
+    capacity = capacities.Capacities(question.counted)
     for one in base.pods:
         if base.seats[one.uid] in names:
             capacity.put(one, base.seats[one.uid])
@@ -129,11 +141,9 @@ class _Planning:
 
     def __init__(self, question: PlanRequest) -> None:
         self._question = question
-        self._snapshot = nominations.counted(question.snapshot, question.holding)
-        given = next((gang.given.gather for gang in question.ordered if gang.given.gather), ())
-        keys = [gang.topology_key for gang in question.ordered if gang.topology_key]
-        self._demands = domains.demands(self._snapshot, given, keys, question.usual)
+        self._snapshot, self._demands = question.counted, question.demands
         self._own = Counter(seat.node for gang in question.gangs for seat in gang.seats)
+        self._existing = kept_plans.attracting(self._snapshot, question.gangs)
         self._pods = question.pods
         self._supposed = None
         self._held: Mapping[model.NodeName, node_fit.Occupancy] = {}
@@ -156,7 +166,7 @@ class _Planning:
         problem = self._demands.problem or self._lacking()
         if problem:
             return self._none(problem)
-        found = self._with_least_harm() or self._solved(self._pods, self._capacity(), self._existing())
+        found = self._with_least_harm() or self._solved(self._pods, self._capacity(), self._existing)
         return found if found is not None else self._none(self._no_capacity())
 
     def _with_least_harm(self) -> GangPlan | None:
@@ -165,10 +175,9 @@ class _Planning:
             return None
         limits = budgets.recorded(self._snapshot)
         known = reprieves.Reprieves(self._snapshot, self._supposed, limits)
-        existing = self._existing()
         required = packing.required_of(self._minimums({}))
         for pods in (self._pods, tuple(pod for pod in self._pods if pod.uid in required)):
-            problem, capacity = self._problem(pods, existing), self._capacity()
+            problem, capacity = self._problem(pods, self._existing), self._capacity()
             made = packing.sums(problem, packing.slots(problem, capacity))
             chosen = least_harm.choose(problem, capacity, made, known, self._others)
             if chosen is not None:
@@ -180,7 +189,7 @@ class _Planning:
             held = self._supposed.without(gone)
             same = pods is self._pods and held == self._held
             capacity = capacities.Capacities(self._snapshot, held)
-            packed = self._solved(self._pods, capacity, existing, made=made if same else None)
+            packed = self._solved(self._pods, capacity, self._existing, made=made if same else None)
             if packed is not None and len(packed.seats) >= len(chosen.seats):
                 outcome = known.outcome(least_harm.by_node(packed.pods, packed.seats))
                 if outcome.harm <= chosen.outcome.harm:
@@ -209,7 +218,7 @@ class _Planning:
         for name in itertools.islice(targets, _TARGETS):
             capacity = self._capacity()
             capacity.put(pod, name)
-            existing = self._existing()
+            existing = dict(self._existing)
             existing[name] = existing.get(name, 0) + 1
             found = self._solved(rest, capacity, existing, {pod.uid: name})
             if found is not None:
@@ -329,7 +338,7 @@ class _Planning:
         return GangPlan(
             seats=seats,
             pods=tuple(pod for pod in self._pods if pod.uid in seats),
-            domain=self._holding(found.domain, seats.values()),
+            domain=self._demands.tree.holding(found.domain, seats.values()),
             layers=self._demands.tree.layers,
             must=self._demands.must,
         )
@@ -345,13 +354,6 @@ class _Planning:
                     found.setdefault(key, []).append(pod.uid)
         return found.values()
 
-    def _holding(self, domain: domains.Path, nodes: Iterable[model.NodeName]) -> domains.Path:
-        """The smallest domain that holds this one and the nodes."""
-        paths = self._demands.tree.paths
-        return domain[
-            : min((domains.common(paths[name], domain) for name in nodes if name in paths), default=None)
-        ]
-
     def _minimums(self, fixed: Mapping[model.Uid, model.NodeName]) -> list[tuple[list[model.Uid], int]]:
         found = []
         for gang in self._question.gangs:
@@ -363,9 +365,6 @@ class _Planning:
         """Whether every gang gets as many seats as it needs."""
         gangs = self._question.gangs
         return all(sum(pod.uid in seats for pod in one.waiting) >= one.needed for one in gangs)
-
-    def _existing(self) -> dict[model.NodeName, int]:
-        return kept_plans.attracting(self._snapshot, self._question.gangs)
 
     # -- reasons -------------------------------------------------------------------------------
 

@@ -3,9 +3,8 @@
 from collections import Counter
 from typing import NamedTuple
 
-from app.domain import snapshots
 from app.domain.fit import node_fit, quantities
-from app.plugins.coscheduling.planner import capacities, domains, nominations, packing, plans
+from app.plugins.coscheduling.planner import capacities, domains, packing, plans
 from app.plugins.coscheduling.planner.domains import Path
 
 
@@ -67,20 +66,13 @@ def shortage(question: plans.PlanRequest) -> Shortage:
     return Shortage(needed, best, tuple(_missing(question, problem, best.path, needed)))
 
 
-def _counted(question: plans.PlanRequest) -> snapshots.Snapshot:
-    """The state in which the gang is planned: nominated pods of others hold their capacity."""
-    return nominations.counted(question.snapshot, question.holding)
-
-
 def _problem(question: plans.PlanRequest) -> tuple[packing.PackingProblem, packing.Sums]:
-    pods, snapshot = question.pods, _counted(question)
-    given = next((gang.given.gather for gang in question.ordered if gang.given.gather), ())
-    keys = [gang.topology_key for gang in question.ordered if gang.topology_key]
+    pods, snapshot = question.pods, question.counted
     existing = Counter(seat.node for gang in question.gangs for seat in gang.seats)
     problem = packing.PackingProblem(
         pods=pods,
         classes=capacities.classes(pods, {}),
-        demands=domains.demands(snapshot, given, keys, question.usual),
+        demands=question.demands,
         existing=existing,
         own=existing,
     )
@@ -92,7 +84,7 @@ def _missing(
     question: plans.PlanRequest, problem: packing.PackingProblem, domain: Path, needed: int
 ) -> list[tuple[str, int, int]]:
     """The resources of which all nodes of the domain together have too little free."""
-    snapshot, chosen = _counted(question), problem.pods[:needed]
+    snapshot, chosen = question.counted, problem.pods[:needed]
     wanted = quantities.total(pod.requests for pod in chosen)
     if not chosen:
         return []

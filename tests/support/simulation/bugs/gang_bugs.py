@@ -61,7 +61,7 @@ BUGS = (
     ),
     Bug(
         "a pod that preempts breaks up a gang",
-        "app.plugins.coscheduling.admission:veto",
+        "app.plugins.coscheduling.seats.protection:veto",
         "if left and left + ran < gang.minimum <= len(members) + ran:",
         "if False:",
     ),
@@ -97,13 +97,13 @@ BUGS = (
     ),
     Bug(
         "a node is kept whose victims run elsewhere, too",
-        "app.verbs.preempting:_Judging.of",
+        "app.verbs.preemption.offers:_Judging.of",
         'if any(snapshot.node_of(uid) not in ("", node) for uid in uids):',
         "if False:",
     ),
     Bug(
         "a node is kept whose victims are not recorded",
-        "app.verbs.preempting:_Judging.of",
+        "app.verbs.preemption.offers:_Judging.of",
         "if not self.going.issuperset(lacking):",
         "if False:",
     ),

@@ -1,0 +1,1 @@
+"""Whom a preemption may evict, decided in one state."""
