@@ -9,6 +9,7 @@ never to an earlier one.
 import math
 import re
 import secrets
+import threading
 import time
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -83,6 +84,9 @@ class Followed:
     """The incarnation that a process follows, and the latest entry it has read or written; thread-safe."""
 
     def __init__(self, incarnation: str) -> None:
+        self._changing = threading.Lock()
+        """Held to change what is followed. Otherwise an entry of an append that ends after a switch could put
+        the former incarnation back. Readers need no lock: each attribute is replaced as a whole."""
         self.seen = Watermark(incarnation, 0)
         """The latest entry that is known here to have been in the log."""
         self.left = self.seen
@@ -102,25 +106,29 @@ class Followed:
 
     def doubt(self, incarnation: str) -> None:
         """An append to the incarnation was refused because the store may lack the end of the log."""
-        if incarnation == self.seen.incarnation:
-            self._doubted = (incarnation, math.inf)
+        with self._changing:
+            if incarnation == self.seen.incarnation:
+                self._doubted = (incarnation, math.inf)
 
     def trust(self, incarnation: str, head: int) -> None:
         """An append that was sent in doubt was accepted; the log then ended at ``head``."""
-        if self._doubted[0] == incarnation:
-            self._doubted = (incarnation, head)
+        with self._changing:
+            if self._doubted[0] == incarnation:
+                self._doubted = (incarnation, head)
 
     def note(self, known: Watermark) -> None:
         """Remember an entry of this incarnation."""
-        seen = self.seen
-        if known.incarnation == seen.incarnation and known.offset > seen.offset:
-            self.seen = known
+        with self._changing:
+            seen = self.seen
+            if known.incarnation == seen.incarnation and known.offset > seen.offset:
+                self.seen = known
 
     def switch(self, incarnation: str) -> None:
         """Continue in another incarnation, of which nothing was read yet."""
-        if incarnation != self.seen.incarnation:
-            self.left = self.seen if self.seen.offset else self.left
-            self.seen = Watermark(incarnation, 0)
+        with self._changing:
+            if incarnation != self.seen.incarnation:
+                self.left = self.seen if self.seen.offset else self.left
+                self.seen = Watermark(incarnation, 0)
 
 
 def new(known: Iterable[str] = ()) -> str:
