@@ -6,7 +6,7 @@ trimmed start.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple, NoReturn
@@ -142,10 +142,11 @@ class LogReader:
         *,
         timeout: float | None = None,
         asked: bool = False,
-    ) -> Iterator[Read]:
+    ) -> Generator[Read, None, None]:
         """Reads up to the head: the next is requested while the caller works on one.
 
-        ``asked``: the first request was sent by ``ask``.
+        Close it before the connection is used again: a reply may be outstanding. ``asked``: the first request
+        was sent by ``ask``.
         """
         if asked:
             first = _understood(self._wire.receive(timeout=timeout), after)

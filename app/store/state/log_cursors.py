@@ -1,7 +1,8 @@
 """Reads a log entry by entry or in runs, verifies it, and applies it to a snapshot."""
 
+import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
 from app.domain import model, projections, snapshots
@@ -193,18 +194,23 @@ class LogCursor:
     def _read(self, timeout: float, *, requested: bool) -> bool:
         notify = bool(self._subscribers) and not self._replaying
         try:
-            reads = self._reader.read_all(
-                self.snapshot.offset, self.appended_ms, timeout=timeout, asked=requested
-            )
-            return self._apply(reads, self._seen, notify=notify)
+            with self._reads(timeout, requested=requested) as reads:
+                return self._apply(reads, self._seen, notify=notify)
         except errors.Trimmed:
             # This process was too slow, or was stopped for too long.
             if not self._start_over():
                 raise
             self.jumps += notify
-            return self._apply_runs(
-                self._reader.read_all(self.snapshot.offset, self.appended_ms, timeout=timeout)
-            )
+            with self._reads(timeout) as reads:
+                return self._apply_runs(reads)
+
+    def _reads(
+        self, timeout: float, *, requested: bool = False
+    ) -> contextlib.closing[Generator[readers.Read, None, None]]:
+        # Closed before another thread may read: the traceback of a failure keeps the generator, and the next
+        # read would receive the reply to the request that it has sent.
+        here, at_ms = self.snapshot.offset, self.appended_ms
+        return contextlib.closing(self._reader.read_all(here, at_ms, timeout=timeout, asked=requested))
 
     def _start_over(self) -> bool:
         """Continue from the newest checkpoint; false if it is not ahead of the snapshot."""

@@ -1,10 +1,14 @@
 """A cursor without a thread: it reads to the head, applies updates, and moves to own appends."""
 
+from collections.abc import Sequence
+from unittest import mock
+
 import pytest
 
-from app.domain import projections
+from app.domain import events, projections
 from app.store import stores
-from app.store.log import batches
+from app.store.checkpoints import recovery_points
+from app.store.log import batches, readers
 from app.store.state import log_cursors, subscribers
 from tests.support import declared
 from tests.support.store import writers
@@ -106,3 +110,35 @@ def test_a_subscriber_that_is_far_behind_stops_the_read(
     assert cursor.read_to_head(timeout=5.0, requested=False)
     notified.notify()
     assert offsets == [1, 2, 3]
+
+
+@pytest.mark.parametrize("trimmed", [False, True])
+def test_a_read_that_fails_half_way_leaves_no_reply_for_the_next_one(
+    store: stores.Store, cursor: log_cursors.LogCursor, monkeypatch: pytest.MonkeyPatch, trimmed: bool
+) -> None:
+    append(store, "u1")
+    assert cursor.read_to_head(timeout=5.0, requested=False)
+    append(store, "u2", "u3")
+    if trimmed:
+        recovery = mock.create_autospec(recovery_points.RecoveryPoints, instance=True)
+        recovery.newest.return_value = (store.follower.catch_up(), None)
+        monkeypatch.setattr(cursor, "_recovery", recovery)
+    for start in range(0, 3 * readers.CHUNK, 250):
+        append(store, *(f"u{at}" for at in range(start, start + 250)))
+    if trimmed:
+        store.client.xtrim(store.keys.log, minid="3-0", approximate=False)
+    apply_all = projections.Projection.apply_all
+    second = iter([False, True])
+
+    def failing(projection: projections.Projection, run: Sequence[events.AnyEvent]) -> None:
+        if next(second, False):
+            raise ZeroDivisionError
+        apply_all(projection, run)
+
+    monkeypatch.setattr(projections.Projection, "apply_all", failing)
+    # Its traceback lives on, as that of an error which is logged while another thread reads.
+    with pytest.raises(ZeroDivisionError) as failure:
+        cursor.read_to_head(timeout=5.0, requested=False)
+    assert cursor.read_to_head(timeout=5.0, requested=False)
+    assert cursor.snapshot.offset == 3 + 3 * readers.CHUNK
+    assert failure.tb is not None
