@@ -1,6 +1,7 @@
 """bind while the store is away, or goes away at any step."""
 
 import dataclasses
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from app.domain import model, snapshots
 from app.kube.writes import binding
 from app.simulation.apiserver import faults
+from app.store.log import batches
 from app.store.server import embedded
 from app.verbs import errors
 from tests.support.extender import bind_plays, replicas
@@ -242,3 +244,35 @@ def test_it_goes_after_the_placement_and_the_binding_is_refused(
     assert other.settled() == 1
     assert other.count("host") == 0
     assert other.bind(pod, "h2") == ""
+
+
+def test_a_pod_is_bound_while_another_thread_waits_for_the_store(
+    shop: replicas.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, pod = shop.replica(), shop.pod("web-1")
+    shop.see()
+    append, reading, bound = one.store.log.append, threading.Event(), threading.Event()
+    waited: list[bool] = []
+
+    def read() -> None:
+        with one.store.follower._reads.held():
+            reading.set()
+            waited.append(bound.wait(2.0))
+
+    reader = threading.Thread(target=read)
+
+    def appended(
+        batch: batches.Batch, guard: batches.Guard, *, timeout: float | None = None
+    ) -> batches.Appended:
+        found = append(batch, guard, timeout=timeout)
+        reader.start()
+        assert reading.wait(5.0)
+        return found
+
+    monkeypatch.setattr(one.store.log, "append", appended)
+    assert one.bind(pod, "h1") == ""
+    bound.set()
+    reader.join()
+    assert (waited, shop.bound(pod)) == ([True], "h1")
+    monkeypatch.undo()
+    assert one.count("host") == 1

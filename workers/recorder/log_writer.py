@@ -182,7 +182,7 @@ class LogWriter:
         appended = self._log.append(batch, builder.guard(self._guard, optimistic=built.optimistic))
         if builder.facts and appended.first == builder.snapshot.offset + 1:
             self._follower.apply_own_append(builder.projection.finish(), appended)
-        elif builder.facts:
+        if builder.facts and self._follower.snapshot.offset < appended.last:
             # The steps of a list are those that the snapshot at hand lacks (batch_builder.steps).
             self._follower.catch_up()
         self._written(builder)

@@ -131,10 +131,14 @@ class CatchUp:
 
     def apply_own_append(self, ahead: snapshots.Snapshot, appended: batches.Appended | None) -> None:
         """See ``Follower.apply_own_append``."""
-        with self._lock:
-            # The reply to a request that was sent would not follow on the new snapshot.
-            if self._requested_at is None:
-                self._cursor.apply_own_append(ahead, appended)
+        # Another thread that reads may wait for the store longer than a bind may take.
+        if self._lock.acquire(blocking=False):
+            try:
+                # The reply to a request that was sent would not follow on the new snapshot.
+                if self._requested_at is None:
+                    self._cursor.apply_own_append(ahead, appended)
+            finally:
+                self._lock.release()
 
     def subscribe(self, callback: subscribers.Callback, ended: subscribers.Ended | None = None) -> None:
         """Add a subscriber between two reads."""

@@ -117,7 +117,8 @@ class Follower:
         """Use the projection of an append of this process, so that it need not be read back.
 
         Only for an append that directly followed the snapshot it was projected from. ``appended``
-        lets the next read verify that the log still holds it.
+        lets the next read verify that the log still holds it. Never waits: while another thread reads, the
+        append is left for the next read.
         """
         self._reads.apply_own_append(ahead, appended)
 

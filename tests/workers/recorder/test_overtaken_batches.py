@@ -163,3 +163,11 @@ def test_a_writer_that_others_overtake_often_has_a_problem(
     assert [line["log_level"] for line in lines].count("warning") == int(often)
     writer.append([ADDED], lambda: True)
     assert writer.problem == ""
+
+
+def test_the_snapshot_has_an_append_that_was_not_applied_because_another_thread_read(
+    store: stores.Store,
+) -> None:
+    with mock.patch.object(store.follower, "apply_own_append"):
+        append(store, reflectors.Seen(kinds.PODS, pod("w0"), "7"))
+    assert store.follower.snapshot.offset == 1
