@@ -1,5 +1,6 @@
 """GET /export: a bundle explains as its source did, holds no secret, and making it changes nothing."""
 
+import gc
 import itertools
 import json
 import random
@@ -259,6 +260,15 @@ def test_one_bundle_is_made_at_a_time(source: api_worlds.World) -> None:
     assert source.client.head("/apis/v1/export?from=0").status_code == 200
     with exports.admitted():
         pass
+
+
+def test_the_collector_runs_between_the_pieces_of_an_export(source: api_worlds.World) -> None:
+    """A client may take an hour to read it, in which others are answered."""
+    reply = source.client.get("/apis/v1/export?from=0", buffered=False)
+    running = [gc.isenabled() for _ in reply.response]
+    reply.close()
+    assert running
+    assert all(running)
 
 
 def test_an_export_pauses_while_it_waits_for_heavy_questions(

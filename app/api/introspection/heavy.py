@@ -27,7 +27,11 @@ class OneAtATime:
     The work of a client that hangs up ends where it calls ``attended``, so that others do not wait for it.
     """
 
-    def __init__(self, *, waiting: int = WAITING, patience: float = PATIENCE) -> None:
+    def __init__(self, *, waiting: int = WAITING, patience: float = PATIENCE, pausing: bool = True) -> None:
+        """``pausing``: no cycle collection during the work; false if it lasts as long as a client takes to
+        read.
+        """
+        self._pausing = pausing
         self._waiting = waiting
         self._places = threading.BoundedSemaphore(waiting + 1)
         self._working = threading.Lock()
@@ -42,7 +46,7 @@ class OneAtATime:
             self._wait_for_turn(attended())
             try:
                 # The snapshots that it folds hold no cycles: scanning them takes longer than the fold.
-                with gc_pause.paused():
+                with gc_pause.paused() if self._pausing else contextlib.nullcontext():
                     yield
             finally:
                 self._working.release()

@@ -43,7 +43,7 @@ class Services:
     """Why the store may lose what it acknowledged; None without a finding."""
     bundle: layout.About | None = None
     """The bundle whose store this is; None for the store of a cluster."""
-    exports: heavy.OneAtATime = field(default_factory=lambda: heavy.OneAtATime(waiting=0))
+    exports: heavy.OneAtATime = field(default_factory=lambda: heavy.OneAtATime(waiting=0, pausing=False))
     """Bundles that are made: one, and the next is refused."""
     turns: heavy.OneAtATime = field(default_factory=heavy.OneAtATime)
     answers: kept_answers.KeptAnswers = field(default_factory=kept_answers.KeptAnswers)
