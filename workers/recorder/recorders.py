@@ -32,6 +32,11 @@ SWITCH_INTERVAL = 0.0005
 
 Python's default of 5 ms is more than an append takes.
 """
+FIRST_LISTS = 120.0
+"""Maximum time, in seconds, for which the cycle collector is paused for the first lists.
+
+A kind whose list is refused may never be complete.
+"""
 _LONGEST_PAUSE = 5.0
 
 
@@ -144,9 +149,10 @@ class Recorder:
         ]
         self._watches = inboxes.WatchThreads(sources, inbox)
         try:
+            ends = time.monotonic() + FIRST_LISTS
             with gc_pause.paused(lasting=True):
                 self._watches.start()
-                while self._leadership.held and not self._complete():
+                while self._leadership.held and not self._complete() and time.monotonic() < ends:
                     self._run_once()
             while self._leadership.held:
                 self._run_once()

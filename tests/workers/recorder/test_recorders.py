@@ -4,6 +4,7 @@ After each story the counts in the store equal the fold of the log. Not here: th
 rules (tests/kube), the append function (tests/store).
 """
 
+import gc
 from collections.abc import Callable
 
 import pytest
@@ -20,7 +21,7 @@ from tests.support import declared
 from tests.support.kube import large_populations
 from tests.support.store import crash_safe_server
 from tests.support.workers import clusters, recordings
-from workers.recorder import batch_builder, inboxes
+from workers.recorder import batch_builder, inboxes, recorders
 
 Start = Callable[[], recordings.Recording]
 
@@ -115,6 +116,20 @@ def test_a_cluster_without_the_definition_and_with_it_later(
     cluster_side.server.objects.serve("workloadpolicies", False)
     recording.until(lambda one: not one.all(declared.POLICIES), "the policies are gone with their definition")
     recording.until_counts()
+
+
+def test_the_collector_runs_although_a_kind_is_never_listed(
+    recorded: Start, cluster_side: clusters.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorders, "FIRST_LISTS", 0.1)
+    zones(cluster_side)
+    cluster_side.server.faults.add(
+        faults.FaultKind.FAIL, lambda asked: "/workloadpolicies" in asked.path, times=10**6, status=403
+    )
+    recording = recorded()
+    recording.until(lambda one: "nodes" in one.listed, "the nodes are listed")
+    recordings.eventually(gc.isenabled, "the collector runs")
+    assert not recording.recorder.ready
 
 
 # -- counts -----------------------------------------------------------------------------------
