@@ -1,6 +1,7 @@
 """Reads a log entry by entry or in runs, verifies it, and applies it to a snapshot."""
 
 import contextlib
+import gc
 import threading
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
@@ -69,6 +70,8 @@ class LogCursor:
         """How often entries were trimmed before the subscribers were notified of them."""
         self.reached = threading.Event()
         """Set once the snapshot was at the head of this incarnation."""
+        self._exempted = False
+        """The objects of a cluster that was listed are excluded from collections."""
         self._replaying = False
         """The subscribers were notified of these events before, in another incarnation."""
         self._recent = recent_snapshots.RecentSnapshots(self.snapshot)
@@ -116,11 +119,12 @@ class LogCursor:
         """
         if not requested:
             self._seen = self._log.seen
-        with codecs.folding(), gc_pause.paused(lasting=self._growing):
+        with codecs.folding(), gc_pause.paused():
             if not self.reached.is_set():
                 self._start_over()
             if not self._read(timeout, requested=requested):
                 return False
+            self._exempt()
         self._replaying = False
         self.reached.set()
         return True
@@ -186,10 +190,15 @@ class LogCursor:
         # The store holds both: what was read is a server that is not, or no longer, the store's.
         self._reader.close()
 
-    @property
-    def _growing(self) -> bool:
-        """Nearly everything read now stays: the start of a log, or of a cluster that is being listed."""
-        return not self.reached.is_set() or _LARGEST not in self.snapshot.listed
+    def _exempt(self) -> None:
+        """Exclude what was read so far from collections: at the first head, and once the cluster is listed.
+
+        Nearly all of it stays. Not more often: garbage of other threads would be excluded with it.
+        """
+        listed = _LARGEST in self.snapshot.listed
+        if not self.reached.is_set() or (listed and not self._exempted):
+            gc.freeze()
+            self._exempted = listed
 
     def _read(self, timeout: float, *, requested: bool) -> bool:
         notify = bool(self._subscribers) and not self._replaying
