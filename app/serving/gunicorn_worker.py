@@ -58,7 +58,7 @@ class ExtenderWorker(gthread.ThreadWorker):
         threads: int = served.introspection_threads
         self._introspection_pool = thread_pools.ThreadPool(threads, "introspection")
         self._places = replies.ReplyPlaces(threads + INTROSPECTION_QUEUE)
-        self._queued: deque[connections.Connection] = deque()
+        self._queued = wait_set.MemoryQueue()
         super().init_process()
 
     def init_signals(self) -> None:
@@ -113,6 +113,7 @@ class ExtenderWorker(gthread.ThreadWorker):
         exchange, conn.exchange = conn.exchange, None
         if exchange is not None and exchange.limiter is not None:
             exchange.limiter.release(exchange.length)
+            self._queued.freed()
 
     def _on_event(self, conn: connections.Connection, _: object) -> None:
         """Continue with a connection that is ready."""
@@ -151,7 +152,7 @@ class ExtenderWorker(gthread.ThreadWorker):
         if not self.alive and conn.state is connections.State.IDLE:
             conn.deadline = min(conn.deadline, time.monotonic() + self.limits.stopping)
         if conn.state is connections.State.QUEUED:
-            self._queued.append(conn)
+            self._queued.add(conn)
             self._waiting.watch(conn, 0)
         else:
             self._waiting.watch(conn, selectors.EVENT_READ)
@@ -206,10 +207,6 @@ class ExtenderWorker(gthread.ThreadWorker):
     def _request_done(self, conn: connections.Connection, failure: Exception | None) -> None:
         """Continue with a connection after a thread has processed its request."""
         self._guarded(conn, functools.partial(self._resume, failure))
-        for _ in range(len(self._queued)):
-            queued = self._queued.popleft()
-            if queued.state is connections.State.QUEUED:
-                self._guarded(queued, self._proceed)
 
     def _resume(self, failure: Exception | None, conn: connections.Connection) -> None:
         if failure is not None:
@@ -355,7 +352,9 @@ class ExtenderWorker(gthread.ThreadWorker):
     # -- in the loop: time -----------------------------------------------------------------
 
     def wait_for_and_dispatch_events(self, timeout: float | None) -> None:
-        """Wait for events, at most until the next sweep."""
+        """Continue with calls that have memory now, then wait for events, at most until the next sweep."""
+        for conn in self._queued.ready():
+            self._guarded(conn, self._proceed)
         super().wait_for_and_dispatch_events(min(timeout or SWEEP_SECONDS, SWEEP_SECONDS))
 
     def murder_pending(self) -> None:

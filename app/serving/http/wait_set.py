@@ -1,4 +1,7 @@
-"""The connections that wait for their clients: each is polled until its deadline. Belongs to the loop."""
+"""The connections that wait: for their clients, each polled until its deadline, or for memory.
+
+Belongs to the loop.
+"""
 
 import collections
 import functools
@@ -57,3 +60,31 @@ class WaitSet:
         for conn in self._held:
             if conn.state is connections.State.IDLE:
                 conn.deadline = min(conn.deadline, deadline)
+
+
+class MemoryQueue:
+    """The connections whose calls wait for the memory of their bodies, oldest first."""
+
+    def __init__(self) -> None:
+        self._queued: collections.deque[connections.Connection] = collections.deque()
+        self._freed = False
+
+    def add(self, conn: connections.Connection) -> None:
+        """Queue a connection."""
+        self._queued.append(conn)
+
+    def freed(self) -> None:
+        """Memory has been released. Thread-safe."""
+        self._freed = True
+
+    def ready(self) -> Iterator[connections.Connection]:
+        """Take out the connections that still wait, if memory was released; add those that have to wait on.
+
+        Once more if it is released meanwhile, as by a body that is cut.
+        """
+        while self._freed and self._queued:
+            self._freed = False
+            for _ in range(len(self._queued)):
+                conn = self._queued.popleft()
+                if conn.state is connections.State.QUEUED:
+                    yield conn

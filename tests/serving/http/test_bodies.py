@@ -1,6 +1,8 @@
 """Unexpected request bodies are refused by their headers and not read."""
 
+import contextlib
 import json
+import time
 
 import pytest
 
@@ -174,3 +176,23 @@ def test_small_bodies_share_a_memory_budget() -> None:
     assert body_limiter.acquire(5)
     body_limiter.release(10)
     assert body_limiter.acquire(6)
+
+
+@pytest.mark.parametrize("cut", [True, False], ids=["cut", "late"])
+def test_a_call_that_waits_for_memory_gets_that_of_a_body_without_end(
+    start: server_processes.Starts, cut: bool
+) -> None:
+    server = start(small_body=100, body=60.0 if cut else 1.0)
+    with contextlib.ExitStack() as stack:
+        others = [stack.enter_context(server.connect()) for _ in range(2)]
+        for each in others:
+            each.sendall(HEAD + JSON + b"Content-Length: 200\r\n\r\n{")
+        waiting = stack.enter_context(server.connect())
+        # The server has read the others before: their bodies have all the memory that there is.
+        time.sleep(0.3)
+        waiting.sendall(HEAD + JSON + b"Content-Length: 200\r\n\r\n{%199b" % b"}")
+        time.sleep(0.3)
+        if cut:
+            others[0].close()
+        answer = stack.enter_context(waiting.makefile("rb"))
+        assert answer.readline().startswith(b"HTTP/1.1 200")

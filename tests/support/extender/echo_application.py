@@ -47,6 +47,8 @@ class Plan:
     trust_password: str | None = None
     insecure: bool = False
     threads: int = 8
+    small_body: int = BODY_LIMIT
+    """The largest body, in bytes, of which there may be more than two at once."""
     workers: int = 1
     reply: int = 0
     stock: bool = False
@@ -100,6 +102,7 @@ def serve(plan: Plan) -> None:
         health_host="127.0.0.1",
         health_port=0,
         threads=plan.threads,
+        small_body=plan.small_body,
         workers=plan.workers,
         graceful_seconds=5,
         insecure=plan.insecure,
