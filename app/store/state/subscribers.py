@@ -63,9 +63,10 @@ class Subscribers:
 
         while self._pending:
             for _ in range(len(self._pending)):
-                if not self._pending:
+                try:
+                    event = self._pending.popleft()
+                except IndexError:
                     break  # They were dropped meanwhile.
-                event = self._pending.popleft()
                 for callback in self._callbacks:
                     call(functools.partial(callback, *event))
             for ended in self._ended:

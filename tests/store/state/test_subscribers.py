@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import deque
 
 import pytest
 
@@ -44,6 +45,26 @@ def test_a_subscriber_is_notified_of_the_end_of_each_run_of_events() -> None:
     with pytest.raises(ValueError, match="a subscriber failed"):
         notified.notify()
     assert received == [1, 2, "end", 3, "end"]
+
+
+def test_events_that_are_dropped_while_they_are_delivered_are_no_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    notified, received = subscribers.Subscribers(), list[object]()
+
+    class Dropped(deque[tuple[snapshots.Snapshot, snapshots.Snapshot, readers.Entry]]):
+        """A thread that reads finds another incarnation just before the next event is taken."""
+
+        def popleft(self) -> tuple[snapshots.Snapshot, snapshots.Snapshot, readers.Entry]:
+            notified.forget()
+            return super().popleft()
+
+    monkeypatch.setattr(notified, "_pending", Dropped())
+    notified.add(lambda *event: received.append(event), lambda: received.append("end"))
+    state = snapshots.empty(schema=declared.SCHEMA)
+    notified.put(state, state, readers.Entry(1, 0, writers.seen("u1")))
+    notified.notify()
+    assert received == ["end"]
 
 
 def test_gather_reads_more_at_a_time_and_does_not_delay_catch_up(store: stores.Store) -> None:
