@@ -3,12 +3,13 @@
 import contextlib
 import socket
 import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 
 import pytest
 
 from app.kube import errors
-from app.kube.client import fast_client
+from app.kube.client import credentials, fast_client
 from tests.support.kube import plain_access
 
 CREATED = b'HTTP/1.1 201 Created\r\nContent-Length: 7\r\n\r\n"first"'
@@ -117,3 +118,20 @@ def test_a_call_that_timed_out_is_reset_and_not_delivered_later() -> None:
 def read_to_the_end(connection: socket.socket) -> None:
     while connection.recv(1024):
         pass
+
+
+def test_a_call_may_take_the_last_idle_connection_while_the_client_closes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Taken(deque[tuple[fast_client.Socket, credentials.Tls]]):
+        """Another thread is faster."""
+
+        def pop(self, _: int = -1) -> tuple[fast_client.Socket, credentials.Tls]:
+            super().pop()[0].close()
+            return super().pop()
+
+    with serving([CREATED]) as (client, _):
+        client.exchange("POST", "/one", b"{}", timeout=5.0)
+        monkeypatch.setattr(client, "_idle", Taken(client._idle))
+        client.close()
+        monkeypatch.undo()
