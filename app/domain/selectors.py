@@ -1,11 +1,22 @@
-"""Matches labels against a label selector (metav1 LabelSelector, WP-8)."""
+"""Labels and label selectors: what the API server accepts, and what matches (metav1 LabelSelector, WP-8)."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from app.domain import model
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+
+_NAME: Final = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+DNS_LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+"""Pattern of a part of a DNS-1123 subdomain; only the whole subdomain is limited in length."""
+KEY: Final = rf"(?:(?=[^/]{{1,253}}/){DNS_LABEL}(?:\.{DNS_LABEL})*/)?{_NAME}"
+"""Pattern of the key of a label, or the name of a resource: IsQualifiedName of k8s.io/apimachinery."""
+VALUE: Final = rf"(?:{_NAME})?"
+"""Pattern of the value of a label: IsValidLabelValue of k8s.io/apimachinery."""
+MAX_KEY: Final = 317
+"""Maximum characters of a key: 253 of the subdomain, the slash, and 63 of the name."""
+MAX_VALUE: Final = 63
 
 
 def decoded(spelled: Mapping[str, Any]) -> model.Selector:
@@ -22,8 +33,15 @@ def problems(selector: model.Selector) -> Iterator[str]:
     for one in selector.expressions:
         if one.operator not in OPERATORS:
             yield f"operator must be one of {', '.join(OPERATORS)}, not {one.operator[:80]!r}"
-        elif bool(one.values) != (one.operator in ("In", "NotIn")):
-            yield f"values must {'not ' if not one.values else ''}be empty with {one.operator}"
+        elif problem := values_problem(one.operator, one.values):
+            yield f"values {problem}"
+
+
+def values_problem(operator: str, values: Sequence[str]) -> str:
+    """Why the values do not fit the operator, which is one of OPERATORS; empty if they do."""
+    if bool(values) == (operator in ("In", "NotIn")):
+        return ""
+    return f"must {'not ' if not values else ''}be empty with {operator}"
 
 
 def matches(selector: model.Selector, labels: Mapping[str, str]) -> bool:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from app import converters
-from app.domain import declared_objects, model
+from app.domain import declared_objects, model, selectors
 
 T = TypeVar("T", bound=model.DeclaredObject)
 
@@ -21,10 +21,8 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=253, pattern=r"\A[-A
 Word = Annotated[str, msgspec.Meta(max_length=253)]
 """A short text that the API server has checked."""
 
-_KEY = re.compile(
-    r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-)
-_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_KEY = re.compile(selectors.KEY)
+_VALUE = re.compile(selectors.VALUE)
 
 SELECTOR: declared_objects.Fields = {
     "matchLabels": {},

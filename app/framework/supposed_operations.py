@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Final, Literal, NamedTuple
 import msgspec
 import msgspec.inspect
 
-from app.domain import events, model, snapshots
+from app.domain import events, model, selectors, snapshots
 
 RESERVED: Final = frozenset(
     (
@@ -33,14 +33,11 @@ NodeName = Annotated[model.NodeName, msgspec.Meta(min_length=1, max_length=253)]
 NAMESPACED: Final = r"^[^/\s]+/[^/\s]+\Z"
 Name = Annotated[model.NamespacedName, msgspec.Meta(pattern=NAMESPACED, max_length=507)]
 """``namespace/name``."""
-_WORD: Final = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-_PART: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
-QUALIFIED: Final = rf"^(?:{_PART}(?:\.{_PART})*/)?{_WORD}\Z"
-LABEL_VALUE: Final = rf"^(?:{_WORD})?\Z"
-PREFIX: Final = rf"^(?:{_PART}\.)*[a-z0-9][-a-z0-9]*\Z"
-"""By k8s.io/apimachinery, as the API server validates objects: IsQualifiedName, IsValidLabelValue, and what
-IsDNS1123Subdomain allows before ``-1``."""
-QualifiedName = Annotated[str, msgspec.Meta(pattern=QUALIFIED, max_length=317)]
+QUALIFIED: Final = rf"^{selectors.KEY}\Z"
+LABEL_VALUE: Final = rf"^{selectors.VALUE}\Z"
+PREFIX: Final = rf"^(?:{selectors.DNS_LABEL}\.)*[a-z0-9][-a-z0-9]*\Z"
+"""What IsDNS1123Subdomain of k8s.io/apimachinery allows before ``-1``."""
+QualifiedName = Annotated[str, msgspec.Meta(pattern=QUALIFIED, max_length=selectors.MAX_KEY)]
 """The key of a label, or the name of a resource."""
 LabelValue = Annotated[str, msgspec.Meta(pattern=LABEL_VALUE)]
 

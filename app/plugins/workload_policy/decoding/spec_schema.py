@@ -14,17 +14,9 @@ _EXPRESSIONS = 64
 """Maximum labels, and maximum expressions, of a selector, as in the custom resource definition."""
 _VALUES = 256
 """Maximum values of a requirement, as in the custom resource definition."""
-_KEY = 317
-"""Maximum characters of a label key."""
-_VALUE = 63
-"""Maximum characters of a label value, and so of a domain's name."""
 
-_NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-_PART = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
-_LABEL_KEY = re.compile(rf"(?:(?=[^/]{{1,253}}/){_PART}(?:\.{_PART})*/)?{_NAME}")
-"""A name, after a DNS subdomain and a slash if it has one: IsQualifiedName of k8s.io/apimachinery."""
-_LABEL_VALUE = re.compile(rf"(?:{_NAME})?")
-"""IsValidLabelValue of k8s.io/apimachinery."""
+_LABEL_KEY = re.compile(selectors.KEY)
+_LABEL_VALUE = re.compile(selectors.VALUE)
 
 _ONE_OF = "must be one of {choices}, not {input!r}"
 _NEEDED: dict[str, str | list[Any] | dict[Any, Any]] = {"required": "is missing", "null": "is missing"}
@@ -38,15 +30,15 @@ def _few_enough(items: Sized | None, most: int) -> None:
 def _label_key(key: str) -> None:
     if not key:
         raise marshmallow.ValidationError("is empty")
-    if len(key) > _KEY:
-        raise marshmallow.ValidationError(f"is longer than {_KEY} characters")
+    if len(key) > selectors.MAX_KEY:
+        raise marshmallow.ValidationError(f"is longer than {selectors.MAX_KEY} characters")
     if not _LABEL_KEY.fullmatch(key):
         raise marshmallow.ValidationError(f"must be the key of a label, not {key!r}")
 
 
 def _label_value(value: str) -> None:
-    if len(value) > _VALUE:
-        raise marshmallow.ValidationError(f"is longer than {_VALUE} characters")
+    if len(value) > selectors.MAX_VALUE:
+        raise marshmallow.ValidationError(f"is longer than {selectors.MAX_VALUE} characters")
     if not _LABEL_VALUE.fullmatch(value):
         raise marshmallow.ValidationError(f"must be the value of a label, not {value!r}")
 
@@ -78,11 +70,8 @@ class _Requirement(_Lax):
 
     @marshmallow.validates_schema
     def _values_fit(self, data: dict[str, Any], **_: object) -> None:
-        lists = data["operator"] in ("In", "NotIn")
-        if lists and not data["values"]:
-            raise marshmallow.ValidationError(f"must not be empty with {data['operator']}", "values")
-        if not lists and data["values"]:
-            raise marshmallow.ValidationError(f"must be empty with {data['operator']}", "values")
+        if problem := selectors.values_problem(data["operator"], data["values"] or ()):
+            raise marshmallow.ValidationError(problem, "values")
 
 
 class _Selector(_Lax):
