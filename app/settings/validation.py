@@ -14,7 +14,7 @@ import msgspec
 from app import converters, misspellings
 from app.settings import archive_urls, declarations, errors, groups, sources, store_urls
 
-_SECRET = re.compile(r"pass|pwd|secret|token|credential", re.IGNORECASE)
+_SECRET = re.compile(r"pass|pwd|secret|token|authorization|credential|private", re.IGNORECASE)
 _HOST = r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"
 _URL = re.compile(
     rf"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<user>[^@/?#\s]*@)?(?P<hosts>(?:{_HOST}(?:,{_HOST})*)?)"

@@ -3,7 +3,6 @@
 import atexit
 import logging
 import os
-import re
 import sys
 import time
 from collections.abc import MutableMapping
@@ -14,12 +13,7 @@ from app import optional_modules
 with optional_modules.hidden("rich"):
     import structlog
 
-from app.telemetry import repeated_lines
-
-_SECRET = re.compile(r"pass(word)?$|pwd|secret|token|authorization|credential|private", re.IGNORECASE)
-_WORD = re.compile(r"[^\s'\"]+")
-_PARAMETER = re.compile(r"(?<=password=)[^&\s]+", re.IGNORECASE)
-_HIDDEN = "(hidden)"
+from app.telemetry import repeated_lines, secret_texts
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("topolog")
 """Logger of all lines except those of calls."""
@@ -115,8 +109,8 @@ def now() -> str:
 def without_secrets(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Hide values whose key names a secret, and passwords in URLs."""
     for key, value in event.items():
-        if _SECRET.search(key):
-            event[key] = _HIDDEN
+        if secret_texts.is_secret(key):
+            event[key] = secret_texts.HIDDEN
         else:
             event[key] = _hidden(value)
     return event
@@ -125,34 +119,17 @@ def without_secrets(logger: object, method: str, event: MutableMapping[str, Any]
 def _hidden(value: object) -> object:
     match value:
         case str():
-            return _hidden_text(value)
+            return secret_texts.hidden(value)
         case list() | tuple():
             return [_hidden(one) for one in value]
         case dict():
-            return {key: _HIDDEN if _SECRET.search(str(key)) else _hidden(one) for key, one in value.items()}
+            return {
+                key: secret_texts.HIDDEN if secret_texts.is_secret(str(key)) else _hidden(one)
+                for key, one in value.items()
+            }
         case BaseException():
-            return _hidden_text(repr(value))
+            return secret_texts.hidden(repr(value))
     return value
-
-
-def _hidden_text(text: str) -> str:
-    """Without the user-info and the passwords of URLs, in linear time: any client can have a path logged."""
-    return _PARAMETER.sub(_HIDDEN, _WORD.sub(_hidden_word, text) if "@" in text else text)
-
-
-def _hidden_word(found: re.Match[str]) -> str:
-    """Everything up to the last @ may be a password that contains / and @."""
-    word = found[0]
-    at = word.rfind("@")
-    if at < 0:
-        return word
-    if "password=" in word[:at].lower():
-        # The password may go on behind a quote: the parameter is hidden up to its end.
-        return f"{_HIDDEN}password={_HIDDEN}"
-    if 0 <= word.find(":", 0, at) < at - 1:
-        return f"{_HIDDEN}{word[at:]}"
-    begin = word.find("//", 0, at) + 2
-    return f"{word[:begin]}{_HIDDEN}{word[at:]}" if 2 <= begin < at else word
 
 
 def _ordered(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

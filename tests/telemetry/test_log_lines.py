@@ -127,6 +127,9 @@ except KeyError as error:
         ("redis://h/0?password=it's@x d", "redis://h/0?password=(hidden) d"),
         ("h?PASSWORD=a&x=1", "h?PASSWORD=(hidden)&x=1"),
         ("a@b:c //@ :@", "a@b:c //@ :@"),
+        (f"of r.io:5000/a:1@sha256:{'ab' * 32}, and", f"of r.io:5000/a:1@sha256:{'ab' * 32}, and"),
+        (f"u:p@sha256:{'ab' * 32}@h", "(hidden)@h"),
+        (f"redis://u:p@sha256:{'ab' * 32}", f"(hidden)@sha256:{'ab' * 32}"),
     ],
 )
 def test_what_may_be_a_password_in_a_text_is_hidden(text: str, shown: str) -> None:

@@ -1,7 +1,6 @@
 """Shows the results of checks: as text for people, JSON or YAML; and the exit code that follows."""
 
 import datetime
-import re
 import shutil
 import sys
 import textwrap
@@ -15,7 +14,6 @@ from app.cli.output import colours, formats, tables
 from app.framework import doctor_checks
 
 _WIDTH = 100
-_USER_INFO = re.compile(r"(\b[A-Za-z][\w+.-]*://)[^/@\s]+@")
 
 
 def listed(checks: Iterable[doctor_checks.Check], shown: options.Shown) -> bool:
@@ -144,8 +142,9 @@ def _fields(one: doctor_checks.Result) -> dict[str, str]:
 
 def _public(one: doctor_checks.Result) -> doctor_checks.Result:
     """The result without user names and passwords in URLs."""
-    texts = (_USER_INFO.sub(r"\1(hidden)@", text) for text in (one.subject, one.seen, one.why, one.fix))
-    subject, seen, why, fix = texts
+    from app.telemetry import secret_texts
+
+    subject, seen, why, fix = map(secret_texts.hidden, (one.subject, one.seen, one.why, one.fix))
     return doctor_checks.Result(one.id, subject, one.verdict, seen, why, fix, one.docs)
 
 
