@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from app.domain.fit import go_numbers
 from app.settings import yaml_documents
 
 FILE: Final = "file"
@@ -36,8 +37,6 @@ _TLS = ("insecure", "serverName", "certFile", "keyFile", "caFile", "certData", "
 _MANAGED = ("name", "ignoredByScheduler")
 _POLICY_ONLY = ("enableHttps",)
 _INLINE = ("certData", "keyData", "caData")
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h)")
 
 
 class Unreadable(ValueError):
@@ -250,12 +249,10 @@ def _seconds(value: object, form: Form) -> float:
         value = value.get("Duration", value.get("duration"))
     if form == POLICY and isinstance(value, int) and not isinstance(value, bool):
         return value / 1e9
-    text = str(value)
-    if isinstance(value, str) and (text == "0" or _DURATION.sub("", text) == ""):
-        sign = -1.0 if text.startswith("-") else 1.0
-        parts = re.findall(r"([\d.]+)(ns|us|µs|ms|s|m|h)", text)
-        return sign * sum(float(number) * _UNITS[unit] for number, unit in parts)
-    raise ValueError(f"httpTimeout {text} is not a duration such as 5s")
+    found = go_numbers.go_duration(value) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError(f"httpTimeout {value or repr(value)} is not a duration such as 5s")
+    return found
 
 
 def _in_lower_camel(document: Mapping[str, Any]) -> dict[str, Any]:

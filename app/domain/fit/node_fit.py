@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from app.domain import model, snapshots
+from app.domain.fit import go_numbers
 from app.domain.fold import node_sums
 
 UNSCHEDULABLE = model.Taint("node.kubernetes.io/unschedulable", "NoSchedule")
@@ -20,7 +21,6 @@ REFUSING = frozenset(("NoSchedule", "NoExecute"))
 """Effects of taints that keep pods away; PreferNoSchedule does not."""
 
 
-_WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
 _DECIMAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
 """IsDecimalInteger of k8s.io/apimachinery, as far as 64 bits go."""
 
@@ -243,8 +243,9 @@ def _holds(requirement: model.Requirement, labels: Mapping[str, str]) -> bool:
         case "DoesNotExist":
             return value is None and not values
         case "Gt" | "Lt":
-            bound = _whole(values[0]) if len(values) == 1 else None
-            return _compared(requirement.operator, _whole(value), bound)
+            bound = go_numbers.go_integer(values[0], 64) if len(values) == 1 else None
+            given = go_numbers.go_integer(value, 64) if value is not None else None
+            return _compared(requirement.operator, given, bound)
         case _:
             return False
 
@@ -256,14 +257,6 @@ def _compared(operator: str, given: int | None, bound: int | None) -> bool:
     return given > bound if operator == "Gt" else given < bound
 
 
-def _whole(text: str | None) -> int | None:
-    """A whole number as Go's ParseInt reads it: 64 bits, decimal, without separators."""
-    if text is None or not _WHOLE.fullmatch(text):
-        return None
-    number = int(text)
-    return number if -(2**63) <= number < 2**63 else None
-
-
 def _decimal(text: str) -> int | None:
     """A whole number without a plus sign and leading zeros."""
-    return _whole(text) if _DECIMAL.fullmatch(text) else None
+    return go_numbers.go_integer(text, 64) if _DECIMAL.fullmatch(text) else None

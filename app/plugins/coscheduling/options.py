@@ -5,12 +5,13 @@ in koordinator-sh/koordinator. An illegal value acts as an absent one. A list th
 is not read here, is an error: ignored, it would let the gang go alone, or anywhere.
 """
 
-import re
+import math
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 import msgspec
 
+from app.domain.fit import go_numbers
 from app.framework import views
 
 PREFIX = "gang.scheduling.koordinator.sh/"
@@ -60,10 +61,6 @@ Match = Literal["only-waiting", "waiting-and-running", "once-satisfied"]
 _MATCHES: tuple[Match, ...] = ("only-waiting", "waiting-and-running", "once-satisfied")
 DEFAULT_WAIT = 600
 
-_NUMBER = re.compile(r"[+-]?[0-9]{1,10}")
-_DURATION = re.compile(r"\+?(?:[0-9]{1,9}(?:\.[0-9]{0,9})?(?:ns|us|µs|ms|s|m|h))+")
-_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?)(ns|us|µs|ms|s|m|h)")
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _GROUPS, _RULES, _NAME = 100, 16, 317
 """Gangs that are placed together, rules of one topology, and characters of a name in them, at most."""
 
@@ -120,18 +117,12 @@ def minimum(annotations: Mapping[str, str], labels: Mapping[str, str]) -> int | 
 
 def number(text: str | None) -> int | None:
     """A whole number of 32 bits, as Go's ParseInt reads it."""
-    if text is None or not _NUMBER.fullmatch(text):
-        return None
-    found = int(text)
-    return found if -(2**31) <= found < 2**31 else None
+    return go_numbers.go_integer(text, 32) if text is not None else None
 
 
 def seconds(text: str) -> int:
     """A duration of Go in seconds, rounded up; 0 if there is none that can be read, or it is not positive."""
-    if len(text) > 64 or not _DURATION.fullmatch(text):
-        return 0
-    total = sum(float(amount) * _UNITS[unit] for amount, unit in _PART.findall(text))
-    return min(2**31 - 1, -int(-total // 1))
+    return max(0, min(2**31 - 1, math.ceil(go_numbers.go_duration(text) or 0.0)))
 
 
 def _groups(text: str) -> tuple[tuple[str, ...], str]:
