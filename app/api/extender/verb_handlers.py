@@ -29,9 +29,8 @@ from app.verbs import (
 )
 from app.verbs.memory import pod_memo
 
-VERBS = ("filter", "filter_onlyone", "prioritize", "priority", "bind", "preempt")
 FILTERS = frozenset(("filter", "filter_onlyone"))
-ROUTES = {f"{prefix}/{verb}": verb for prefix in ("", "/api") for verb in VERBS}
+ROUTES = {f"{prefix}/{verb}": verb for prefix in ("", "/api") for verb in telemetry.metrics.VERBS}
 """Path -> verb; each verb is also mounted below /api/ (a prefix that some configurations have)."""
 
 

@@ -9,6 +9,7 @@ from webargs import multidictproxy
 from app.api.introspection import moments, pages
 from app.domain import events
 from app.store.decisions import conditions
+from app.telemetry import metrics
 
 NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
 END = r"$(?!\n)"
@@ -19,7 +20,7 @@ SUBJECT = re.compile(rf"^[^:\x00-\x20]+:[^\x00-\x20]+{END}")
 _OFFSET = r"([^/\s]*/)?[0-9]{1,18}"
 _TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9:]{8}[0-9.]*([Zz]|[+ -][0-9:]{5})"
 MOMENT = rf"^({_OFFSET}|{_TIME}){END}"
-VERBS = ("filter", "filter_onlyone", "prioritize", "bind", "preempt")
+VERBS = tuple(metrics.OUTCOMES)
 
 
 class At(fields.Field[moments.At]):

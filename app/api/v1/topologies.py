@@ -7,11 +7,11 @@ from marshmallow import Schema, fields
 from app.api import errors
 from app.api.introspection import blueprints, pages, queries, schemas, services
 from app.domain import node_sets, snapshots
+from app.verbs.pictures import layouts
 
 routes = blueprints.create("topology", "/apis/v1", "The domains that nodes form, with counts.")
 UNLABELLED = "-"
 """In ``within``, the nodes without a value of the label: no label has this value."""
-USUAL = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone", "topology.kubernetes.io/rack")
 
 
 class DomainCount(Schema):
@@ -156,5 +156,5 @@ class _Rendering:
 def _trails(snapshot: snapshots.Snapshot, levels: str | None, counted: set[str]) -> list[tuple[str, ...]]:
     if levels:
         return [tuple(dict.fromkeys(levels.split(",")))]
-    usual = tuple(key for key in USUAL if list(snapshot.topology[key]))
+    usual = tuple(key for key in layouts.USUAL if list(snapshot.topology[key]))
     return [*([usual] if usual else []), *((key,) for key in sorted(counted - set(usual)))]
