@@ -5,55 +5,12 @@ leadership in which they were submitted: after it has ended, none of them is car
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 from app import telemetry
 from app.domain import model, snapshots
 from app.framework import effects
-
-
-class Waker(Protocol):
-    """Wakes pods (wakeups.Waker)."""
-
-    def submit(self, found: effects.WakePods, position: model.Position, term: str) -> None:
-        """Wake the pods soon."""
-        ...
-
-
-class Poster(Protocol):
-    """Posts Events (event_poster.EventPoster)."""
-
-    def submit(self, found: effects.PostEvent, term: str) -> None:
-        """Post the Event soon."""
-        ...
-
-
-class StatusWriter(Protocol):
-    """Writes statuses (statuses.StatusWriter)."""
-
-    def submit(self, found: effects.PatchStatus, snapshot: snapshots.Snapshot, term: str) -> None:
-        """Write the status soon."""
-        ...
-
-    def verify(self) -> None:
-        """Read every object again before its next status is written."""
-        ...
-
-
-class Evictor(Protocol):
-    """Evicts pods (evictions.Evictor)."""
-
-    def submit(self, found: effects.EvictPods, snapshot: snapshots.Snapshot, term: str) -> None:
-        """Evict the pods, in place of those that the plugin wanted before."""
-        ...
-
-
-class JointReleaser(Protocol):
-    """Releases planned placements together (joint_releases.JointReleases)."""
-
-    def submit(self, found: effects.ReleasePlacements, term: str) -> bool:
-        """Release them soon; false if that was requested already."""
-        ...
+from workers.controller import event_poster, evictions, statuses, wakeups
+from workers.controller.placements import joint_releases
 
 
 class Executor:
@@ -61,12 +18,12 @@ class Executor:
 
     def __init__(
         self,
-        waker: Waker,
-        poster: Poster,
-        statuses: StatusWriter,
-        evictor: Evictor,
+        waker: wakeups.Waker,
+        poster: event_poster.EventPoster,
+        status_writer: statuses.StatusWriter,
+        evictor: evictions.Evictor,
         look_up: Callable[[model.Uid, model.Position, str], bool],
-        together: JointReleaser,
+        together: joint_releases.JointReleases,
         term: Callable[[], str | None],
     ) -> None:
         """``look_up`` looks up a placement at once, releases it on evidence, and returns whether that was not
@@ -75,7 +32,7 @@ class Executor:
         """
         self._waker = waker
         self._poster = poster
-        self._statuses = statuses
+        self._statuses = status_writer
         self._evictor = evictor
         self._look_up = look_up
         self._together = together
