@@ -2,7 +2,6 @@
 
 import os
 import signal
-import threading
 from collections.abc import Callable
 from typing import Final
 
@@ -19,4 +18,4 @@ def stopping(stop: Callable[[], None]) -> None:
         os.read(arrived, 1)
         stop()
 
-    telemetry.loops.Loop("signals", wait, wait=threading.Event().wait).start()
+    telemetry.loops.Loop("signals", wait).start()

@@ -5,7 +5,6 @@ the write end when the master exits, even if it was killed. Calls in flight are 
 """
 
 import os
-import threading
 
 from app import telemetry
 
@@ -22,7 +21,7 @@ class ParentWatch:
     def watch(self) -> None:
         """Exit this process as soon as the master has exited."""
         os.close(self._writer)
-        telemetry.loops.Loop("parent-watch", self._wait, wait=threading.Event().wait).start()
+        telemetry.loops.Loop("parent-watch", self._wait).start()
 
     def _wait(self) -> None:
         while os.read(self._reader, 1):

@@ -11,7 +11,6 @@ import io
 import selectors
 import socket
 import sys
-import threading
 import time
 import wsgiref.types
 from collections.abc import Iterable, Iterator
@@ -42,8 +41,7 @@ class ProbeServer:
         self._poller: selectors.BaseSelector
         self._heads: dict[socket.socket, tuple[bytes, float]] = {}
         self._pool = thread_pools.ThreadPool(THREADS, "probe")
-        self._stopped = threading.Event()
-        self._loop = telemetry.loops.Loop("probes", self._run, wait=self._stopped.wait, longest=1.0)
+        self._loop = telemetry.loops.Loop("probes", self._run, longest=1.0)
 
     def start(self) -> None:
         """Start to serve, in a thread."""
@@ -51,8 +49,7 @@ class ProbeServer:
 
     def stop(self, *, wait: bool = False) -> None:
         """Stop serving; with ``wait``, return only when all threads have ended."""
-        self._stopped.set()
-        self._loop.join(timeout=SECONDS)
+        self._loop.stop(timeout=SECONDS)
         self._pool.shutdown(wait=wait, cancel_futures=True)
 
     def _run(self) -> None:
@@ -66,7 +63,7 @@ class ProbeServer:
                 self._heads.clear()
 
     def _serve(self) -> None:
-        while not self._stopped.is_set():
+        while not self._loop.stopped:
             for key, _ in self._poller.select(timeout=0.25):
                 if key.fileobj is self._listener:
                     self._accept()

@@ -58,7 +58,7 @@ class LineWriter:
         """Start the thread; where none can be started (``pids.max``), the next line tries again."""
         with self._starting, contextlib.suppress(RuntimeError):
             if self._thread is None:
-                self._thread = loops.Loop("log-lines", self._run, wait=threading.Event().wait).start()
+                self._thread = loops.Loop("log-lines", self._run).start()
 
     def _run(self) -> None:
         pause = threading.Event()

@@ -32,17 +32,19 @@ class Loop:
         name: str,
         body: Callable[[], object],
         *,
-        wait: Wait,
+        wait: Wait | None = None,
         fatal: tuple[type[Exception], ...] = (),
         longest: float = LONGEST_PAUSE,
         rng: random.Random | None = None,
     ) -> None:
-        """``body`` runs until it is stopped and then returns. ``fatal``: errors that end the loop, because
-        they need an operator; ``longest``: the maximum pause in seconds.
+        """``body`` runs until it is stopped and then returns. ``wait``: by a clock or an event of the caller,
+        who stops the loop by it; ``fatal``: errors that end the loop, because they need an operator;
+        ``longest``: the maximum pause in seconds.
         """
         self.name = name
         self._body = body
-        self._wait = wait
+        self._stopped = threading.Event()
+        self._wait = wait or self._stopped.wait
         self._fatal = fatal
         self._longest = longest
         self._rng = rng or random.Random()
@@ -61,6 +63,24 @@ class Loop:
             _monitored.discard(self)
             raise
         return self
+
+    def wait(self, seconds: float) -> bool:
+        """Wait in the body between two steps; returns True early once the body must return."""
+        return self._wait(seconds)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether ``end`` or ``stop`` was called: the body must return."""
+        return self._stopped.is_set()
+
+    def end(self) -> None:
+        """Let the body return at its next ``wait``."""
+        self._stopped.set()
+
+    def stop(self, timeout: float) -> None:
+        """Let the body return, and wait until the thread has ended."""
+        self.end()
+        self.join(timeout)
 
     def join(self, timeout: float) -> None:
         """Stop monitoring the thread and wait until it has ended."""
@@ -113,6 +133,17 @@ class Loop:
         self._repeat()
         # Not reached if the loop raised: its thread then counts as dead.
         _monitored.discard(self)
+
+
+def repeated(name: str, step: Callable[[], float], *, longest: float = LONGEST_PAUSE) -> Loop:
+    """A loop that runs the step until it is stopped; the step returns the seconds until its next run."""
+
+    def body() -> None:
+        while not loop.wait(step()):
+            pass
+
+    loop = Loop(name, body, longest=longest)
+    return loop
 
 
 class _Monitored:

@@ -43,8 +43,7 @@ class Readiness:
         """Runs that were begun."""
         self._shown = 0
         """The number of the run whose result the metric has."""
-        self._stopped = threading.Event()
-        self._loop = loops.Loop("readiness", self._run, wait=self._stopped.wait, longest=EVERY)
+        self._loop = loops.repeated("readiness", self._step, longest=EVERY)
 
     def start(self) -> None:
         """Start the thread: after a fork, never before."""
@@ -53,8 +52,7 @@ class Readiness:
 
     def stop(self) -> None:
         """Stop the thread."""
-        self._stopped.set()
-        self._loop.join(timeout=_PATIENCE)
+        self._loop.stop(timeout=_PATIENCE)
 
     def measure(self) -> Mapping[str, str | None]:
         """Run the checks, and set the metric; returns the problem of each."""
@@ -75,11 +73,9 @@ class Readiness:
                 self._shown = number
                 READY.labels(self._process).set(float(ready))
 
-    def _run(self) -> None:
-        while True:
-            self.measure()
-            if self._stopped.wait(EVERY):
-                return
+    def _step(self) -> float:
+        self.measure()
+        return EVERY
 
 
 def report(checks: Mapping[str, str | None]) -> tuple[int, bytes]:

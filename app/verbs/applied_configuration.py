@@ -1,6 +1,5 @@
 """Records the configuration of an extender in the log, unless the log holds it."""
 
-import threading
 from collections.abc import Callable
 
 from app import telemetry
@@ -28,8 +27,7 @@ class AppliedConfiguration:
         self._event = events.ConfigurationApplied(configuration=configuration, by=by)
         self._snapshot = snapshot
         self._log = log
-        self._stopped = threading.Event()
-        self._loop = telemetry.loops.Loop("configuration", self._run, wait=self._stopped.wait)
+        self._loop = telemetry.loops.repeated("configuration", lambda: _EVERY if self.record() else _SOON)
 
     def start(self) -> None:
         """Start the thread: after a fork, never before."""
@@ -37,8 +35,7 @@ class AppliedConfiguration:
 
     def stop(self) -> None:
         """Stop the thread."""
-        self._stopped.set()
-        self._loop.join(timeout=5.0)
+        self._loop.stop(timeout=5.0)
 
     def record(self) -> bool:
         """Append the configuration unless the snapshot holds it, and return whether it does.
@@ -60,7 +57,3 @@ class AppliedConfiguration:
         except errors.StoreError as error:
             telemetry.log.debug("the configuration was not recorded; trying again", error=str(error))
         return False
-
-    def _run(self) -> None:
-        while not self._stopped.wait(_EVERY if self.record() else _SOON):
-            pass

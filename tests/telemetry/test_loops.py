@@ -43,7 +43,7 @@ def failures(name: str) -> float:
 @pytest.fixture
 def died() -> Iterator[loops.Loop]:
     """A loop whose thread was ended by a BaseException."""
-    loop = loops.Loop("mortal", lambda: sys.exit(1), wait=threading.Event().wait).start()
+    loop = loops.Loop("mortal", lambda: sys.exit(1)).start()
     while loop.alive:
         pass
     yield loop
@@ -96,10 +96,60 @@ def test_the_error_of_a_pausing_loop_is_shown() -> None:
 
 
 def test_a_loop_that_returns_is_not_dead() -> None:
-    loop = loops.Loop("done", lambda: None, wait=threading.Event().wait).start()
+    loop = loops.Loop("done", lambda: None).start()
     while loop.alive:
         pass
     assert "done" not in loops.dead()
+
+
+def test_a_loop_has_the_event_that_stops_it() -> None:
+    loop = loops.Loop("own", lambda: loop.wait(60)).start()
+    assert (loop.stopped, loop.alive) == (False, True)
+    loop.stop(10)
+    assert (loop.stopped, loop.alive) == (True, False)
+    assert "own" not in loops.dead()
+
+
+def test_a_loop_is_stopped_during_the_pause_after_a_failure() -> None:
+    body = Failing(1_000)
+    loop = loops.Loop("pausing", body, rng=random.Random(3)).start()
+    loop.end()
+    loop.join(10)
+    assert not loop.alive
+
+
+def test_a_step_is_repeated_until_the_loop_is_stopped_also_if_it_fails() -> None:
+    steps, third = Failing(1), threading.Event()
+    runs: list[None] = []
+
+    def step() -> float:
+        runs.append(None)
+        steps()
+        if len(runs) == 3:
+            third.set()
+            return 60.0
+        return 0.0
+
+    loop = loops.repeated("steps", step, longest=0.01).start()
+    assert third.wait(30)
+    loop.stop(10)
+    assert (loop.alive, len(runs)) == (False, 3)
+
+
+def test_a_loop_that_was_made_before_a_fork_is_started_and_stopped_after_it() -> None:
+    loop = loops.repeated("forked", lambda: 60.0)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        loop.start()
+        loop.stop(10)
+        os.write(writer, b"alive" if loop.alive else b"ended")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reader, 100) == b"ended"
+    assert (loop.stopped, loop.alive) == (False, False)
+    os.close(reader)
+    os.close(writer)
 
 
 def ask(path: str) -> tuple[bytes, list[bytes], bytes]:

@@ -58,7 +58,7 @@ class Handshakes(Generic[T]):
 
     def start(self) -> telemetry.loops.Loop:
         """Start the thread; without it no client connects any more, so /livez monitors it."""
-        return telemetry.loops.Loop("handshakes", self._run, wait=threading.Event().wait).start()
+        return telemetry.loops.Loop("handshakes", self._run).start()
 
     def submit(self, conn: T) -> None:
         """Queue the next step of a handshake."""

@@ -5,8 +5,6 @@ What a process does with the store differs: one reads all the time, another once
 and a server that hangs fails it after store.socket_timeout: `EVERY` and that timeout bound the delay.
 """
 
-import threading
-
 import redis
 
 from app import telemetry
@@ -22,8 +20,7 @@ class Availability:
 
     def __init__(self, client: redis.Redis) -> None:
         self._client = client
-        self._stopped = threading.Event()
-        self._loop = telemetry.loops.Loop("availability", self._run, wait=self._stopped.wait, longest=EVERY)
+        self._loop = telemetry.loops.repeated("availability", self._step, longest=EVERY)
         self.up = False
 
     def start(self) -> None:
@@ -32,8 +29,7 @@ class Availability:
 
     def stop(self) -> None:
         """Stop the thread."""
-        self._stopped.set()
-        self._loop.join(timeout=5.0)
+        self._loop.stop(timeout=5.0)
 
     def measure(self) -> None:
         """Send one PING, and set ``up``."""
@@ -45,8 +41,6 @@ class Availability:
         else:
             self.up = True
 
-    def _run(self) -> None:
-        while True:
-            self.measure()
-            if self._stopped.wait(EVERY):
-                return
+    def _step(self) -> float:
+        self.measure()
+        return EVERY

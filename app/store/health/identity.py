@@ -30,9 +30,8 @@ class IdentityCheck:
         self._log = log
         self._uid = uid
         self._refusals = 0
-        self._stopped, self._due = threading.Event(), threading.Event()
-        self._tried = threading.Event()
-        self._loop = telemetry.loops.Loop("identity", self._run, wait=self._stopped.wait, longest=_EVERY)
+        self._due, self._tried = threading.Event(), threading.Event()
+        self._loop = telemetry.loops.Loop("identity", self._run, longest=_EVERY)
 
     @property
     def problem(self) -> str | None:
@@ -54,7 +53,7 @@ class IdentityCheck:
 
     def stop(self) -> None:
         """Stop the thread."""
-        self._stopped.set()
+        self._loop.end()
         self._due.set()
         self._loop.join(timeout=5.0)
 
@@ -84,7 +83,7 @@ class IdentityCheck:
         return bool(found)
 
     def _run(self) -> None:
-        while not self._stopped.is_set():
+        while not self._loop.stopped:
             self._due.clear()
             pause = _EVERY if self.measure() else _SOON
             self._tried.set()

@@ -117,8 +117,7 @@ class ShadowComparison:
         self._wall = wall
         self._held: dict[str, _Held] = {}
         self._lock = threading.Lock()
-        self._stopped = threading.Event()
-        self._loop = telemetry.loops.Loop("shadows", self._run, wait=self._stopped.wait)
+        self._loop = telemetry.loops.repeated("shadows", lambda: 0.0 if self.step() else _EVERY)
 
     def start(self) -> None:
         """Start the thread: after a fork, never before."""
@@ -126,8 +125,7 @@ class ShadowComparison:
 
     def stop(self) -> None:
         """Stop the thread."""
-        self._stopped.set()
-        self._loop.join(timeout=5.0)
+        self._loop.stop(timeout=5.0)
 
     def report(self, name: str, since: model.Position) -> ComparisonReport | None:
         """The differences of the shadow that was set at that position; None before its first poll."""
@@ -165,10 +163,6 @@ class ShadowComparison:
         snapshot = self._follower.catch_up(timeout=_CATCH_UP)
         self._adopt(snapshot)
         return any([self._try(held) for held in list(self._held.values())])
-
-    def _run(self) -> None:
-        while not self._stopped.wait(0.0 if self.step() else _EVERY):
-            pass
 
     def _adopt(self, snapshot: snapshots.Snapshot) -> None:
         """Begin with the shadows that were set, and forget those that are gone."""
@@ -224,7 +218,7 @@ class ShadowComparison:
         for decision in page:
             self._take(held, decision)
             held.behind = held.last = decision.id
-            if self._stopped.wait(0.0):  # Between two decisions other threads may run.
+            if self._loop.wait(0.0):  # Between two decisions other threads may run.
                 return False
         return held.left
 
