@@ -1,8 +1,9 @@
-"""A monotonic clock that tests can replace."""
+"""A monotonic clock that tests can replace, and the one spelling of times of day."""
 
+import datetime
 import threading
 import time
-from typing import Protocol
+from typing import Literal, Protocol
 
 
 class Clock(Protocol):
@@ -34,3 +35,9 @@ class RealClock:
     def stop(self) -> None:
         """Interrupt the current wait and every later one."""
         self._stopped.set()
+
+
+def rfc3339(since_1970: float, digits: Literal["seconds", "milliseconds", "microseconds"] = "seconds") -> str:
+    """A time in UTC as the API server writes it, of seconds since 1970; it is cut to the digits."""
+    moment = datetime.datetime.fromtimestamp(since_1970, datetime.UTC)
+    return moment.isoformat(timespec=digits).replace("+00:00", "Z")

@@ -5,7 +5,7 @@ import pathlib
 
 import click
 
-from app import exit_codes
+from app import clocks, exit_codes
 from app.cli import exits
 from app.cli.output import formats, tables
 
@@ -97,7 +97,7 @@ def certs_command(
         raise click.BadParameter(str(error), param_hint="--host") from error
     except (errors.ServingError, OSError) as error:
         raise exits.Failed(exit_codes.SETTINGS, str(error)) from error
-    expires = {name: when.strftime("%Y-%m-%dT%H:%M:%SZ") for name, when in issued.expires.items()}
+    expires = {name: clocks.rfc3339(when.timestamp()) for name, when in issued.expires.items()}
     if formats.is_document(output):
         files = {name: str(path) for name, path in issued.files.items()}
         formats.show_document(

@@ -8,9 +8,10 @@ from typing import Any
 def seconds(text: str) -> float:
     """Seconds since 1970 of an RFC 3339 time; 0 for another text."""
     try:
-        return datetime.datetime.fromisoformat(text).timestamp()
+        moment = datetime.datetime.fromisoformat(text)
     except ValueError:
         return 0.0
+    return moment.timestamp() if moment.tzinfo is not None else 0.0
 
 
 def started(pod: Mapping[str, Any], container: str) -> float:

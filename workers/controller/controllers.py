@@ -7,9 +7,9 @@ leads, the others are on standby; two that work at once, during a takeover, repe
 nothing.
 """
 
-import datetime
 import functools
 import threading
+import time
 from collections.abc import Callable, Mapping
 
 from app import clocks, telemetry
@@ -254,4 +254,4 @@ class Controller:
 
 
 def _second() -> str:
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return clocks.rfc3339(time.time())

@@ -3,6 +3,8 @@
 import re
 from datetime import UTC, datetime, timedelta
 
+from app import clocks
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_MS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
 """The last millisecond since 1970 that a time can show, in the year 9999."""
@@ -40,4 +42,4 @@ def seconds(text: str) -> int:
 
 def rfc3339(since_1970: float) -> str:
     """A time in UTC with milliseconds."""
-    return datetime.fromtimestamp(since_1970, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return clocks.rfc3339(since_1970, "milliseconds")

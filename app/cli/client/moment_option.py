@@ -7,6 +7,8 @@ from typing import Final
 
 import click
 
+from app import clocks
+
 _AGO: Final = re.compile(r"(?=\d)(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?", re.ASCII)
 _CLOCK: Final = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
 _OTHER: Final = re.compile(r"(?:[^/\s]+/)?\d+|\d{4}-\d\d-\d\d[Tt]\S+( \S+)?", re.ASCII)
@@ -27,7 +29,7 @@ def moment(text: str) -> str:
         at = datetime.fromtimestamp(max(0.0, time.time() - ago), UTC)
     else:
         return text
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return clocks.rfc3339(at.timestamp(), "milliseconds")
 
 
 class Moment(click.ParamType[str]):

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 from cryptography import x509
 
+from app import clocks
+
 _NAME_MISMATCH = (62, 64)
 """X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
 _SHOWN_NAMES = 4
@@ -171,4 +173,4 @@ def _certificates(path: str) -> Iterable[x509.Certificate]:
 
 
 def _at(when: datetime.datetime) -> str:
-    return when.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return clocks.rfc3339(when.timestamp())

@@ -1,14 +1,14 @@
 """Shows the results of checks: as text for people, JSON or YAML; and the exit code that follows."""
 
-import datetime
 import shutil
 import sys
 import textwrap
+import time
 from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
-from app import __version__, exit_codes
+from app import __version__, clocks, exit_codes
 from app.cli.doctor import options
 from app.cli.output import colours, formats, tables
 from app.framework import doctor_checks
@@ -40,7 +40,7 @@ def show(area: str, cluster: str, results: Sequence[doctor_checks.Result], shown
     kept = [_public(one) for one in results if one.id not in shown.skip]
     order = {verdict: at for at, verdict in enumerate(doctor_checks.VERDICTS)}
     kept.sort(key=lambda one: (order[one.verdict], one.id))
-    at = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    at = clocks.rfc3339(time.time())
     if shown.output == formats.TEXT:
         click.echo(f"topolog {__version__} doctor {area}, cluster {cluster}, {at}")
         for line in _text(kept):

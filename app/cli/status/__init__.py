@@ -1,13 +1,12 @@
 """``topolog status``: an installation on one screen."""
 
-import datetime
 import os
 import time
 import typing
 
 import click
 
-from app import __version__, exit_codes, settings
+from app import __version__, clocks, exit_codes, settings
 from app.cli.client import api_client
 from app.cli.doctor import options as doctor_options
 from app.cli.output import colours, formats
@@ -56,7 +55,7 @@ def status_command(
     document = {
         "topolog": __version__,
         "name": loaded.cluster,
-        "at": datetime.datetime.fromtimestamp(now, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "at": clocks.rfc3339(now),
         **overview.document(seen, _answers(witness), results, now),
     }
     if formats.is_document(output):

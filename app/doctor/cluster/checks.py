@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from app import plurals
-from app.doctor import own_pods
+from app.doctor import own_pods, times
 from app.doctor.cluster import catalog, rights
 from app.domain import declared_objects, selectors
 from app.framework import doctor_checks
@@ -185,8 +185,13 @@ def _terminating(
     pod: Object, subject: str, known: Mapping[str, str], now: datetime.datetime
 ) -> doctor_checks.Result:
     """C06 of a deleted pod. Its deletionTimestamp is the end of its grace period."""
-    until = datetime.datetime.fromisoformat(pod["metadata"]["deletionTimestamp"])
-    overdue = (now - until).total_seconds()
+    text = str(pod["metadata"]["deletionTimestamp"])
+    until = times.seconds(text)
+    if not until:
+        return catalog.PODS.unsure(
+            subject, f"terminates; {text[:80]!r} is not a time", fix="repeat the check once it has ended"
+        )
+    overdue = now.timestamp() - until
     if overdue > _SECONDS_BEYOND:
         return catalog.PODS.warning(
             subject,
@@ -233,9 +238,9 @@ def lease(
     subject = f"Lease {name}"
     known = {"NAMESPACE": namespace, "PROCESS": process}
     spec = (found or {}).get("spec") or {}
-    holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
+    holder, renewed = spec.get("holderIdentity"), times.seconds(str(spec.get("renewTime") or ""))
     patience = float(spec.get("leaseDurationSeconds", 15)) + _SECONDS_BEYOND
-    overdue = (now - datetime.datetime.fromisoformat(renewed)).total_seconds() if holder and renewed else None
+    overdue = now.timestamp() - renewed if holder and renewed else None
     if (overdue is None or overdue > patience) and age is not None and age < patience:
         # A process that was installed once more finds the Lease of its predecessor, which released nothing.
         return catalog.LEASES.unsure(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.doctor import api_reader, own_pods, scheduler_containers
+from app.doctor import api_reader, own_pods, scheduler_containers, times
 from app.doctor.cluster import catalog, checks, network_policies, rights
 from app.domain import declared_objects, schema
 from app.framework import capabilities, doctor_checks
@@ -272,11 +272,12 @@ def _leases(
 def _age(pods: Sequence[Mapping[str, Any]], process: str, now: datetime.datetime) -> float | None:
     """Seconds since the oldest pod of a process was started; None if it has no started pod."""
     starts = [
-        datetime.datetime.fromisoformat(text)
+        start
         for pod in pods
-        if own_pods.component(pod) == process and (text := (pod.get("status") or {}).get("startTime"))
+        if own_pods.component(pod) == process
+        and (start := times.seconds(str((pod.get("status") or {}).get("startTime", ""))))
     ]
-    return (now - min(starts)).total_seconds() if starts else None
+    return now.timestamp() - min(starts) if starts else None
 
 
 def _or_none(reader: api_reader.ApiReader, path: str) -> Mapping[str, Any] | None:

@@ -1,10 +1,11 @@
 """An installation in one document, for ``topolog status``: by its processes and an extender's answers."""
 
-import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from app import clocks
+from app.doctor import times
 from app.doctor.run import process_facts
 from app.framework import doctor_checks
 from app.telemetry import metrics
@@ -135,7 +136,7 @@ def _certificates(found: Sequence[process_facts.Process], now: float) -> list[Js
         {
             "file": file,
             "process": name,
-            "expires": datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "expires": clocks.rfc3339(at),
             "secondsLeft": round(at - now),
         }
         for file, (at, name) in sorted(ends.items(), key=lambda end: end[1])
@@ -156,8 +157,5 @@ def _cluster(summary: Mapping[str, Any] | None) -> Json | None:
 
 
 def _group(one: Mapping[str, Any], now: float) -> Json:
-    try:
-        since = datetime.datetime.fromisoformat(one["oldest"]).timestamp()
-    except ValueError:
-        return {**one, "oldestSeconds": None}
-    return {**one, "oldestSeconds": round(max(0.0, now - since))}
+    since = times.seconds(one["oldest"])
+    return {**one, "oldestSeconds": round(max(0.0, now - since)) if since else None}

@@ -5,13 +5,12 @@ contradict one another the latest counts: kube-scheduler may have been restarted
 """
 
 import dataclasses
-import datetime
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from app import plurals
+from app import clocks, plurals
 from app.doctor.scheduler import catalog, entry_checks
 from app.framework import doctor_checks
 
@@ -247,7 +246,7 @@ def confronted(
 
 def when(at: float) -> str:
     """A time in RFC 3339."""
-    return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return clocks.rfc3339(at)
 
 
 def _wrong(check: doctor_checks.Check, subject: str, seen: str, *, fix: str = "") -> doctor_checks.Result:

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from cryptography import exceptions, x509
 from cryptography.x509 import oid
 
-from app import plurals
+from app import clocks, plurals
 from app.doctor.tls import catalog
 from app.framework import doctor_checks
 from app.serving.access import roles
@@ -380,4 +380,4 @@ def _public(key: certificate_checks.PrivateKey) -> bytes:
 
 
 def _at(when: datetime.datetime) -> str:
-    return when.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return clocks.rfc3339(when.timestamp())

@@ -10,12 +10,12 @@ resourceVersion at acquisition, which grows from one holder to the next even if 
 between, and the store compares it.
 """
 
-import datetime
 import os
 import random
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -263,4 +263,4 @@ def _transitions(spec: leases.Json) -> int:
 
 
 def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return clocks.rfc3339(time.time(), "microseconds")

@@ -6,8 +6,8 @@ that needs a dropped one fails with 410.
 """
 
 import bisect
-import datetime
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from app import clocks
 from app.simulation.apiserver import status_replies
 
 Json = dict[str, Any]
@@ -276,4 +277,4 @@ def _after(collection: _Collection, version: int) -> list[WatchLine]:
 
 def now() -> str:
     """The current time as the API server writes it: RFC 3339, whole seconds."""
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return clocks.rfc3339(time.time())
