@@ -16,7 +16,7 @@ from app.store import stores
 from app.store.server import embedded
 from tests.support import declared
 from tests.support.kube import plain_access
-from tests.support.workers import clusters, recordings, worker_processes
+from tests.support.workers import clusters, recordings, schema_versions, worker_processes
 
 
 @pytest.fixture
@@ -64,6 +64,13 @@ def again(
     yield reopen
     for one in opened:
         one.close()
+
+
+@pytest.fixture
+def opened(store_server: embedded.Server, cluster: str) -> Iterator[schema_versions.Opened]:
+    """Opens one store as processes of several versions do."""
+    with schema_versions.opening(store_server.url, cluster) as of:
+        yield of
 
 
 @pytest.fixture

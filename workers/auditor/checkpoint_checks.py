@@ -93,6 +93,7 @@ class CheckpointChecks:
         for kept in (self.checked, self._digests, self._wrong):
             for offset in kept.keys() - found.keys():
                 del kept[offset]
+        self._doubted = [one for one in self._doubted if found.get(one.offset) == one]
         return found
 
     def compare(self, header: snapshot_format.Header, snapshot: snapshots.Snapshot) -> None:
@@ -102,7 +103,7 @@ class CheckpointChecks:
         try:
             if snapshot_format.same(header, snapshot, read):
                 self._verified(header)
-                self._resolve_doubts()
+                self._resolve_doubts(header.offset)
                 return
             stored = read()
         except errors.Damaged as damaged:
@@ -160,9 +161,10 @@ class CheckpointChecks:
         for kind in ("checkpoint", "past"):
             self._board.settle(kind, f"checkpoint:{header.offset}")
 
-    def _resolve_doubts(self) -> None:
-        """A later checkpoint equals the replay, so the earlier, differing checkpoints are wrong."""
-        for header in self._doubted:
+    def _resolve_doubts(self, at: int) -> None:
+        """The checkpoint at an offset equals the replay, so the earlier, differing checkpoints are wrong."""
+        for header in [one for one in self._doubted if one.offset < at]:
+            self._doubted.remove(header)
             key = f"checkpoint:{header.offset}"
             self._board.settle("past", key)
             self._board.put(
@@ -172,14 +174,13 @@ class CheckpointChecks:
                     expected="the state replayed from the log",
                     found=f"digest {header.digest}",
                     first=header.offset,
-                    last=self._stop,
+                    last=at,
                     offset=header.offset,
                     writer="compactor",
                     blame="it is not the state at its offset, but the log leads to the checkpoint after it:"
                     " a faulty compactor wrote this one, or another writer replaced it",
                 )
             )
-        self._doubted = []
 
     def _touching(self, subjects: frozenset[str], after: int, until: int) -> list[raw_access.RawEntry]:
         """The entries between two offsets that touch some subjects."""
@@ -238,6 +239,7 @@ class CheckpointChecks:
             read = functools.partial(self._kept.read, header, incarnation=self._incarnation)
             if snapshot_format.same(header, snapshot, read):
                 self._verified(header)
+                self._resolve_doubts(header.offset)
             else:
                 self._differs(header, snapshot, read(), 0)
         elif known is not None:

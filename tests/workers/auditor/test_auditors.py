@@ -67,6 +67,20 @@ def test_a_checkpoint_changed_before_it_was_read_is_not_taken_for_a_changed_entr
     assert "the log leads to the checkpoint after it" in report.differences[0].blame
 
 
+def test_a_checkpoint_taken_later_shows_that_an_earlier_one_was_changed(world: audits.World) -> None:
+    wrong = corruptions.checkpoint_forged(world)
+    auditor = world.another()
+    assert [one.kind for one in world.audited(auditor).differences] == ["past"]
+    world.cluster.label_node("n1", zone="b")
+    world.recorder.until_counts(b=4)
+    _, at_ms = world.store.follower.dated()
+    assert at_ms is not None
+    world.store.checkpoints.write(world.recorder.snapshot, at_ms)
+    report = world.audited(auditor)
+    assert [(one.kind, one.key) for one in report.differences] == [(one.kind, one.key) for one in wrong]
+    assert report.problem == ""
+
+
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_checkpoint_of_a_later_version_is_left_to_a_later_auditor(
     world: audits.World, restarted: bool

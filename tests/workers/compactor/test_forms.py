@@ -1,68 +1,28 @@
 """A compactor of another version than the recorder takes no checkpoint that lacks what is recorded."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
 
-import pytest
 from structlog import testing
 
 from app import settings
-from app.domain import events, model, schema
-from app.framework import manifests
 from app.kube.watch import kinds
-from app.store import schemas, stores
-from app.store.log import batches
-from app.store.server import connections, embedded
+from app.store import stores
 from tests.support import declared
 from tests.support.monitoring import samples
-from tests.support.store import writers
+from tests.support.workers.schema_versions import (
+    FORMER,
+    OF_NARROW,
+    OF_WIDE,
+    PRESENT,
+    Narrow,
+    Opened,
+    Wide,
+    record,
+)
 from workers.compactor import compactors
 
-
-class Narrow(model.DeclaredObject, frozen=True):
-    """What the former version keeps of a limit."""
-
-    per_node: int = 0
-
-
-class Wide(model.DeclaredObject, frozen=True):
-    """What the present version keeps of it: a field was added with a default."""
-
-    per_node: int = 0
-    protected: bool = False
-
-
-OF_NARROW = manifests.kind(Narrow, "example.com/v1", "podlimits")
-OF_WIDE = manifests.kind(Wide, "example.com/v1", "podlimits")
-FORMER, PRESENT = (
-    schema.Schema((*declared.SCHEMA.kinds, one), declared.SCHEMA.counters) for one in (OF_NARROW, OF_WIDE)
-)
 MARK = kinds.declared(OF_WIDE)
 OPTIONS = settings.Compaction(events=5, keep=0, checkpoints=3)
-Opened = Callable[[schema.Schema], stores.Store]
-
-
-@pytest.fixture
-def opened(store_server: embedded.Server, cluster: str) -> Iterator[Opened]:
-    """Opens the store as a process of the version with this schema does."""
-    with connections.connect(store_server.url) as client:
-        schemas.migrate(client, declared.names(cluster), FORMER)
-    found: list[stores.Store] = []
-
-    def of(version: schema.Schema) -> stores.Store:
-        chosen = settings.Store(url=store_server.url)
-        found.append(stores.open_store(chosen, schema=version, cluster=cluster))
-        return found[-1]
-
-    yield of
-    for one in found:
-        one.close()
-
-
-def record(store: stores.Store, kind: kinds.WatchedKind, *facts: events.AnyEvent) -> None:
-    """Append what a recorder that keeps this form of the kind has observed, and others' events."""
-    pods = [writers.seen(f"u{number}") for number in range(6)]
-    store.log.append(batches.Batch(events=(*facts, *pods), marks={kind.mark: kind.marked("9")}))
 
 
 def offsets(store: stores.Store) -> list[int]:
