@@ -165,6 +165,15 @@ class Unreadable(StoreError):
     """An event in the log was written by a newer version, or is damaged."""
 
 
+class Newer(Unreadable):
+    """An event in the log has a type or a version that this process does not have."""
+
+    def __init__(self, what: str) -> None:
+        """``what``: the event, for a sentence of which process has to be upgraded."""
+        super().__init__(f"{what}; upgrade this process")
+        self.what = what
+
+
 class NoServer(StoreError):
     """No Redis or Valkey server to start."""
 

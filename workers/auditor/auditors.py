@@ -131,6 +131,11 @@ class Auditor:
         except errors.Trimmed:
             self._ledger = None  # What it would read next is gone: the replay begins again at a checkpoint.
             raise
+        if not own.outdated:
+            self.problem.pop("log", None)
+        elif self.problem.get("log") != own.broken:
+            telemetry.log.warning("cannot audit further", problem=own.broken)
+            self.problem["log"] = own.broken
         # Also during a long replay: what a reader has not read is not trimmed. A replay that cannot continue
         # holds back no trim: it begins again at a checkpoint behind what it cannot read.
         if not own.broken:
@@ -168,7 +173,6 @@ class Auditor:
         if not own.began and not own.begin():
             self.problem["log"] = own.uncovered
             return None
-        self.problem.pop("log", None)
         return own
 
     def _verify(self, past: log_integrity.LogIntegrity, head: int) -> int:

@@ -51,6 +51,8 @@ class AuditLedger:
         """The last run did not reach the end of the log."""
         self.broken = ""
         """Why the log cannot be replayed further; empty if it can."""
+        self.outdated = False
+        """That is an event which a later version of Topolog wrote: nothing is wrong with the log."""
         self.count_drift: dict[str, int] = {}
         """Key -> stored minus replayed count, where they differ."""
         self.wrong_versions: frozenset[str] = frozenset()
@@ -141,6 +143,7 @@ class AuditLedger:
 
     def follow(self) -> raw_access.RawView | None:
         """Replay to the head; None if that was too far for one run."""
+        self.outdated = False
         for _ in range(_MAX_READS):
             held = len(self.ledger.snapshot.versions)
             view = self._raw_reader.view(
@@ -187,6 +190,9 @@ class AuditLedger:
                 break
             try:
                 steps.append(attribution.Step(line.offset, line.at_ms, line.epoch, self._event(line.payload)))
+            except errors.Newer as newer:
+                self.outdated, broken = True, f"entry {line.offset}: {newer.what}; upgrade the auditor"
+                break
             except errors.Unreadable as unreadable:
                 broken = str(unreadable)
                 self._board.put(_unreadable(line, view.head, broken))

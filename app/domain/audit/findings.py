@@ -15,7 +15,7 @@ KINDS: Mapping[str, str] = {
     "hole": "an entry is missing inside the log",
     "edited": "an entry changed after it was first read",
     "foreign": "an entry was not written by the append function",
-    "unreadable": "an entry cannot be decoded as an event",
+    "unreadable": "an entry cannot be decoded as an event of any version",
     "fence": "a fact was not written by the recorder elected at that time",
     "checkpoint": "a checkpoint is corrupt, or differs from the state at its offset",
     "past": "the state folded from one checkpoint differs from the next checkpoint",

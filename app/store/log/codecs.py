@@ -2,9 +2,10 @@
 
 An event is one JSON object with its version first and its tag second:
 ``{"v":1,"type":"PodGone","uid":...}``. The version is that of the event's own shape. A reader that
-meets a newer version or an unknown tag raises Unreadable; an older version goes through the upcasters.
+meets a newer version or an unknown tag raises Newer; an older version goes through the upcasters.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -38,6 +39,8 @@ _POD_SEEN = _HEADS[events.PodSeen] + b'"type":"PodSeen","pod":{"uid":"'
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[events.AnyEvent] = msgspec.json.Decoder(events.AnyEvent)
 _fields = msgspec.json.Decoder(dict[str, object])
+_tag = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
+"""What the tag of an event looks like in every version."""
 
 
 def encode(event: events.AnyEvent) -> bytes:
@@ -120,13 +123,13 @@ def _decoded_run(payloads: Sequence[bytes]) -> list[events.AnyEvent]:
 def _upcast(payload: bytes) -> dict[str, object]:
     fields = _fields.decode(payload)
     tag, version = fields.get("type"), fields.pop("v", None)
-    current = _READ.get(tag) if isinstance(tag, str) else None
-    if current is None or not isinstance(tag, str):
-        raise errors.Unreadable(
-            f"event of unknown type {tag!r}: written by a newer Topolog; upgrade this process"
-        )
-    if not isinstance(version, int) or not 1 <= version <= current:
-        raise errors.Unreadable(
-            f"{tag} of version {version!r}, but this process reads up to {current}; upgrade this process"
-        )
+    if not isinstance(tag, str) or _tag.fullmatch(tag) is None:
+        raise errors.Unreadable(f"event of type {tag!r}, which no version of Topolog writes")
+    if type(version) is not int or version < 1:
+        raise errors.Unreadable(f"{tag} of version {version!r}, which no version of Topolog writes")
+    current = _READ.get(tag)
+    if current is None:
+        raise errors.Newer(f"event of unknown type {tag!r}: written by a newer Topolog")
+    if version > current:
+        raise errors.Newer(f"{tag} of version {version}, but this process reads up to {current}")
     return upcasters.upcast(tag, version, VERSIONS, fields)

@@ -50,7 +50,9 @@ def test_the_order_of_fields_does_not_matter() -> None:
         pytest.param(b'{"v":1,"type":"PodEaten","uid":"u"}', "PodEaten", id="unknown tag"),
         pytest.param(b'{"type":"PodGone","uid":"u","namespace":"n"}', "version None", id="no version"),
         pytest.param(b'{"v":"1","type":"PodGone","uid":"u"}', "version '1'", id="version as text"),
+        pytest.param(b'{"v":true,"type":"PodGone","uid":"u"}', "version True", id="version as truth"),
         pytest.param(b'{"v":1}', "None", id="no tag"),
+        pytest.param(b'{"v":1,"type":"pod gone"}', "'pod gone'", id="no tag of any version"),
         pytest.param(b'{"v":1,"type":"PodGone"}', "cannot be read", id="fields missing"),
         pytest.param(b'{"v":1,"type":"PodGone","uid":7}', "cannot be read", id="wrong type"),
         pytest.param(b'{"v":1,"type":"PodGone","uid":"u","na', "cannot be read", id="torn"),
@@ -64,6 +66,24 @@ def test_an_unreadable_payload_is_refused(payload: bytes, message: str) -> None:
     for read in (codecs.decode, lambda one: codecs.decode_all([one]), lambda one: codecs.decode_run([one])):
         with pytest.raises(errors.Unreadable, match=message):
             read(payload)
+
+
+@pytest.mark.parametrize(
+    ("payload", "newer"),
+    [
+        (b'{"v":2,"type":"PodGone","uid":"u","namespace":"n"}', True),
+        (b'{"v":7,"type":"PodEaten","uid":"u"}', True),
+        (b'{"v":0,"type":"PodEaten","uid":"u"}', False),
+        (b'{"type":"PodEaten","uid":"u"}', False),
+        (b'{"v":1,"type":"PodGone","uid":7}', False),
+        (b"PodEaten", False),
+    ],
+)
+def test_an_event_of_a_newer_version_is_distinguished_from_a_damaged_one(payload: bytes, newer: bool) -> None:
+    with pytest.raises(errors.Unreadable) as raised:
+        codecs.decode(payload)
+    assert isinstance(raised.value, errors.Newer) is newer
+    assert str(raised.value).endswith("; upgrade this process") is newer
 
 
 @given(st.one_of(strategies.histories, strategies.crowds))

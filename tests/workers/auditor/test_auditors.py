@@ -158,7 +158,10 @@ def test_an_outdated_epoch_is_reported(world: audits.World) -> None:
 @pytest.mark.parametrize(
     ("payload", "problem"),
     [
-        (b'{"v":1,"type":"Nonsense"}', "unknown type"),
+        (b'{"v":1,"type":"not an event"}', "which no version of Topolog writes"),
+        (b'{"v":0,"type":"PodSeen"}', "which no version of Topolog writes"),
+        (b'{"v":1,"type":"PodSeen"}', "event cannot be read"),
+        (b"nonsense", "event cannot be read"),
         (declared.UNREADABLE, "a workloadpolicies object cannot be read"),
         (declared.UNREADABLE.replace(b"workloadpolicies", b"gadgets"), "a gadgets object cannot be read"),
     ],
@@ -166,14 +169,45 @@ def test_an_outdated_epoch_is_reported(world: audits.World) -> None:
 def test_an_undecodable_entry_stops_the_replay_and_is_reported(
     world: audits.World, payload: bytes, problem: str
 ) -> None:
-    world.recorder.stop()
-    offset = world.head + 1
-    world.client.xadd(world.keys.log, {"t": 1, "e": payload, "w": ""}, id=f"{offset}-0")
-    world.client.hset(world.keys.meta, mapping={keys.HEAD: offset, "at": 1})
+    offset = _appended(world, payload)
     report = world.audited()
     (one,) = report.differences
     assert (one.kind, one.offset) == ("unreadable", offset)
     assert problem in report.waiting["counts"]
+    assert "run DEL" in report.problem
+
+
+@pytest.mark.parametrize(
+    ("payload", "problem"),
+    [
+        (b'{"v":1,"type":"Tomorrow"}', "unknown type 'Tomorrow'"),
+        (b'{"v":9,"type":"PodSeen"}', "PodSeen of version 9, but this process reads up to 2"),
+    ],
+)
+def test_an_event_of_a_later_version_is_left_to_a_later_auditor(
+    world: audits.World, payload: bytes, problem: str
+) -> None:
+    offset = _appended(world, payload)
+    world.client.hset(world.keys.counts, audits.counted(world, "b"), 9)
+    auditor = world.another(audits.REPAIRING)
+    report = world.audited(auditor)
+    assert (report.differences, report.problem, report.repairs) == ((), "", ())
+    assert report.waiting["counts"].startswith(f"entry {offset}: ")
+    assert problem in report.waiting["counts"]
+    assert report.waiting["counts"].endswith("; upgrade the auditor")
+    assert auditor.checks()["log"] == report.waiting["counts"]
+    world.edit(offset, lambda fields: {**fields, b"e": b'{"v":1,"type":"RelistRequested","kind":"nothing"}'})
+    auditor.run_once()
+    assert auditor.checks()["log"] is None
+
+
+def _appended(world: audits.World, payload: bytes) -> int:
+    """Append an event as another process does that has written it as it is; returns its offset."""
+    world.recorder.stop()
+    offset = world.head + 1
+    world.client.xadd(world.keys.log, {"t": 1, "e": payload, "w": ""}, id=f"{offset}-0")
+    world.client.hset(world.keys.meta, mapping={keys.HEAD: offset, "at": 1})
+    return offset
 
 
 @pytest.mark.parametrize("interrupted", [False, True])
