@@ -324,7 +324,7 @@ def plugins(**names: Iterable[str]) -> None:
 
 DIFFERENCES = (
     *("count", "version", "head", "lost", "hole", "edited", "foreign", "unreadable", "fence", "checkpoint"),
-    *("past", "uncovered", "fact", "placement", "mistyped", "meta", "tail"),
+    *("past", "uncovered", "fact", "placement", "mistyped", "meta", "unknown", "tail"),
 )
 """Kinds of differences (app.domain.audit.findings.KINDS)."""
 

@@ -1,8 +1,9 @@
 """Checks the fields of meta and the types of keys.
 
 The expected values are known for the fields by which the store's functions reject calls: the schema, the name
-of the counts, the epoch and its writer. A field that no version of Topolog writes is foreign,
-and so is that of a bundle: no auditor runs on a store that was filled from one.
+of the counts, the epoch and its writer. The field of a bundle is foreign: no auditor runs on a store that was
+filled from one. A field that this version does not have is that of a later one, or nothing reads it: it makes
+no view wrong.
 """
 
 from collections.abc import Iterator
@@ -10,10 +11,15 @@ from collections.abc import Iterator
 from app.domain.audit import attribution, findings
 from app.kube.watch import kinds
 from app.store import keys, raw_access
+from workers.auditor import remedies
 
 _NOTHING = "nothing"
 _WRITTEN = "written, bypassing the functions"
 _CHANGED = "changed, bypassing the functions"
+_UNKNOWN = (
+    "a later version of Topolog may have written it: then upgrade the auditor, and keep the field; if it was"
+    " written by hand, nothing reads it"
+)
 
 
 def check_meta(
@@ -21,7 +27,7 @@ def check_meta(
 ) -> None:
     """Report findings about meta, the types of keys, and the last id of the stream."""
     found = [*_fields(look, ledger, names), *_types(look, ledger), *_tail(look)]
-    for kind in ("meta", "mistyped", "tail"):
+    for kind in ("meta", "unknown", "mistyped", "tail"):
         board.keep(kind, {one.key for one in found if one.kind == kind})
     for one in found:
         board.put(one)
@@ -42,7 +48,10 @@ def _fields(
             yield _difference("meta", f"meta:{field}", value, found, offset, _CHANGED)
     for field in sorted(look.meta.keys() - (keys.RESERVED - {keys.BUNDLE})):
         if not field.startswith(kinds.MARKS):
-            yield _difference("meta", f"meta:{field}", _NOTHING, look.meta[field][:100], offset, _WRITTEN)
+            # Every version writes text.
+            later = field != keys.BUNDLE and not remedies.escaped(field)
+            kind, blame = ("unknown", _UNKNOWN) if later else ("meta", _WRITTEN)
+            yield _difference(kind, f"meta:{field}", _NOTHING, look.meta[field][:100], offset, blame)
 
 
 def _types(look: raw_access.RawView, ledger: attribution.Ledger) -> Iterator[findings.Difference]:

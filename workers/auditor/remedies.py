@@ -59,10 +59,15 @@ def _command(one: findings.Difference, names: keys.Keys) -> str:
             return ""
 
 
+def escaped(word: str) -> bool:
+    """Whether a word of the store has bytes that are not text."""
+    return _ESCAPED.search(word) is not None
+
+
 def _short(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
 def _quoted(word: str) -> str:
     """A word for redis-cli and valkey-cli, which read escaped bytes in double quotes only."""
-    return f'"{word}"' if _ESCAPED.search(word) else shlex.quote(word)
+    return f'"{word}"' if escaped(word) else shlex.quote(word)

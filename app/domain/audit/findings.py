@@ -24,6 +24,7 @@ KINDS: Mapping[str, str] = {
     "placement": "a pod that does not exist holds a placement",
     "mistyped": "a key of the store has the wrong type",
     "meta": "a field of meta has a wrong value",
+    "unknown": "meta has a field that this version does not have",
     "tail": "nothing can be appended, because the stream has an id beyond the end of the log",
 }
 """Kind of difference -> description."""

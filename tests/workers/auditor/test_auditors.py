@@ -10,10 +10,11 @@ import pytest
 from structlog import testing
 
 from app import settings
+from app.domain.audit import findings
 from app.store import audit_reports, errors, keys, raw_access, schemas, snapshot_format, stores
 from tests.support import declared, gadgets
 from tests.support.workers import audits, corruptions, recordings
-from workers.auditor import checkpoint_checks
+from workers.auditor import auditors, checkpoint_checks
 from workers.compactor import compactors
 
 
@@ -199,6 +200,30 @@ def test_an_event_of_a_later_version_is_left_to_a_later_auditor(
     world.edit(offset, lambda fields: {**fields, b"e": b'{"v":1,"type":"RelistRequested","kind":"nothing"}'})
     auditor.run_once()
     assert auditor.checks()["log"] is None
+
+
+def test_a_field_of_meta_that_a_later_version_may_have_written_is_reported_and_kept(
+    world: audits.World,
+) -> None:
+    world.client.hset(world.keys.meta, mapping={"tomorrow": "1", "rv:tomorrow": "x:1"})
+    auditor = world.another(audits.REPAIRING)
+    report = world.audited(auditor)
+    (one,) = report.differences
+    assert (one.kind, one.key, one.found, one.run) == ("unknown", "meta:tomorrow", "1", "")
+    assert "a later version of Topolog may have written it: then upgrade the auditor" in one.blame
+    assert report.problem == "", "extenders are ready"
+    count = audits.counted(world, "b")
+    world.client.hset(world.keys.counts, count, 9)
+    recordings.eventually(lambda: _run(auditor).repairs != (), "views are repaired all the same")
+    assert world.client.hget(world.keys.meta, "tomorrow") == b"1"
+    world.client.hdel(world.keys.meta, "tomorrow")
+    assert _run(auditor).differences == ()
+
+
+def _run(auditor: auditors.Auditor) -> findings.Report:
+    auditor.run_once()
+    assert auditor.report is not None
+    return auditor.report
 
 
 def _appended(world: audits.World, payload: bytes) -> int:

@@ -158,7 +158,7 @@ META = tuple(
 
 DAMAGE: dict[str, tuple[Damage, ...]] = {
     "log": (*STREAM, stream_time_wrong),
-    "meta": (deleted, of_another_type, hash_truncated, field_name_no_text, field_surplus, *META),
+    "meta": (deleted, of_another_type, hash_truncated, field_name_no_text, *META),
     "versions": HASH,
     "counts": HASH,
     "decisions": STREAM,
