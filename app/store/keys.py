@@ -36,6 +36,9 @@ RUN = "run"
 KUBERNETES = "kubernetes"
 """Field of meta: the UID of the kube-system namespace of the cluster whose log it is."""
 
+MARKS = "rv:"
+"""How the fields of meta begin that are resume versions of a kind."""
+
 BUNDLE = "bundle"
 """Field of meta: what the bundle holds that the store was filled from (JSON); absent in any other store."""
 
@@ -45,7 +48,7 @@ RESERVED = frozenset(
         *("counts", RUN, KUBERNETES, BUNDLE),
     )
 )
-"""Fields of meta that are not resume versions of a kind."""
+"""The other fields of meta; later versions may have more."""
 
 
 def number(value: bytes | str | None) -> int:

@@ -54,9 +54,9 @@ class StoredLog:
 
     def resume_versions(self) -> dict[str, str]:
         """The fields of the metadata that were set by ``Batch.marks``, such as ``rv:pods``."""
-        return {
-            name: value for name, value in self._hash(self._names.meta).items() if name not in keys.RESERVED
-        }
+        # A later version may have written other fields, which ``topolog adopt`` must leave as they are.
+        found = self._hash(self._names.meta)
+        return {name: value for name, value in found.items() if name.startswith(keys.MARKS)}
 
     def time_of(self, offset: int) -> int | None:
         """When the entry was appended (milliseconds); None if the log does not hold it."""

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from app.domain import events, model
+from app.kube.watch import kinds
 from app.store import errors, keys, stores
 from app.store.log import batches, readers
 from app.store.server import connections
@@ -118,7 +119,8 @@ def test_versions_counts_and_marks_are_written_in_the_same_call(store: stores.St
     store.log.append(batch)
     assert materialised.versions(store) == {"pod:u2": 2}
     assert materialised.counts(store) == {"blue/p|zone=a": 2}
-    assert store.log.resume_versions() == {"rv:pods": "123"}
+    store.client.hset(store.keys.meta, "tomorrow", "a:b")
+    assert store.log.resume_versions() == {"rv:pods": "123"}, "a field of a later version is no mark"
     store.log.append(batches.Batch(events=[], increments={"blue/p|zone=a": -2}, marks={"rv:pods": "124"}))
     assert materialised.counts(store) == {}
     assert store.log.resume_versions() == {"rv:pods": "124"}
@@ -346,3 +348,7 @@ def test_what_is_appended_can_be_compared_field_by_field(store: stores.Store) ->
         "repeated": False,
         "at_ms": store.log.read(0)[0].at_ms,
     }
+
+
+def test_the_store_and_the_watches_name_marks_alike() -> None:
+    assert keys.MARKS == kinds.MARKS
