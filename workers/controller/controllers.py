@@ -115,6 +115,8 @@ class Controller:
             self.waker.noted,
             self._clock,
         )
+        self._unreadable: Exception | None = None
+        """Why the log cannot be read, if an operator has to act."""
         self.subscribed = False
         """Events that are appended from now on reach this process."""
 
@@ -148,7 +150,11 @@ class Controller:
         return {"election": self._elector.problem or None}
 
     def run(self) -> None:
-        """Control until stopped."""
+        """Control until stopped.
+
+        Raises Gap, Trimmed, Unreadable or SchemaMismatch, which need an operator, once the Lease is released:
+        a replica that reads the log can lead.
+        """
         follower = self._store.follower
         follower.start(gather=GATHER)
         while not follower.wait_until_caught_up(timeout=0.2):
@@ -158,7 +164,7 @@ class Controller:
         self.subscribed = True
         self._elector.start()
         loops = [
-            self._start("catching up", self._catch_up, pause=0.2, on_standby=True),
+            self._start("catching up", self._catch_up, pause=0.2, on_standby=True, following=False),
             self._start("waking", lambda: self.waker.run_once(timeout=1.0), pause=0.0),
             self._start("orphaned placements", self.orphans.run_once, pause=ORPHANS_EVERY),
             self._start("joint releases", self.joint_releases.run_once, pause=RELEASES_EVERY),
@@ -166,13 +172,16 @@ class Controller:
             self._start("statuses", self.statuses.run_once, pause=STATUSES_EVERY),
             self._start("evictions", self._evict, pause=RECONCILED_EVERY),
             self._start("refused pods", self.pod_events.run_once, pause=EVENTS_EVERY),
-            self._start("events", self.poster.run_once, pause=EVENTS_EVERY),
+            # What happened stays true: Events are posted while the log cannot be read, too.
+            self._start("events", self.poster.run_once, pause=EVENTS_EVERY, following=False),
             self._start("stale refusals", self.refusals.run_once, pause=REFUSALS_EVERY),
         ]
         self._stopped.wait()
         for loop in loops:
             loop.join(timeout=5.0)
         self._elector.stop()
+        if self._unreadable is not None:
+            raise self._unreadable
 
     def stop(self) -> None:
         """Let ``run`` return soon."""
@@ -192,7 +201,14 @@ class Controller:
         return tenure.epoch if tenure is not None and not self._stopped.is_set() else None
 
     def _catch_up(self) -> None:
-        """Reconcile everything in each new tenure and incarnation, and after skipped events."""
+        """Reconcile everything in each new tenure and incarnation, and after skipped events.
+
+        Ends the controller if the log cannot be read without an operator.
+        """
+        if isinstance(self._store.follower.error, errors.FATAL):
+            self._unreadable = self._store.follower.error
+            self.stop()
+            return
         tenure, snapshot = self._current(), self._store.follower.snapshot
         if tenure != self._tenure:
             # The log may be another cluster's for a while, and the tenure the same after it.
@@ -229,20 +245,34 @@ class Controller:
             self.evictor.run_once()
 
     def _complete(self, snapshot: snapshots.Snapshot) -> bool:
-        return self._store.follower.caught_up and not snapshot.unlisted
+        return self._store.follower.caught_up and self._follows and not snapshot.unlisted
+
+    @property
+    def _follows(self) -> bool:
+        """Whether the log is read: otherwise the state is what it was."""
+        return self._store.follower.error is None
 
     def _start(
-        self, name: str, step: Callable[[], object], *, pause: float, on_standby: bool = False
+        self,
+        name: str,
+        step: Callable[[], object],
+        *,
+        pause: float,
+        on_standby: bool = False,
+        following: bool = True,
     ) -> telemetry.loops.Loop:
-        """``on_standby``: whether the step runs without the leadership, too."""
-        repeat = functools.partial(self._repeat, name, step, pause, on_standby)
+        """``on_standby``: whether the step runs without the leadership, too; ``following``: whether it waits
+        while the log cannot be read. Nothing is forgotten meanwhile: a store is often away for a moment."""
+        repeat = functools.partial(self._repeat, name, step, pause, on_standby, following)
         return telemetry.loops.Loop(name, repeat, wait=self._stopped.wait, longest=_LONGEST_PAUSE).start()
 
-    def _repeat(self, name: str, step: Callable[[], object], pause: float, on_standby: bool) -> None:
+    def _repeat(
+        self, name: str, step: Callable[[], object], pause: float, on_standby: bool, following: bool
+    ) -> None:
         while not self._stopped.is_set():
             wait = pause
             try:
-                if self.leads or on_standby:
+                if (self.leads or on_standby) and (self._follows or not following):
                     step()
                 else:
                     wait = max(pause, 0.2)
