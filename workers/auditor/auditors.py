@@ -303,7 +303,8 @@ class Auditor:
             remedies.remedy(one, self._store.keys)
             for one in sorted(self.board, key=lambda one: (one.kind, one.key))
         ]
-        waiting = {"facts": self._diff.waiting} if self._diff.waiting else {}
+        facts = _unlisted(own.snapshot) or self._diff.waiting
+        waiting = {"facts": facts} if facts else {}
         if own.broken:
             waiting["counts"] = own.broken
         if own.checkpoints.skipped:
@@ -335,3 +336,14 @@ class Auditor:
         self._reports.write(self.report)
         telemetry.metrics.CONSISTENCY_OFFSET.set(self.report.offset)
         telemetry.metrics.CONSISTENCY_AT.set(self.report.at_ms / 1000)
+
+
+def _unlisted(snapshot: snapshots.Snapshot) -> str:
+    """Why no object is compared with the API server: kinds are not listed. Empty if all are."""
+    if not snapshot.unlisted:
+        return ""
+    missing = ", ".join(sorted(snapshot.unlisted))
+    return (
+        f"the recorder has not listed {missing}; if it stays so, it lacks the kind: let both have the same"
+        " version of Topolog and of the distributions with plugins"
+    )

@@ -120,6 +120,19 @@ def test_a_damaged_checkpoint_of_another_version_is_found(audited: Audited) -> N
     assert "damaged" in one.found
 
 
+def test_a_kind_that_the_recorder_lacks_is_named_as_the_reason_why_facts_are_not_compared(
+    world: audits.World, opened: Opened
+) -> None:
+    auditor = auditors.Auditor(opened(FORMER), world.cluster.client, audits.OPTIONS, monotonic=audits.Clock())
+    auditor.run_once()
+    assert auditor.report is not None
+    assert auditor.report.waiting["facts"].startswith("the recorder has not listed podlimits; ")
+    assert (auditor.report.differences, auditor.report.complete) == ((), False)
+    record(world.store, kinds.declared(OF_NARROW), events.Relisted("podlimits", "", "9", "first"))
+    auditor.run_once()
+    assert "podlimits" not in auditor.report.waiting.get("facts", "")
+
+
 def _bytes(found: object) -> bytes:
     assert isinstance(found, bytes)
     return found
