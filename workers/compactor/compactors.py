@@ -77,6 +77,7 @@ class Compactor:
             "state": None if self._reached else "reading the log",
             "archive": self.problem.get("archive") or self._silence(),
             "memory": self.problem.get("memory"),
+            "form": self.problem.get("form"),
         }
 
     def run(self) -> None:
@@ -127,7 +128,10 @@ class Compactor:
         snapshot, at_ms = store.follower.dated()
         kept = self._usable(store.checkpoints.headers(), snapshot.offset, at_ms)
         away: errors.StoreAway | None = None
-        if at_ms is not None and self._due(snapshot, kept) and self._whole():
+        due = at_ms is not None and self._due(snapshot, kept)
+        if not due:
+            self.problem.pop("form", None)  # Another compactor has taken the checkpoint.
+        if at_ms is not None and due and self._whole():
             try:
                 kept.insert(0, self._checkpoint(snapshot, at_ms))
             except errors.StoreAway as problem:

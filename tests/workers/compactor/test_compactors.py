@@ -45,7 +45,7 @@ def test_checkpoints_are_taken_and_the_entries_that_they_cover_trimmed(
         offsets = [header.offset for header in other.checkpoints.headers()]
         assert offsets == [160, 140, 120]
         assert store.log.oldest() == 120
-        assert compactor.checks() == {"store": None, "state": None, "archive": None, "memory": None}
+        assert compactor.checks() == dict.fromkeys(("store", "state", "archive", "memory", "form"))
         telemetry.metrics.CHECKPOINT.forget()  # Another process, which takes none.
         compactors.Compactor(other, settings.Compaction(keep=30)).run_once()
         assert samples.value("topolog_checkpoint_offset") == 160
