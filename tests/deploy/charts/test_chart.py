@@ -286,6 +286,25 @@ def test_the_secret_of_a_url_is_named_by_its_content_and_every_process_reads_it(
     assert set(variables) == {name}
 
 
+@pytest.mark.parametrize("case", golden.OVERLAYS)
+def test_a_config_map_with_a_hash_outlives_the_revision_whose_pods_read_it(case: str) -> None:
+    """A pod of the former revision that restarts before the new ones are ready needs it."""
+    hashed_name = f"({'|'.join(parts.GENERATED)})-[a-z0-9]{{10}}"
+    kept = {
+        one["metadata"]["name"]
+        for one in golden.stored(case)
+        if one["kind"] == "ConfigMap"
+        and one["metadata"].get("annotations", {}).get("helm.sh/resource-policy") == "keep"
+    }
+    hashed = {
+        one["metadata"]["name"]
+        for one in golden.stored(case)
+        if one["kind"] == "ConfigMap" and re.fullmatch(hashed_name, one["metadata"]["name"])
+    }
+    assert kept == hashed
+    assert len(kept) == {"dev": 3, "ha": 3, "existing-scheduler": 2}[case]
+
+
 def test_network_policies_open_the_ports_of_the_cluster_and_of_its_store() -> None:
     spec = of_case("own-authority")["NetworkPolicy", "topolog"]["spec"]
     ports = [[each["port"] for each in rule["ports"]] for rule in spec["egress"]]

@@ -252,15 +252,21 @@ def test_install_test_upgrade_and_uninstall(
     released.write_text(helm_run("get", "manifest", "topolog") + helm_run("get", "hooks", "topolog"))
     helm_run("uninstall", "topolog")
     polling.eventually(lambda: cluster.pods(HOME) == [], "the pods are gone", within=120, every=0.5)
-    left = cluster.kubectl("get", "-f", released, "--ignore-not-found", "-o", "name").split()
-    assert left == ["customresourcedefinition.apiextensions.k8s.io/workloadpolicies.kosmos.io"]
-    assert kinds_in(cluster, HOME) == LEFT
+    left = set(cluster.kubectl("get", "-f", released, "--ignore-not-found", "-o", "name").split())
+    kept = {one for one in left if one.startswith("configmap/topolog-")}
+    assert left - kept == {"customresourcedefinition.apiextensions.k8s.io/workloadpolicies.kosmos.io"}
+    assert kept
+    assert kinds_in(cluster, HOME) == LEFT | {"configmaps"}
+    helm_run("install", "topolog", str(generated_files.CHART), "--dry-run=server")
     # The definition that was kept is of a release: another one has to take it over.
     again = ("install", "again", str(generated_files.CHART), "--namespace", HOME, "--dry-run=server")
     refused = run(program, *again, KUBECONFIG=str(config))
     assert refused.returncode != 0
     assert "invalid ownership metadata" in refused.stderr
     for option in ("--take-ownership", "--set=crds.install=false"):
+        if option != "--take-ownership":
+            cluster.kubectl("delete", "configmap", "-n", HOME, "-l", "app.kubernetes.io/part-of=topolog")
+            assert kinds_in(cluster, HOME) == LEFT
         done = run(program, *again, option, KUBECONFIG=str(config))
         assert done.returncode == 0, done.stdout + done.stderr
     # The Leases that are left are those of processes that have ended.

@@ -34,6 +34,11 @@ reads it, and a rollback of the release restores the former one. Takes the name 
 {{ index . 0 }}-{{ $content | replace "0" "g" | replace "1" "h" | replace "3" "k" | replace "a" "m" | replace "e" "t" }}
 {{- end }}
 
+{{- /* Of a ConfigMap whose name has a hash: pods of the former revision read it until the new ones are ready, and after. */}}
+{{- define "topolog.kept" -}}
+helm.sh/resource-policy: keep
+{{- end }}
+
 {{- /* The settings of all processes, as variables: config is by group, and a value that is no text is JSON. */}}
 {{- define "topolog.settings" -}}
 {{- $found := merge (dict "TOPOLOG_CLUSTER" .Values.cluster) .Values.archive.variables -}}
