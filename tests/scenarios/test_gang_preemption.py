@@ -196,6 +196,9 @@ def test_a_gang_preempts_on_more_nodes_than_kube_scheduler_offers_one_member() -
     assert kept(small, again[0], *running[:100]) == {one.node for one in running[:100]}
     # Fewer are all that kube-scheduler has found: on others it would evict no pod.
     assert kept(small, members[0], *running[:99]) == set()
+    offer = {one.node: (one.uid,) for one in running[:99]}
+    base = cycles.cycle(members[0], frozenset(small.snapshot.nodes), small.snapshot)
+    assert not offers.judge(small.plugins, base, offer).kept, "also if the cycle has other nodes, too"
     more = important(*gang("train", 131, 8))
     small, running = full(130, "a")
     small.see(*more)

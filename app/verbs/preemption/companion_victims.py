@@ -26,8 +26,12 @@ Offered = Mapping[model.NodeName, Sequence[model.Pod]]
 class CompanionVictims:
     """What holds for all nodes of one offer."""
 
-    def __init__(self, plugins: registry.Registry, base: cycles.Cycle, offered: Offered) -> None:
+    def __init__(
+        self, plugins: registry.Registry, base: cycles.Cycle, offered: Offered, *, nodes: int
+    ) -> None:
+        """``nodes``: how many the offer has."""
         self._plugins, self._base, self._offered = plugins, base, offered
+        self._limited = nodes >= LIMIT
         self._companions = plugins.companions(base.snapshot, base.pod)
         able = (one.priority for one in self._companions if one.preemption_policy != "Never")
         self._highest = max(able, default=_LOWEST)
@@ -42,7 +46,7 @@ class CompanionVictims:
             further = [one for one in going if one.uid in self._together.snapshot.pods]
             without = cycles.without(self._together, further)
             yield replace(without, candidates=alone.candidates)
-        if len(self._base.candidates) >= LIMIT:
+        if self._limited:
             yield replace(alone, before_evictions=self._base.snapshot)
 
     def _may_go(self, node: model.NodeName, going: Sequence[model.Pod]) -> bool:

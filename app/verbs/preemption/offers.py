@@ -63,7 +63,7 @@ def judge(
     judging = _Judging(
         plugins,
         base,
-        companion_victims.CompanionVictims(plugins, base, _listed(base, offer)),
+        companion_victims.CompanionVictims(plugins, base, _listed(base, offer), nodes=len(offer)),
         limits,
         ruled=bool(plugins.preempts or plugins.concerned(base.pod, base.snapshot)),
         adjusting=adjusting and bool(plugins.adjusts),
