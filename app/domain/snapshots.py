@@ -17,8 +17,8 @@ from app.domain import schema as schemas
 from app.domain import topology as topologies
 from app.domain.fold import node_sums, pod_index, recounts
 
-_STATES = 3
-"""preempt asks about a state of its own for each node, beside one without evictions and one with all."""
+_STATES = 4
+"""preempt asks about a state of its own for each node, beside those before and after all evictions."""
 T = TypeVar("T")
 D = TypeVar("D", bound=model.DeclaredObject)
 
@@ -239,7 +239,7 @@ class Snapshot:
     def computed(self, key: Hashable, compute: Callable[[], T]) -> T:
         """The value that ``compute`` derives from this state, which may read all facts and placements.
 
-        It is held until any of them changes, and only for the latest three states that were asked about.
+        It is held until any of them changes, and only for the latest four states that were asked about.
         """
         latest = self.derived(_LatestState, _LatestState)
         return latest.get((self.pods, self.placements, self.nodes, self.versions), key, compute)

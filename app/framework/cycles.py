@@ -91,6 +91,19 @@ ALONE: Peers = _NoPeers()
 """For a decision that asks no other plugin."""
 
 
+OFFERED = 100
+"""Nodes at which kube-scheduler's dry run of a preemption may end (minCandidateNodesAbsolute): an offer of
+fewer has every node where an eviction would help."""
+
+
+class Before(NamedTuple):
+    """The state before the evictions that a cycle supposes, where others than its pod would have to evict."""
+
+    snapshot: snapshots.Snapshot
+    further: bool
+    """Whether they may evict pods from further nodes, too; else only what the cycle lacks."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cycle:
     """One pod, the nodes it may go to, and the cluster at one offset."""
@@ -107,9 +120,8 @@ class Cycle:
     offered: bool = False
     """Whether kube-scheduler offers the candidates in a call of filter: it has found that the pod fits there,
     in the state that it has or supposes."""
-    before_evictions: snapshots.Snapshot | None = field(default=None, compare=False, repr=False)
-    """The state with the victims of the pod, where the other pods that it is placed with may evict pods of
-    their own for the same plan; None where they may not."""
+    before: Before | None = field(default=None, compare=False, repr=False)
+    """None where the pod is alone: it evicts whatever the cycle lacks, if anything."""
     peers: Peers = field(default=ALONE, compare=False, repr=False)
     """Filled in by the framework for plugins that consult the others (capabilities.Consults)."""
 

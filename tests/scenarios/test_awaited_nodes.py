@@ -178,3 +178,22 @@ def test_no_pod_evicts_others_for_a_node_that_a_gang_then_takes() -> None:
     small.see(pod("on-free", 8, node=FREE))
     base = cycles.cycle(asking, frozenset(offer), small.snapshot)
     assert offers.judge(small.plugins, base, offer).kept.keys() == set()
+
+
+@pytest.mark.scenario("PR-49")
+def test_the_victims_of_gangs_that_are_planned_together_are_all_awaited() -> None:
+    groups, names = {"groups": '["x/one", "x/other"]'}, [f"n{at}" for at in range(5)]
+    pods = [
+        msgspec.structs.replace(one, priority=10)
+        for name, size in (("one", 2), ("other", 3))
+        for one in gang(name, size, 8, **groups)
+    ]
+    victims = [
+        pod(f"victim{at}", 8, node=name, terminating=True, disrupted=True, preempted=True)
+        for at, name in enumerate(names[:4])
+    ]
+    nominated = [
+        msgspec.structs.replace(one, nominated=name) for one, name in zip(pods[:4], names[:4], strict=True)
+    ]
+    small = Cluster(*map(node, names), *victims, *nominated, pods[4])
+    assert refused(small, pod("low", 8), "n4") == {"n4"}

@@ -79,6 +79,11 @@ class Planned(NamedTuple):
     objection: str
     """Why no member can be placed, whatever capacity there is; empty if one can."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether there may be a plan once there is more capacity, and is none before."""
+        return bool(self.question.pods) and not (self.plan.seats or self.objection)
+
 
 def pod_class(pod: model.Pod, snapshot: snapshots.Snapshot, rules: GangRules) -> tuple[object, ...]:
     """Each member has a node of its own in the plan; without a plan all members are refused alike.
@@ -113,15 +118,17 @@ def decide(cycle: cycles.Cycle, rules: GangRules) -> GangDecision | None:
     if supposed:
         question = replace(question, above=cycle.pod.priority)
         plan = plans.plan(question)
-    if not plan.seats and cycle.before_evictions is not None:
-        plan = _beside_evictions(cycle, cycle.before_evictions, key, rules) or plan
+    beside = None if plan.seats else _beside_evictions(cycle, key, rules)
+    plan = beside or plan
     node = plan.seats.get(cycle.pod.uid, "")
-    if node and node not in cycle.candidates and not supposed:
+    if node and node not in cycle.candidates and not supposed and beside is None:
         offered = _alternatives(cycle, question, plan)
         if offered:
             plan = plans.plan_on(question, plan, cycle.pod, offered)
             node = plan.seats.get(cycle.pod.uid, "")
-    reason = plan.reason
+    reason, before = plan.reason, cycle.before if beside is None else None
+    if before is not None and not member_evictions.complete(plan, question, before.snapshot):
+        return GangDecision(gang, together, plan, reason=f"gang {key}: {member_evictions.TOO_FEW}")
     if not reason and node:
         its = "its plan, for which less important pods have to go," if supposed else "its plan"
         reason = f"gang {key}: {its} has another node for the pod"
@@ -167,24 +174,19 @@ def _decided(
     return Planned(gang, together, plan, question, objection)
 
 
-def _beside_evictions(
-    cycle: cycles.Cycle, before: snapshots.Snapshot, key: GangKey, rules: GangRules
-) -> plans.GangPlan | None:
-    """The plan for which the other members evict pods, too; None if it needs none, or no capacity at all."""
-    known = _arrangement, key, cycle.pod.uid, rules.layers, cycle.peers
-    found = before.computed(known, lambda: _arrangement(cycle, before, key, rules))
-    if found is None or len(cycle.candidates) > 1:
+def _beside_evictions(cycle: cycles.Cycle, key: GangKey, rules: GangRules) -> plans.GangPlan | None:
+    """The plan for which the other members evict pods from any nodes; None if there is none, or no need."""
+    before = cycle.before
+    if before is None or not before.further or len(cycle.candidates) != 1:
         return None
-    return found.on(cycle.pod, *cycle.candidates)
 
+    def made() -> member_evictions.Arrangement | None:
+        found = _planned(before.snapshot, key, cycle.pod, rules, cycle.peers)
+        return member_evictions.arrangement(found.question) if found is not None and found.waits else None
 
-def _arrangement(
-    cycle: cycles.Cycle, before: snapshots.Snapshot, key: GangKey, rules: GangRules
-) -> member_evictions.Arrangement | None:
-    found = _planned(before, key, cycle.pod, rules, cycle.peers)
-    if found is None or found.plan.seats or found.objection or not found.question.pods:
-        return None
-    return member_evictions.arrangement(found.question)
+    known = _beside_evictions, key, cycle.pod.uid, rules.layers, cycle.peers
+    found = before.snapshot.computed(known, made)
+    return found.on(cycle.pod, *cycle.candidates) if found is not None and found.plan.seats else None
 
 
 def _preempting(cycle: cycles.Cycle, snapshot: snapshots.Snapshot) -> bool:
@@ -279,7 +281,7 @@ def _awaited(
 
     def plan(snapshot: snapshots.Snapshot, key: GangKey) -> plans.GangPlan:
         found = planned(snapshot, key, rules, cycle.peers)
-        if found is None or found.plan.seats or found.objection or not found.question.pods:
+        if found is None or not found.waits:
             return plans.GangPlan() if found is None else found.plan
         return member_evictions.plan(found.question, again=False)
 
@@ -323,7 +325,7 @@ def reserve(
 
 def companions(snapshot: snapshots.Snapshot, pod: model.Pod) -> tuple[model.Pod, ...]:
     """The other members that have to be placed with a waiting one: those of the gangs that are planned with
-    its own, up to the minimum of each.
+    its own, up to the minimum of each, or to the largest multiple.
     """
     key = membership.of(pod)
     gang = gangs.limited(snapshot, key) if key is not None else None
@@ -333,7 +335,8 @@ def companions(snapshot: snapshots.Snapshot, pod: model.Pod) -> tuple[model.Pod,
     found: list[model.Pod] = []
     for one in together:
         others = [member for member in one.waiting if member.uid != pod.uid]
-        found += others[: max(0, one.needed - (one.key == key))]
+        multiple = max((rule.multiple for rule in one.given.gather), default=1)
+        found += others[: max(one.needed - (one.key == key), multiple - 1, 0)]
     return tuple(found)
 
 
@@ -355,22 +358,22 @@ def _relied_on(gang: Gang, planned: int) -> tuple[model.Pod, ...]:
 def elsewhere(cycle: cycles.Cycle, node: model.NodeName, rules: GangRules) -> str | None:
     """Why the pod must not preempt on the node: other members do in a domain that all have to share."""
     key = membership.of(cycle.pod)
-    if key is None or key not in awaited.preempting(cycle.snapshot, cycle.pod.scheduler):
+    if key is None or cycle.pod.node or not cycle.snapshot.nominated or membership.preempts_whole(cycle.pod):
         return None
     known = elsewhere, key, cycle.pod.uid, rules.layers, cycle.peers
     shared = cycle.snapshot.computed(known, lambda: _shared_domain(cycle, key, rules))
     if shared is None or not shared.excludes(node):
         return None
+    if len(cycle.candidates) < cycles.OFFERED and all(map(shared.excludes, cycle.candidates)):
+        return None  # The offer is complete: kube-scheduler has no node of that domain for the pod.
     return f"gang {key}: pods are evicted for its members in {'/'.join(shared.path)}"
 
 
 def _shared_domain(
     cycle: cycles.Cycle, key: GangKey, rules: GangRules
 ) -> member_evictions.SharedDomain | None:
-    members = awaited.preempting(cycle.snapshot, cycle.pod.scheduler)[key]
-    nominated = {one.nominated for one in members if one.uid != cycle.pod.uid}
     found = _planned(cycle.snapshot, key, cycle.pod, rules, cycle.peers)
-    if found is None or found.objection or not found.question.pods:
+    if found is None or not (found.waits or found.plan.seats):
         return None
-    plan = found.plan if found.plan.seats else member_evictions.plan(found.question, again=True)
-    return member_evictions.shared(found.question, plan, nominated)
+    plan = member_evictions.plan(found.question, again=True) if found.waits else found.plan
+    return member_evictions.shared(found.question, plan)

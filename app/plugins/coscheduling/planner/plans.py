@@ -66,6 +66,8 @@ class PlanRequest:
     peers: cycles.Peers = field(compare=False)
     above: int | None = None
     """Pods of a lower priority count as gone where they may be evicted (evictions); None: no pod does."""
+    inside: domains.Path = ()
+    """The domain of the plan must contain this one, or be inside it."""
     nominated: Mapping[model.Uid, model.NodeName] = field(default_factory=dict)
     """Member -> its nominated node, where it has a seat before its equals."""
 
@@ -101,9 +103,8 @@ def plan(question: PlanRequest) -> GangPlan:
     """The plan over all nodes, kept for all its gangs until something changes that it depends on."""
     snapshot, supposing = question.snapshot, question.above is not None
     names = tuple(gang.key for gang in question.ordered)
-    key = __name__, question.peers, names, question.usual, question.above
-    latest = snapshot.derived(key, kept_plans.Latest[GangPlan])
-    summed = question.peers.by_sums(question.pods)
+    key = __name__, question.peers, names, question.usual, question.above, question.inside
+    latest, summed = snapshot.derived(key, kept_plans.Latest[GangPlan]), question.peers.by_sums(question.pods)
     basis = kept_plans.basis(
         snapshot, question.ordered, question.holding, question.nominated, supposing=supposing, summed=summed
     )
@@ -318,7 +319,7 @@ class _Planning:
             demands=self._demands,
             existing=existing,
             own=self._own + Counter(fixed.values()),
-            inside=next((self._demands.tree.paths[name] for name in fixed.values()), ()),
+            inside=next((self._demands.tree.paths[name] for name in fixed.values()), self._question.inside),
             minimums=minimums,
         )
 
@@ -363,8 +364,8 @@ class _Planning:
 
     def _enough(self, seats: Mapping[model.Uid, model.NodeName]) -> bool:
         """Whether every gang gets as many seats as it needs."""
-        gangs = self._question.gangs
-        return all(sum(pod.uid in seats for pod in one.waiting) >= one.needed for one in gangs)
+        given = ((gang.needed, gang.waiting) for gang in self._question.gangs)
+        return all(sum(pod.uid in seats for pod in waiting) >= needed for needed, waiting in given)
 
     # -- reasons -------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import msgspec
 
 from app.domain import events, model, snapshots
 from app.domain.fit import node_fit
-from app.plugins.coscheduling import membership
+from app.plugins.coscheduling import gangs, membership
 from app.plugins.coscheduling.membership import GangKey
 from app.plugins.coscheduling.planner import nominations
 
@@ -110,10 +110,13 @@ def awaiting(
     snapshot: snapshots.Snapshot, planned: Callable[[snapshots.Snapshot, GangKey], Plan], scheduler: str
 ) -> tuple[Awaiting, ...]:
     """The gangs that would fit if less important pods were gone, with their plans."""
-    found = (
-        Awaiting(key, planned(_once_evicted(snapshot, members), key))
-        for key, members in preempting(snapshot, scheduler).items()
-    )
+    waiting = preempting(snapshot, scheduler)
+    found = []
+    for key in waiting:
+        gang = gangs.find(snapshot, key)
+        together = {key, *(gang.planned_with if gang is not None else ())}
+        members = [one for each in together for one in waiting.get(each, ())]
+        found.append(Awaiting(key, planned(_once_evicted(snapshot, members), key)))
     return tuple(one for one in found if one.plan.pods)
 
 

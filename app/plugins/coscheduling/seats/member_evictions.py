@@ -4,33 +4,73 @@ A group for which kube-scheduler preempts as a whole is planned by the cycle of 
 (planner.evictions).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from app.domain import model
-from app.plugins.coscheduling.planner import capacities, domains, plans
+from app.domain import model, snapshots
+from app.plugins.coscheduling.planner import capacities, domains, nominations, plans
 
+LOWEST = -(2**31)
+"""No pod has a lower priority, and no member with it evicts any."""
 TOO_FEW = "too few of its members may evict pods"
 
 
 def plan(question: plans.PlanRequest, *, again: bool) -> plans.GangPlan:
-    """The plan with the least harm; none if more seats need an eviction than members may evict pods.
+    """The plan with the least harm; none if more nodes need an eviction than members may evict pods.
 
-    ``again``: also those that are nominated. They have evicted, and may do so again only after a pause.
+    If all members have to share a domain, it is one with nominated members, as long as the gang fits there.
+    ``again``: also the nominated members may evict. They have, and do so again only after a pause.
     """
+    found = plans.GangPlan()
+    for inside in (*_begun(question), ()):
+        found = _inside(question, inside, again=again)
+        if found.seats:
+            break
+    return found
+
+
+def _inside(question: plans.PlanRequest, inside: domains.Path, *, again: bool) -> plans.GangPlan:
     snapshot, least = question.snapshot, min(pod.priority for pod in question.pods)
-    found = plans.plan(replace(question, above=least))
-    free = capacities.Capacities(question.counted)
-    needed = 0
-    for pod in found.pods:
-        if free.fits(pod, found.seats[pod.uid]):
-            free.put(pod, found.seats[pod.uid])
-        else:
-            needed += 1
+    found = plans.plan(replace(question, above=least, inside=inside))
     able = [pod for pod in found.pods if pod.preemption_policy != "Never"]
     left = sum(again or question.nominated.get(pod.uid) not in snapshot.nodes for pod in able)
-    return found if needed <= left else plans.GangPlan(reason=TOO_FEW)
+    if len(_lacking(found, question.counted)) <= left:
+        return found
+    return plans.GangPlan(reason=f"gang {question.gangs[0].key}: {TOO_FEW}")
+
+
+def _begun(question: plans.PlanRequest) -> list[domains.Path]:
+    """The domains of nominated members that may not be left, those with most members first."""
+    must, paths = question.demands.must, question.demands.tree.paths
+    there = (paths.get(name, ())[:must] for name in question.nominated.values() if must)
+    found = Counter(path for path in there if len(path) == must)
+    return sorted(found, key=lambda path: (-found[path], path))
+
+
+def _lacking(found: plans.GangPlan, counted: snapshots.Snapshot) -> list[model.NodeName]:
+    """The nodes that have no capacity for a member of the plan."""
+    free, lacking = capacities.Capacities(counted), dict[model.NodeName, None]()
+    for pod in found.pods:
+        node = found.seats[pod.uid]
+        if node not in lacking and free.fits(pod, node):
+            free.put(pod, node)
+        else:
+            lacking[node] = None
+    return list(lacking)
+
+
+def complete(found: plans.GangPlan, question: plans.PlanRequest, before: snapshots.Snapshot) -> bool:
+    """Whether the members of a plan may evict what the state before has beside that of the request."""
+    counted, left = nominations.counted(before, question.holding), question.snapshot.pods
+    gone = ([pod for pod in before.on(node) if pod.uid not in left] for node in _lacking(found, counted))
+    most = (max((pod.priority for pod in pods), default=LOWEST) for pods in gone)
+    needed = sorted(most, reverse=True)
+    able = (pod.priority for pod in found.pods if pod.preemption_policy != "Never")
+    each = itertools.zip_longest(needed, sorted(able, reverse=True), fillvalue=LOWEST)
+    return all(victim < member for victim, member in each)
 
 
 class Arrangement(NamedTuple):
@@ -80,10 +120,7 @@ class SharedDomain(NamedTuple):
         return bool(self.path) and not domains.within(self.tree.paths.get(node, ()), self.path)
 
 
-def shared(
-    question: plans.PlanRequest, found: plans.GangPlan, nominated: Iterable[model.NodeName]
-) -> SharedDomain:
-    """The domain for a plan, with the nominated nodes of other members."""
+def shared(question: plans.PlanRequest, found: plans.GangPlan) -> SharedDomain:
+    """The domain for a plan."""
     demanded, tree = found.domain[: found.must], question.demands.tree
-    inside = any(domains.within(tree.paths.get(name, ()), demanded) for name in nominated)
-    return SharedDomain(demanded if inside else (), tree)
+    return SharedDomain(demanded if demanded in _begun(question) else (), tree)
