@@ -6,6 +6,8 @@ from typing import Final
 HIDDEN: Final = "(hidden)"
 
 _NAME = re.compile(r"pass(word)?$|pwd|secret|token|authorization|credential|private", re.IGNORECASE)
+_RUN = re.compile(r"\S+")
+_USER = re.compile(r"://[^/@:]*[:@]")
 _WORD = re.compile(r"[^\s'\"]+")
 _PARAMETER = re.compile(r"(?<=password=)[^&\s]+", re.IGNORECASE)
 _IMAGE = re.compile(r"(?!.*//)\(?[\w./:-]+@sha256:[0-9a-f]{64}[),.;:]*")
@@ -19,7 +21,17 @@ def is_secret(name: str) -> bool:
 
 def hidden(text: str) -> str:
     """Without the user-info and the passwords of URLs, in linear time: any client can have a path logged."""
-    return _PARAMETER.sub(HIDDEN, _WORD.sub(_hidden_word, text) if "@" in text else text)
+    if "@" in text:
+        text = _WORD.sub(_hidden_word, _RUN.sub(_hidden_run, text))
+    return _PARAMETER.sub(HIDDEN, text)
+
+
+def _hidden_run(found: re.Match[str]) -> str:
+    """A password behind :// may contain quotes, which end a word otherwise."""
+    run = found[0]
+    at = run.rfind("@")
+    user = _USER.search(run, 0, at + 1)
+    return run if user is None else f"{run[: user.start()]}://{HIDDEN}{run[at:]}"
 
 
 def _hidden_word(found: re.Match[str]) -> str:
