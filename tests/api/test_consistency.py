@@ -56,6 +56,16 @@ def test_the_state_is_what_can_be_relied_on(
     assert body(world.client.get("/apis/v1/consistency"))["state"] == state
 
 
+@pytest.mark.parametrize(("compared_ms", "age"), [(None, 5.0), (REPORT.at_ms - 90_000, 95.0), (0, -1.0)])
+def test_the_age_is_that_of_the_last_comparison(
+    world: api_worlds.World, compared_ms: int | None, age: float
+) -> None:
+    write(world, msgspec.structs.replace(STUCK, compared_ms=compared_ms))
+    world.now[0] += 5
+    found = body(world.client.get("/apis/v1/consistency"))
+    assert (found["state"], found["age"], bool(found["at"])) == ("auditing", age, age >= 0)
+
+
 def test_a_difference_is_shown_with_its_blame_and_a_repair_with_its_event(world: api_worlds.World) -> None:
     repair = findings.Repair(43, REPORT.at_ms, "counts", ("ns/p|zone=a",), "written bypassing the log")
     write(world, msgspec.structs.replace(WRONG, repairs=(repair,)))

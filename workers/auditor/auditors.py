@@ -71,6 +71,8 @@ class Auditor:
         """Kind -> offset of the request for a list, until its outcome is compared."""
         self._listed: dict[str, int] = {}
         """Kind -> offset of the requested list, until the kind is compared again."""
+        self._compared_ms = 0
+        """Time of the last comparison of counts and versions; 0 before the first."""
         self._ledger: ledger.AuditLedger | None = None
         self.report: findings.Report | None = None
         self.problem: dict[str, str] = {}
@@ -165,6 +167,7 @@ class Auditor:
             self.board.clear()
             self._requested, self._listed = {}, {}
             former = self._former()
+            self._compared_ms = _compared_ms(former)
             own = self._ledger = ledger.AuditLedger(
                 self._store, self._raw_reader, self.board, former, page=self._options.page
             )
@@ -299,6 +302,8 @@ class Auditor:
 
     def _publish(self, own: ledger.AuditLedger, view: raw_access.RawView) -> None:
         past = own.integrity
+        if not own.broken:
+            self._compared_ms = view.now_ms
         differences = [
             remedies.remedy(one, self._store.keys)
             for one in sorted(self.board, key=lambda one: (one.kind, one.key))
@@ -329,13 +334,22 @@ class Auditor:
             differences=tuple(differences[:_MAX_DIFFERENCES]),
             total=len(differences),
             repairs=tuple(self._repairs),
+            compared_ms=self._compared_ms if own.broken else None,
             problem=remedies.problem(
                 differences, repair=self._options.repair and not self.board.of(*findings.LOG)
             ),
         )
         self._reports.write(self.report)
-        telemetry.metrics.CONSISTENCY_OFFSET.set(self.report.offset)
-        telemetry.metrics.CONSISTENCY_AT.set(self.report.at_ms / 1000)
+        if not own.broken:
+            telemetry.metrics.CONSISTENCY_OFFSET.set(self.report.offset)
+        if self._compared_ms:
+            telemetry.metrics.CONSISTENCY_AT.set(self._compared_ms / 1000)
+
+
+def _compared_ms(report: findings.Report | None) -> int:
+    if report is None:
+        return 0
+    return report.at_ms if report.compared_ms is None else report.compared_ms
 
 
 def _unlisted(snapshot: snapshots.Snapshot) -> str:

@@ -191,7 +191,11 @@ class AuditLedger:
             try:
                 steps.append(attribution.Step(line.offset, line.at_ms, line.epoch, self._event(line.payload)))
             except errors.Newer as newer:
-                self.outdated, broken = True, f"entry {line.offset}: {newer.what}; upgrade the auditor"
+                self.outdated = True
+                broken = (
+                    f"entry {line.offset}: {newer.what}; upgrade the auditor. If no process of a later"
+                    " version has ever run, the entry is damaged: restore the store"
+                )
                 break
             except errors.Unreadable as unreadable:
                 broken = str(unreadable)

@@ -79,12 +79,12 @@ def show(_: pages.Query) -> pages.Body:
         report = given.reports.latest()
     if report is None:
         report = findings.Report("", 0, 0, "", 0.0)
-    age = max(0.0, given.wall() - report.at_ms / 1000) if report.at_ms else -1.0
+    compared_ms = report.at_ms if report.compared_ms is None else report.compared_ms
     return {
-        "state": state(report, age),
+        "state": state(report, _age(report.at_ms)),
         "position": f"{report.incarnation}/{report.offset}" if report.incarnation else "",
-        "at": times.rfc3339(report.at_ms / 1000) if report.at_ms else "",
-        "age": round(age, 3),
+        "at": times.rfc3339(compared_ms / 1000) if compared_ms else "",
+        "age": round(_age(compared_ms), 3),
         "by": report.by,
         "oldest": report.oldest,
         "folded": report.folded,
@@ -99,6 +99,10 @@ def show(_: pages.Query) -> pages.Body:
         "differences": [_difference(one) for one in report.differences],
         "repairs": [_repair(one) for one in report.repairs],
     }
+
+
+def _age(at_ms: int) -> float:
+    return max(0.0, services.current().wall() - at_ms / 1000) if at_ms else -1.0
 
 
 def state(report: findings.Report, age: float) -> str:

@@ -113,6 +113,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     """Number of all differences."""
     repairs: tuple[Repair, ...] = ()
     """The latest twenty."""
+    compared_ms: int | None = None
+    """Time of the last comparison of counts and versions, 0 if there was none; None: that of the run."""
     problem: str = ""
     """Why extenders must not rely on the store, and what to run; empty if they may."""
 

@@ -287,7 +287,7 @@ class _Reader:
         raw = self._json(layout.CONSISTENCY)
         with contextlib.suppress(*errors.MALFORMED):
             report = _CONVERTERS[findings.Report].decode(raw)
-            for at_ms in (report.at_ms, *(one.at_ms for one in report.repairs)):
+            for at_ms in (report.at_ms, report.compared_ms or 0, *(one.at_ms for one in report.repairs)):
                 _dated(layout.CONSISTENCY, at_ms)
         return raw
 

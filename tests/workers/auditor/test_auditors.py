@@ -12,6 +12,7 @@ from structlog import testing
 from app import settings
 from app.domain.audit import findings
 from app.store import audit_reports, errors, keys, raw_access, schemas, snapshot_format, stores
+from app.telemetry import metrics
 from tests.support import declared, gadgets
 from tests.support.workers import audits, corruptions, recordings
 from workers.auditor import auditors, checkpoint_checks
@@ -195,11 +196,28 @@ def test_an_event_of_a_later_version_is_left_to_a_later_auditor(
     assert (report.differences, report.problem, report.repairs) == ((), "", ())
     assert report.waiting["counts"].startswith(f"entry {offset}: ")
     assert problem in report.waiting["counts"]
-    assert report.waiting["counts"].endswith("; upgrade the auditor")
+    assert "; upgrade the auditor. If no process of a later version has ever run" in report.waiting["counts"]
     assert auditor.checks()["log"] == report.waiting["counts"]
     world.edit(offset, lambda fields: {**fields, b"e": b'{"v":1,"type":"RelistRequested","kind":"nothing"}'})
     auditor.run_once()
     assert auditor.checks()["log"] is None
+
+
+def test_the_time_of_the_last_comparison_is_not_that_of_a_run_without_one(world: audits.World) -> None:
+    first = world.audited()
+    assert _compared() == first.at_ms / 1000
+    _appended(world, b'{"v":1,"type":"Tomorrow"}')
+    for auditor in (world.auditor, world.another()):
+        report = world.audited(auditor)
+        assert (report.at_ms > first.at_ms, report.compared_ms) == (True, first.at_ms)
+        assert _compared() == first.at_ms / 1000
+    world.client.delete(world.keys.audit)
+    assert world.audited(world.another()).compared_ms == 0
+
+
+def _compared() -> float:
+    (found,) = metrics.CONSISTENCY_AT.collect()
+    return float(found.samples[0].value)
 
 
 def test_a_field_of_meta_that_a_later_version_may_have_written_is_reported_and_kept(
