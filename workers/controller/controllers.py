@@ -152,7 +152,7 @@ class Controller:
     def run(self) -> None:
         """Control until stopped.
 
-        Raises Gap, Trimmed, Unreadable or SchemaMismatch, which need an operator, once the Lease is released:
+        Raises Gap, Trimmed, Unreadable or SchemaMismatch, which need an operator, once it has no Lease:
         a replica that reads the log can lead.
         """
         follower = self._store.follower
@@ -160,6 +160,9 @@ class Controller:
         while not follower.wait_until_caught_up(timeout=0.2):
             if self._stopped.is_set():
                 return
+            if isinstance(error := follower.error, errors.FATAL):
+                self.stop()
+                raise error
         follower.subscribe(self._on_event, self.reconciliation.on_run)
         self.subscribed = True
         self._elector.start()
@@ -205,8 +208,9 @@ class Controller:
 
         Ends the controller if the log cannot be read without an operator.
         """
-        if isinstance(self._store.follower.error, errors.FATAL):
-            self._unreadable = self._store.follower.error
+        # It may be None a moment later: another thread reads, too.
+        if isinstance(error := self._store.follower.error, errors.FATAL):
+            self._unreadable = error
             self.stop()
             return
         tenure, snapshot = self._current(), self._store.follower.snapshot

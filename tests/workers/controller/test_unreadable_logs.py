@@ -3,6 +3,7 @@
 import collections
 import threading
 from collections.abc import Callable, Iterator
+from unittest import mock
 
 import pytest
 
@@ -48,7 +49,8 @@ class Running:
 
     def stop(self) -> None:
         self.controller.stop()
-        self.thread.join(recordings.LIMIT)
+        if self.thread.ident is not None:
+            self.thread.join(recordings.LIMIT)
         assert not self.thread.is_alive()
 
     def _run(self) -> None:
@@ -78,7 +80,34 @@ def test_a_controller_ends_at_an_event_of_a_later_version_and_leaves_the_lease_t
     running: Running, cluster_side: clusters.Cluster
 ) -> None:
     running.start()
-    client, names = running.store.client, running.store.keys
+    _append_of_a_later_version(running.store)
+    running.thread.join(recordings.LIMIT)
+    (error,) = running.raised
+    assert isinstance(error, errors.Newer)
+    assert running.elector.tenure is None
+    lease = cluster_side.server.objects.get("leases", ("ns", "topolog-controller"))
+    assert lease["spec"]["holderIdentity"] == ""
+
+
+def test_a_controller_that_starts_before_an_event_of_a_later_version_ends_there(running: Running) -> None:
+    _append_of_a_later_version(running.store)
+    running.thread.start()
+    running.thread.join(recordings.LIMIT)
+    (error,) = running.raised
+    assert isinstance(error, errors.Newer)
+
+
+def test_an_error_that_is_gone_at_the_next_read_of_it_ends_a_controller_too(running: Running) -> None:
+    made, error = running.controller, errors.Newer("of a later version")
+    found = iter([error])
+    read = mock.PropertyMock(side_effect=lambda: next(found, None))
+    with mock.patch.object(type(running.store.follower), "error", read, create=True):
+        made._catch_up()
+    assert made._unreadable is error
+
+
+def _append_of_a_later_version(store: stores.Store) -> None:
+    client, names = store.client, store.keys
     client.eval(
         "local head = redis.call('HINCRBY', KEYS[1], ARGV[1], 1)"
         " return redis.call('XADD', KEYS[2], head .. '-0', 't', '1', 'e', ARGV[2], 'w', '')",
@@ -88,12 +117,6 @@ def test_a_controller_ends_at_an_event_of_a_later_version_and_leaves_the_lease_t
         keys.HEAD,
         '{"v":1,"type":"Tomorrow"}',
     )
-    running.thread.join(recordings.LIMIT)
-    (error,) = running.raised
-    assert isinstance(error, errors.Newer)
-    assert running.elector.tenure is None
-    lease = cluster_side.server.objects.get("leases", ("ns", "topolog-controller"))
-    assert lease["spec"]["holderIdentity"] == ""
 
 
 def test_a_controller_pauses_while_the_store_is_away_and_forgets_nothing(
