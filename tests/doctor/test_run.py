@@ -173,6 +173,12 @@ ALTERED: dict[str, tuple[str, str, str, dict[str, str]]] = {
         r"\1 2",
         {"R08": "problem"},
     ),
+    "a field of a later version": (
+        metrics.AUDITOR,
+        r'^(topolog_consistency_differences\{kind="unknown"\}) .*$',
+        r"\1 2",
+        {"R08": "warning"},
+    ),
     "an old audit": (
         metrics.AUDITOR,
         r"^(topolog_consistency_last_check_timestamp_seconds) .*$",

@@ -14,6 +14,8 @@ FAILS = "TopologCompactionFails"
 EXPIRES = "TopologCertificateExpiresSoon"
 QUARANTINED = "TopologObjectQuarantined"
 EXTENDERS = "TopologExtenderNotReady"
+INCONSISTENT = "TopologInconsistent"
+DIFFERENCES = 'topolog_consistency_differences{{kind="{}"}}'
 OTHERS = "TopologProcessNotReady"
 
 
@@ -159,3 +161,16 @@ def test_a_leader_is_reported_although_its_standby_is_ready(process: str, tmp_pa
 def test_replicas_that_are_replaced_one_after_another_are_not_reported(tmp_path: pathlib.Path) -> None:
     recorded = readiness("recorder", a="1x10 stale", b="1x14 0x1 stale", c="_x10 0x3 1x60", d="_x15 0x9 1x60")
     assert alerts.misjudged(OTHERS, recorded, dict.fromkeys(range(60), False), tmp_path) == ""
+
+
+# -- TopologInconsistent -----------------------------------------------------------------------
+
+
+def test_a_field_of_meta_of_a_later_version_raises_no_alert(tmp_path: pathlib.Path) -> None:
+    recorded = {DIFFERENCES.format("unknown"): "1x20"}
+    assert alerts.misjudged(INCONSISTENT, recorded, dict.fromkeys(range(20), False), tmp_path) == ""
+
+
+def test_a_difference_of_another_kind_does(tmp_path: pathlib.Path) -> None:
+    recorded = {DIFFERENCES.format("meta"): "0x9 1x10", DIFFERENCES.format("unknown"): "1x20"}
+    assert alerts.misjudged(INCONSISTENT, recorded, {5: False, 12: True}, tmp_path) == ""

@@ -24,6 +24,8 @@ UPGRADE: Final = 900.0
 """Seconds in which an upgrade replaces all processes: as the alert TopologMixedVersions."""
 TAKEOVER: Final = 45.0
 """Seconds in which a process takes over the Lease of a predecessor that did not release it."""
+_UNKNOWN: Final = "unknown"
+"""Kind of differences that make nothing wrong: fields of meta that the auditor's version does not have."""
 _NAMED = 3
 _MEASURED = (
     catalog.VERSION,
@@ -248,8 +250,8 @@ def _consistent(one: process_facts.Process, now: float) -> doctor_checks.Result:
         for labels, value in one.samples.get("topolog_consistency_differences", ())
         if value
     }
-    if open_ones:
-        spelled = ", ".join(f"{count} {kind}" for kind, count in sorted(open_ones.items()))
+    spelled = ", ".join(f"{count} {kind}" for kind, count in sorted(open_ones.items()))
+    if open_ones.keys() - {_UNKNOWN}:
         return catalog.CONSISTENT.problem(subject, f"differences: {spelled}")
     last = one.value("topolog_consistency_last_check_timestamp_seconds")
     if last is None:
@@ -257,6 +259,13 @@ def _consistent(one: process_facts.Process, now: float) -> doctor_checks.Result:
     if now - last > STALE_AUDIT:
         return catalog.CONSISTENT.warning(
             subject, f"last comparison {now - last:.0f} s ago", why="nothing is known about the time since"
+        )
+    if open_ones:
+        return catalog.CONSISTENT.warning(
+            subject,
+            f"differences: {spelled}",
+            why="meta has a field that the auditor does not have: a later version wrote it, or it was"
+            " written by hand",
         )
     return catalog.CONSISTENT.ok(subject, f"no differences, {max(now - last, 0):.0f} s ago")
 

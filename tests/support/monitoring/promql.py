@@ -29,7 +29,7 @@ class Scrape(NamedTuple):
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>\d+(?:\.\d+)?)(?![\w])|(?P<name>[A-Za-z_]\w*)|(?P<text>\"[^\"]*\")"
-    r"|(?P<window>\[\d+[smhd]\])|(?P<op>==|=~|!~|>=|<=|[-+*/<>(){},=]))"
+    r"|(?P<window>\[\d+[smhd]\])|(?P<op>==|=~|!~|!=|>=|<=|[-+*/<>(){},=]))"
 )
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LEVELS: Sequence[Mapping[str, Callable[[float, float], float]]] = (
@@ -39,6 +39,7 @@ _LEVELS: Sequence[Mapping[str, Callable[[float, float], float]]] = (
 )
 _MATCHERS: Mapping[str, Callable[[str], str]] = {
     "=": re.escape,
+    "!=": lambda text: rf"(?!{re.escape(text)}$).*",
     "=~": str,
     "!~": lambda text: rf"(?!(?:{text})$).*",
 }
