@@ -131,11 +131,13 @@ def _read(client: redis.Redis, names: keys.Keys) -> Tail:
 
 
 def _ours(fields: Fields) -> bool:
-    """Whether the function could have written it."""
+    """Whether the function could have written it, for a process of this version or a later one."""
     if fields.keys() != _OURS or not fields[b"t"].isdigit():
         return False
     try:
         codecs.decode(fields[b"e"])
+    except errors.Newer:
+        return True
     except errors.Unreadable:
         return False
     return True

@@ -78,6 +78,22 @@ def test_an_entry_that_continues_the_log_is_kept(store: stores.Store) -> None:
     assert store.follower.catch_up().offset == 5
 
 
+def test_an_entry_of_a_later_version_is_kept(store: stores.Store) -> None:
+    appended(store, 2)
+    at_ms = store.log.time_of(2)
+    payload = b'{"v":1,"type":"Tomorrow"}'
+    store.client.xadd(store.keys.log, {"t": str(at_ms), "e": payload, "w": ""}, id="3-0")
+    entries = store.client.xrange(store.keys.log)
+    removed = garbage(store)
+    seen = mended(store)
+    assert ([one.identity for one in seen.taken], [one.identity for one in seen.foreign]) == (
+        ["3-0"],
+        [removed],
+    )
+    assert store.client.xrange(store.keys.log) == entries
+    assert store.log.head().offset == 3
+
+
 def test_a_tail_that_changed_since_it_was_shown_is_not_repaired(store: stores.Store) -> None:
     appended(store)
     garbage(store)
