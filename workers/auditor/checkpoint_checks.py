@@ -238,8 +238,9 @@ class CheckpointChecks:
         if snapshot is not None:
             read = functools.partial(self._kept.read, header, incarnation=self._incarnation)
             if snapshot_format.same(header, snapshot, read):
+                # It shows nothing about a doubted one: the anchor may be behind that, and states that
+                # differed because the log was edited become equal again.
                 self._verified(header)
-                self._resolve_doubts(header.offset)
             else:
                 self._differs(header, snapshot, read(), 0)
         elif known is not None:
