@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from app.store import keys
 from tests.support import child_processes, extender_processes, polling
 from tests.support.extender import stages
 
@@ -52,7 +53,8 @@ def test_no_extender_is_ready_while_the_views_are_known_to_be_wrong(
     client.restore(names.versions, 0, saved)
     become(stage, 200)
     assert len([line for line in auditor.log.read_text().splitlines() if '"drift detected"' in line]) <= 20
-    client.hset(names.meta, "notes", "x")
-    become(stage, 503, "[-] views: a field of meta", f"run HDEL {names.meta} notes")
-    client.hdel(names.meta, "notes")
+    # A later version may have written the other field, so it makes no extender unready.
+    client.hset(names.meta, mapping={"notes": "x", keys.BUNDLE: "x"})
+    become(stage, 503, "[-] views: a field of meta", f"run HDEL {names.meta} {keys.BUNDLE}")
+    client.hdel(names.meta, keys.BUNDLE)
     become(stage, 200)
