@@ -17,6 +17,8 @@ _NOT_STARTED = "~"
 """Sorts behind every RFC 3339 time: a pod that has not started counts as started now."""
 OFFSET = 2**31
 """Makes every priority positive, so that of several negative ones fewer victims are preferred."""
+LOWEST = -OFFSET
+"""No pod has a lower priority, and one that has it evicts no other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from app.domain import model
+from app.domain.fit import victims
 from app.framework import cycles, pipeline, registry
 
 MOST = 5_000
 """Victims of others that are supposed to go, where the offer may not have all nodes anyway."""
 TRIES = 4
 """Nodes with which others are supposed to go that had to stay beside the first choice."""
-_LOWEST = -(2**31)
-"""No pod has a lower priority."""
 Offered = Mapping[model.NodeName, Sequence[model.Pod]]
 """Node -> its proposed victims that are recorded."""
 
@@ -35,7 +34,7 @@ class CompanionVictims:
         self._limited = nodes >= cycles.OFFERED
         self._companions = plugins.companions(base.snapshot, base.pod)
         able = (one.priority for one in self._companions if one.preemption_policy != "Never")
-        self._highest = max(able, default=_LOWEST)
+        self._highest = max(able, default=victims.LOWEST)
 
     def supposed(
         self, alone: cycles.Cycle, node: model.NodeName, going: Sequence[model.Pod]

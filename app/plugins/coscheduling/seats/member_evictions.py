@@ -11,10 +11,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from app.domain import model, snapshots
+from app.domain.fit import victims
 from app.plugins.coscheduling.planner import capacities, domains, nominations, plans
 
-LOWEST = -(2**31)
-"""No pod has a lower priority, and no member with it evicts any."""
 TOO_FEW = "too few of its members may evict pods"
 
 
@@ -66,10 +65,10 @@ def complete(found: plans.GangPlan, question: plans.PlanRequest, before: snapsho
     """Whether the members of a plan may evict what the state before has beside that of the request."""
     counted, left = nominations.counted(before, question.holding), question.snapshot.pods
     gone = ([pod for pod in before.on(node) if pod.uid not in left] for node in _lacking(found, counted))
-    most = (max((pod.priority for pod in pods), default=LOWEST) for pods in gone)
+    most = (max((pod.priority for pod in pods), default=victims.LOWEST) for pods in gone)
     needed = sorted(most, reverse=True)
     able = (pod.priority for pod in found.pods if pod.preemption_policy != "Never")
-    each = itertools.zip_longest(needed, sorted(able, reverse=True), fillvalue=LOWEST)
+    each = itertools.zip_longest(needed, sorted(able, reverse=True), fillvalue=victims.LOWEST)
     return all(victim < member for victim, member in each)
 
 
